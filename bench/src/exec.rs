@@ -112,11 +112,12 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
 /// The program, built beside this one.
 pub(crate) fn ours() -> io::Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("runwright");
-    match beside.is_file() {
-        true => Ok(beside),
-        false => Err(host::failed(
+    if beside.is_file() {
+        Ok(beside)
+    } else {
+        Err(host::failed(
             "there is no program to measure; call `cargo xtask bench`, which builds it",
-        )),
+        ))
     }
 }
 
@@ -227,9 +228,10 @@ impl Case {
         let (before, begun) = (spent()?, Instant::now());
         let ended = process.status()?;
         let wall = begun.elapsed();
-        match ended.success() {
-            true => Ok((spent()?.saturating_sub(before), wall)),
-            false => Err(host::failed(format!("{} refused a command", self.name))),
+        if ended.success() {
+            Ok((spent()?.saturating_sub(before), wall))
+        } else {
+            Err(host::failed(format!("{} refused a command", self.name)))
         }
     }
 
@@ -246,9 +248,10 @@ impl Case {
             unit,
             samples,
         };
-        let together = match together.is_empty() {
-            true => None,
-            false => Some(series("together", "commands/s", together)),
+        let together = if together.is_empty() {
+            None
+        } else {
+            Some(series("together", "commands/s", together))
         };
         [
             series("queue", "ms CPU", queued.cpu),
@@ -273,9 +276,10 @@ impl Server {
         let server = Self(process);
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line)?;
-        match line.starts_with("serving ") {
-            true => Ok(server),
-            false => Err(host::failed("the server did not begin")),
+        if line.starts_with("serving ") {
+            Ok(server)
+        } else {
+            Err(host::failed("the server did not begin"))
         }
     }
 }

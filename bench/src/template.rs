@@ -68,9 +68,10 @@ fn template(count: usize) -> Vec<u8> {
     };
     let mut edges = Vec::new();
     for n in 1..count {
-        match is_alone(n) {
-            false => edges.push((n - n % (GROUP + 1), n)),
-            true => edges.extend((n - GROUP..n).map(|before| (before, n))),
+        if is_alone(n) {
+            edges.extend((n - GROUP..n).map(|before| (before, n)))
+        } else {
+            edges.push((n - n % (GROUP + 1), n))
         }
     }
     let edges: Vec<_> = edges

@@ -116,8 +116,9 @@ async fn sample(settings: &Settings, subscribers: usize) -> io::Result<Vec<f64>>
     app.drain();
     engine.drain(std::time::Duration::from_secs(5)).await;
     serving.await.map_err(host::failed)?;
-    match delays.is_empty() {
-        true => Err(host::failed("no event of the watched run was seen live")),
-        false => Ok(delays),
+    if delays.is_empty() {
+        Err(host::failed("no event of the watched run was seen live"))
+    } else {
+        Ok(delays)
     }
 }

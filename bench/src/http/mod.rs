@@ -181,9 +181,10 @@ async fn one_run(client: &mut Client) -> io::Result<String> {
         )
         .await?;
     let text = String::from_utf8_lossy(&events);
-    match text.contains("event: run.completed") {
-        true => Ok(run.to_owned()),
-        false => Err(host::failed("a stream ended without the end of its run")),
+    if text.contains("event: run.completed") {
+        Ok(run.to_owned())
+    } else {
+        Err(host::failed("a stream ended without the end of its run"))
     }
 }
 

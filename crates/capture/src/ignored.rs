@@ -58,9 +58,10 @@ impl Ignored {
     /// # Errors
     /// What is wrong with it.
     pub fn parse_request(typed: &str) -> Result<String, &'static str> {
-        match typed.starts_with('/') && typed.len() > 1 {
-            true => Ok(typed.to_owned()),
-            false => Err("write a JSON pointer into the body of a request, as /messages/0/content"),
+        if typed.starts_with('/') && typed.len() > 1 {
+            Ok(typed.to_owned())
+        } else {
+            Err("write a JSON pointer into the body of a request, as /messages/0/content")
         }
     }
 
@@ -83,9 +84,10 @@ impl Ignored {
             let value = read(call, keep)?;
             Some((call.seq, self.matched(call.kind, call.input, &value)))
         });
-        match self.requests.is_empty() {
-            true => BTreeMap::new(),
-            false => keyed.collect(),
+        if self.requests.is_empty() {
+            BTreeMap::new()
+        } else {
+            keyed.collect()
         }
     }
 
@@ -110,9 +112,10 @@ fn read(call: &Call, keep: &dyn Keep) -> Option<Value> {
 
 /// The body of a request, which stands by itself or with how it was made.
 fn body_of(input: &mut Value) -> &mut Value {
-    match input["method"].is_string() && input.get("body").is_some() {
-        true => &mut input["body"],
-        false => input,
+    if input["method"].is_string() && input.get("body").is_some() {
+        &mut input["body"]
+    } else {
+        input
     }
 }
 

@@ -31,9 +31,10 @@ pub fn first_divergence(
     let (a, b) = (keyed(recorded.0, recorded.1), keyed(replayed.0, replayed.1));
     let is_parallel = is_parallel(recorded.0);
     for (nth, (old, new)) in pairs(is_parallel, &a, &b).into_iter().enumerate() {
-        let (old, new, reason) = match is_parallel {
-            true => (old, new, None),
-            false => parted((old, new), (&a, &b), nth),
+        let (old, new, reason) = if is_parallel {
+            (old, new, None)
+        } else {
+            parted((old, new), (&a, &b), nth)
         };
         let step = old.map_or(last_step(recorded.0) + 1, |call| call.seq);
         let (reason, word) = match (old, new) {
@@ -62,17 +63,19 @@ pub fn first_divergence(
             call.map(|call| {
                 // The input as it was, with what is ignored of it.
                 let whole = calls.iter().find(|whole| whole.seq == call.seq);
-                let digest = match by_result {
-                    true => call.output,
-                    false => whole.map(|whole| whole.input),
+                let digest = if by_result {
+                    call.output
+                } else {
+                    whole.map(|whole| whole.input)
                 };
                 let value = read(digest, keep);
                 Side {
                     kind: call.kind.as_str(),
                     name: call.name.clone(),
-                    input: match by_result && call.kind == Kind::Model {
-                        true => headers::without(value),
-                        false => value,
+                    input: if by_result && call.kind == Kind::Model {
+                        headers::without(value)
+                    } else {
+                        value
                     },
                 }
             })

@@ -282,9 +282,10 @@ fn flag(knob: &str) -> &'static str {
 
 /// A whole number is sent as one: some servers refuse `0.0`.
 fn number(value: f64) -> Value {
-    match value.fract() == 0.0 {
-        true => json!(value as i64),
-        false => json!(value),
+    if value.fract() == 0.0 {
+        json!(value as i64)
+    } else {
+        json!(value)
     }
 }
 

@@ -116,9 +116,10 @@ fn bind(parent: Option<i32>) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before it could be asked about.
     let now = getppid().map(|id| id.as_raw_nonzero().get());
-    match now == parent {
-        true => Ok(()),
-        false => Err(io::ErrorKind::BrokenPipe.into()),
+    if now == parent {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::BrokenPipe.into())
     }
 }
 

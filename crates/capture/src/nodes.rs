@@ -59,10 +59,7 @@ fn kind_of(type_id: &str) -> Kind {
             type_id,
             "runwright.skill" | "runwright.command" | "runwright.agent"
         );
-    match is_model {
-        true => Kind::Model,
-        false => Kind::Tool,
-    }
+    if is_model { Kind::Model } else { Kind::Tool }
 }
 
 struct Again {
@@ -108,9 +105,10 @@ impl WorkNode for Again {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        match self.is_served() {
-            true => Repeat::Repeatable,
-            false => self.node.repeat(config),
+        if self.is_served() {
+            Repeat::Repeatable
+        } else {
+            self.node.repeat(config)
         }
     }
 

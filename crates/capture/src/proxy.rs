@@ -506,9 +506,10 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         }
     };
     let said = body.clone();
-    let enforced = match is_json {
-        true => recorder.enforce(route, &mut body),
-        false => Ok(()),
+    let enforced = if is_json {
+        recorder.enforce(route, &mut body)
+    } else {
+        Ok(())
     };
     let begun = {
         let (recorder, name, sent) = (recorder.clone(), name.clone(), body.clone());
@@ -552,9 +553,10 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         end(recorder, seq, recorded).await;
         return reply(status, HeaderMap::new(), answer.into());
     }
-    let sent = match is_json {
-        true => Bytes::from(serde_json::to_vec(&body).unwrap_or_default()),
-        false => asked.body,
+    let sent = if is_json {
+        Bytes::from(serde_json::to_vec(&body).unwrap_or_default())
+    } else {
+        asked.body
     };
     let query = asked.query.as_deref();
     let waiting = Waiting::of(recorder, seq);
@@ -765,12 +767,11 @@ async fn served(output: &Value) -> Answer {
     let (pieces, coming) = mpsc::channel(2);
     tokio::spawn(async move {
         let _ = pieces.send(Ok(Frame::data(Bytes::from(body)))).await;
-        match has_left {
-            true => pieces.closed().await,
-            false => {
-                let error = io::Error::other("the recorded answer was cut off here");
-                let _ = pieces.send(Err(error)).await;
-            }
+        if has_left {
+            pieces.closed().await
+        } else {
+            let error = io::Error::other("the recorded answer was cut off here");
+            let _ = pieces.send(Err(error)).await;
         }
     });
     let mut answer = Response::new(BodyExt::boxed(StreamBody::new(futures_stream(coming))));

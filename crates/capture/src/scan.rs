@@ -451,11 +451,12 @@ fn scan(
             Err(error) if walk::is_gone(&error) => {}
             Err(_) => manifest.unread(name),
         }
-        match manifest.files.len() > MAX_FILES || bytes > MAX_BYTES {
-            true => Err(ScanError::TooLarge {
+        if manifest.files.len() > MAX_FILES || bytes > MAX_BYTES {
+            Err(ScanError::TooLarge {
                 path: root.to_owned(),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     };
     let keep_folder = |found: &DirEntry, relative: &Path, manifest: &mut Manifest| {
@@ -501,9 +502,10 @@ fn scan(
             if !filter.include.is_match(relative) {
                 continue;
             }
-            match found.file_type().is_some_and(|kind| kind.is_dir()) {
-                true => keep_folder(&found, relative, &mut manifest),
-                false => add(found.path(), &mut manifest)?,
+            if found.file_type().is_some_and(|kind| kind.is_dir()) {
+                keep_folder(&found, relative, &mut manifest)
+            } else {
+                add(found.path(), &mut manifest)?
             }
         }
     }
@@ -552,9 +554,10 @@ fn entry(
             is_verbatim: false,
         }));
     }
-    let bytes = match link {
-        true => std::fs::read_link(path)?.as_os_str().as_bytes().to_vec(),
-        false => std::fs::read(path)?,
+    let bytes = if link {
+        std::fs::read_link(path)?.as_os_str().as_bytes().to_vec()
+    } else {
+        std::fs::read(path)?
     };
     let (raw, size) = (Digest::of(&bytes), bytes.len() as u64);
     // Nothing was written since: its content is held already.
@@ -622,9 +625,10 @@ pub fn context(path: &Path, cleaner: &Cleaner, keep: &dyn Keep) -> io::Result<(D
     let bytes = std::fs::read(path)?;
     let size = bytes.len() as u64;
     let clean = cleaner.bytes(bytes);
-    match size <= MAX_CONTENT {
-        true => Ok((keep.put(&clean)?, size)),
-        false => Ok((Digest::of(&clean), size)),
+    if size <= MAX_CONTENT {
+        Ok((keep.put(&clean)?, size))
+    } else {
+        Ok((Digest::of(&clean), size))
     }
 }
 

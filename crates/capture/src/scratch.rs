@@ -278,9 +278,10 @@ impl<'a> Names<'a> {
     /// Looks for them where a change has such a name.
     fn of(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Self {
         let mut found_names = BTreeMap::new();
-        let mut todo = match changes.iter().any(|change| change.path.contains(TAKEN_OUT)) {
-            true => vec![PathBuf::new()],
-            false => Vec::new(),
+        let mut todo = if changes.iter().any(|change| change.path.contains(TAKEN_OUT)) {
+            vec![PathBuf::new()]
+        } else {
+            Vec::new()
         };
         while let Some(relative) = todo.pop() {
             let folder = root.join(&relative);
@@ -386,10 +387,13 @@ fn put_back(
     let is_there = || is_there(path, change, content, cleaner).unwrap_or(false);
     if content.redacted == 0 {
         return match put(path, change, content, cleaner, keep) {
-            Err(ScratchError::ContentUnavailable { .. }) if is_there() => match change.link {
-                true => Ok(()),
-                false => set_mode(path, change),
-            },
+            Err(ScratchError::ContentUnavailable { .. }) if is_there() => {
+                if change.link {
+                    Ok(())
+                } else {
+                    set_mode(path, change)
+                }
+            }
             done => done,
         };
     }
@@ -399,9 +403,10 @@ fn put_back(
             path: change.path.clone(),
         });
     }
-    match is_there() {
-        true => Ok(()),
-        false => put(path, change, content, cleaner, keep),
+    if is_there() {
+        Ok(())
+    } else {
+        put(path, change, content, cleaner, keep)
     }
 }
 

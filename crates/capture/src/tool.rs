@@ -118,12 +118,13 @@ impl Client {
         let rest = url.strip_prefix("http://").ok_or(NotRecorded::BadAddress)?;
         let (address, token) = rest.split_once('/').ok_or(NotRecorded::BadAddress)?;
         let is_loopback = address.starts_with("127.0.0.1:");
-        match is_loopback && !token.is_empty() && !url.contains(char::is_whitespace) {
-            true => Ok(Self {
+        if is_loopback && !token.is_empty() && !url.contains(char::is_whitespace) {
+            Ok(Self {
                 address: address.to_owned(),
                 path: format!("/{token}/tool"),
-            }),
-            false => Err(NotRecorded::BadAddress),
+            })
+        } else {
+            Err(NotRecorded::BadAddress)
         }
     }
 

@@ -92,9 +92,10 @@ pub(crate) async fn drive(
     }
     show(engine, follower, live, Look::Everywhere).await?;
     live.end();
-    match follower.is_settled() {
-        true => Ok(Ended::Done),
-        false => Ok(ended),
+    if follower.is_settled() {
+        Ok(Ended::Done)
+    } else {
+        Ok(ended)
     }
 }
 

@@ -101,9 +101,10 @@ impl Place {
 /// A text as one word of a shell.
 fn word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./+:@,=".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => Cow::Borrowed(text),
-        false => Cow::Owned(format!("'{}'", text.replace('\'', r"'\''"))),
+    if !text.is_empty() && text.chars().all(is_plain) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
     }
 }
 

@@ -163,9 +163,10 @@ impl Place {
         };
         let mut is_ours = true;
         for entry in entries.flatten() {
-            match self.is_own_name(&entry.file_name()) {
-                true => tighten(&entry.path()),
-                false => is_ours = false,
+            if self.is_own_name(&entry.file_name()) {
+                tighten(&entry.path())
+            } else {
+                is_ours = false
             }
         }
         if is_ours {

@@ -173,9 +173,10 @@ mod tests {
         }
         clear(base.path(), "mine-", |path| {
             assert_ne!(path, held.path(), "who holds one is not asked for it");
-            match path == at(&unsure) {
-                true => Err(io::Error::other("unsure")),
-                false => Ok(path == at(&used)),
+            if path == at(&unsure) {
+                Err(io::Error::other("unsure"))
+            } else {
+                Ok(path == at(&used))
             }
         });
         assert!(!at(&mine).exists());

@@ -4,9 +4,10 @@
 pub(crate) fn origin(text: &str) -> Result<String, String> {
     let url = url::Url::parse(text).map_err(|error| error.to_string())?;
     let origin = url.origin().ascii_serialization();
-    match origin == text {
-        true => Ok(origin),
-        false => Err("write scheme and host alone, as https://app.example.org".to_owned()),
+    if origin == text {
+        Ok(origin)
+    } else {
+        Err("write scheme and host alone, as https://app.example.org".to_owned())
     }
 }
 

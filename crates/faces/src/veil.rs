@@ -127,9 +127,10 @@ pub fn conceal(value: &mut Value) {
         }
         Value::Object(fields) => {
             for (name, field) in fields {
-                match name == SEALED {
-                    true => *field = MASK.into(),
-                    false => conceal(field),
+                if name == SEALED {
+                    *field = MASK.into()
+                } else {
+                    conceal(field)
                 }
             }
         }

@@ -232,9 +232,10 @@ pub(crate) fn again(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute) -> Ag
         (Some(expected), Some(actual)) => {
             let same_type =
                 std::mem::discriminant(&expected.body) == std::mem::discriminant(&actual.body);
-            match same_type {
-                true => DivergenceKind::Output,
-                false => DivergenceKind::TypeMismatch,
+            if same_type {
+                DivergenceKind::Output
+            } else {
+                DivergenceKind::TypeMismatch
             }
         }
         (Some(_), None) => DivergenceKind::Missing,

@@ -149,9 +149,10 @@ impl Bundle {
         wrong.extend(calls::check_replays(&document, &self.replays, "replays"));
         // One of another tool has no seal, and is taken in as such.
         wrong.retain(|finding| finding.is_error && finding.code != seal::NOT_SEALED);
-        match wrong.is_empty() {
-            true => Ok(document),
-            false => Err(BundleError::Damaged(wrong)),
+        if wrong.is_empty() {
+            Ok(document)
+        } else {
+            Err(BundleError::Damaged(wrong))
         }
     }
 }

@@ -81,18 +81,19 @@ pub(crate) fn located(bytes: &[u8], why: NoSnapshot) -> NoSnapshot {
     let place = place.filter(|place| !place.is_empty());
     let place = place.map_or_else(String::new, |place| format!("{place}: "));
     let seal = seal::text(&raw);
-    match seal.is_empty() || seal == seal::integrity(&raw) {
-        true => NoSnapshot {
+    if seal.is_empty() || seal == seal::integrity(&raw) {
+        NoSnapshot {
             message: format!("{place}{}", why.message),
             ..why
-        },
-        false => NoSnapshot {
+        }
+    } else {
+        NoSnapshot {
             code: "tampered",
             message: format!(
                 "{place}{}; extensions.integrity, the seal, does not fit: it was changed after it was sealed",
                 why.message
             ),
-        },
+        }
     }
 }
 

@@ -347,12 +347,13 @@ impl Engine {
         }
         .seal_genesis();
         let waits = is_held && new.create.start == kernel::run::Start::WhenClaimed;
-        let hold = match is_held {
-            true => HoldChange::Take {
+        let hold = if is_held {
+            HoldChange::Take {
                 holder: self.inner.options.holder.clone(),
                 ttl: self.inner.options.hold_ttl,
-            },
-            false => HoldChange::Keep,
+            }
+        } else {
+            HoldChange::Keep
         };
         self.adopt(&stream);
         let mut create = new.create;
@@ -402,9 +403,10 @@ impl Engine {
             if has_sealed(value) {
                 // A name that nobody declared may be anything; it is not repeated.
                 let is_declared = plan.variables.iter().any(|declared| declared.name == *name);
-                let path = match is_declared {
-                    true => pointer("", name),
-                    false => String::new(),
+                let path = if is_declared {
+                    pointer("", name)
+                } else {
+                    String::new()
                 };
                 let message = "must be the value itself, not a sealed one";
                 problems.add(path, ProblemCode::WrongType, message);

@@ -144,9 +144,12 @@ impl Seal {
         outputs: &mut Map<String, Value>,
     ) -> Result<(), SealError> {
         let mut hidden = variables.iter_mut();
-        hidden.try_for_each(|(name, value)| match child.hides_variable(name) {
-            true => self.cover(value),
-            false => Ok(()),
+        hidden.try_for_each(|(name, value)| {
+            if child.hides_variable(name) {
+                self.cover(value)
+            } else {
+                Ok(())
+            }
         })?;
         for (name, of_node) in outputs {
             let node = child.node_ix(name).map(|ix| child.node(ix));

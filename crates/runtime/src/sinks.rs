@@ -214,9 +214,10 @@ impl Artifacts {
                 )
             })?;
             is_over = part.is_empty();
-            let part = match is_over {
-                true => redacted.finish_bytes(),
-                false => redacted.push_bytes(&part),
+            let part = if is_over {
+                redacted.finish_bytes()
+            } else {
+                redacted.push_bytes(&part)
             };
             if part.is_empty() {
                 continue;

@@ -184,10 +184,11 @@ async fn erase_family(
     }
     let mut erased = 0;
     for run in family.iter().rev() {
-        match erase_one(engine, &run.header.stream, OVER).await? {
-            true => erased += 1,
+        if erase_one(engine, &run.header.stream, OVER).await? {
+            erased += 1
+        } else {
             // What is named by another goes before it, or not at all.
-            false => break,
+            break;
         }
     }
     Ok(erased)

@@ -231,11 +231,12 @@ pub(crate) fn production(limits: &Limits, gate: &Gate, can_expire: bool) -> Opti
     if let Some(cap) = limits.in_flight {
         backpressure["inflightCap"] = json!(cap);
     }
-    let retention = match is_kept {
-        true => json!({
+    let retention = if is_kept {
+        json!({
             "supported": true, "minWindowSeconds": kept.as_secs(), "testForceExpire": can_expire,
-        }),
-        false => json!({ "supported": false }),
+        })
+    } else {
+        json!({ "supported": false })
     };
     Some(json!({
         "supported": is_kept,

@@ -76,9 +76,10 @@ impl App {
             workflows,
             can_expire: api.can_expire(),
         };
-        let credentials = match gate.asks() {
-            true => openapi::Credentials::Needed,
-            false => openapi::Credentials::Optional,
+        let credentials = if gate.asks() {
+            openapi::Credentials::Needed
+        } else {
+            openapi::Credentials::Optional
         };
         Self(Arc::new(Inner {
             discovery: discovery::document(&limits, &gate, configured)

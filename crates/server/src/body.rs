@@ -59,9 +59,10 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
         media == "application/json"
             || (media.starts_with("application/") && media.ends_with("+json"))
     };
-    match types.all(is_json) {
-        true => Ok(()),
-        false => Err(not_json()),
+    if types.all(is_json) {
+        Ok(())
+    } else {
+        Err(not_json())
     }
 }
 

@@ -125,9 +125,10 @@ fn providers(models: &Providers) -> Value {
 /// Who may have secrets with the host; references to them are all that runs ever hold.
 fn secrets(scopes: &[Scope]) -> Value {
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-    match scopes.is_empty() {
-        true => json!({ "supported": false }),
-        false => json!({ "supported": true, "scopes": scopes, "resolution": "host-managed" }),
+    if scopes.is_empty() {
+        json!({ "supported": false })
+    } else {
+        json!({ "supported": true, "scopes": scopes, "resolution": "host-managed" })
     }
 }
 

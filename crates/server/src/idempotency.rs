@@ -78,9 +78,10 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
         Keyed::First(begun) => begun,
     };
     let id = cx.trace.id.clone();
-    let envelope = match cx.uri.path().starts_with(workbench::ROOT) {
-        true => workbench::envelope,
-        false => Problem::envelope,
+    let envelope = if cx.uri.path().starts_with(workbench::ROOT) {
+        workbench::envelope
+    } else {
+        Problem::envelope
     };
     cx.effect = Some(begun.effect().clone());
     let result = pipeline::call(&route, cx).await;

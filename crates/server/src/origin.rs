@@ -119,9 +119,10 @@ fn check_page(headers: &HeaderMap, host: &Authority, origins: &[String]) -> Resu
         let authority = authority.into_iter().flatten().next();
         authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host.as_str()))
     });
-    match is_own_site && is_own_origin {
-        true => Ok(()),
-        false => Err(foreign_page()),
+    if is_own_site && is_own_origin {
+        Ok(())
+    } else {
+        Err(foreign_page())
     }
 }
 

@@ -151,9 +151,10 @@ enum Face {
 
 impl Face {
     fn of(path: &str) -> Self {
-        match path.starts_with(workbench::ROOT) {
-            true => Self::Workbench,
-            false => Self::OpenWop,
+        if path.starts_with(workbench::ROOT) {
+            Self::Workbench
+        } else {
+            Self::OpenWop
         }
     }
 }
@@ -191,9 +192,10 @@ impl Answered<'_> {
                 )
             };
         }
-        match self.status.is_server_error() || self.is_slow {
-            true => answered!(tracing::Level::WARN),
-            false => answered!(tracing::Level::DEBUG),
+        if self.status.is_server_error() || self.is_slow {
+            answered!(tracing::Level::WARN)
+        } else {
+            answered!(tracing::Level::DEBUG)
         }
     }
 }
@@ -251,9 +253,10 @@ fn check_head(app: &App, request: &Request) -> Result<(), Problem> {
     let bytes: usize = sizes
         .map(|(name, value)| name.as_str().len() + value.len())
         .sum();
-    match bytes > limits.head_bytes {
-        true => Err(Problem::headers_too_large()),
-        false => Ok(()),
+    if bytes > limits.head_bytes {
+        Err(Problem::headers_too_large())
+    } else {
+        Ok(())
     }
 }
 
@@ -361,9 +364,10 @@ async fn handle(
         let named = params.iter().find(|(name, _)| name == "runId");
         let only = who.run.as_ref().map(|run| run.as_str());
         let is_beside = only.is_some_and(|run| changes || named.is_none_or(|(_, it)| it != run));
-        let permitted = match is_beside {
-            true => Err(Problem::one_run()),
-            false => permit(app, who, action, trace).await,
+        let permitted = if is_beside {
+            Err(Problem::one_run())
+        } else {
+            permit(app, who, action, trace).await
         };
         if let Err(problem) = permitted {
             return (Err(problem), tenant);
@@ -386,9 +390,10 @@ async fn handle(
         effect: None,
         memory: Vec::new(),
     };
-    let result = match route.is_keyed {
-        true => idempotency::answer(route.clone(), cx).await,
-        false => call(route, cx).await,
+    let result = if route.is_keyed {
+        idempotency::answer(route.clone(), cx).await
+    } else {
+        call(route, cx).await
     };
     (result, tenant)
 }

@@ -75,11 +75,10 @@ impl Problem {
 
     /// The envelope.
     pub fn envelope(&self) -> Value {
-        match self.details.is_empty() {
-            true => json!({ "error": self.code, "message": self.message }),
-            false => {
-                json!({ "error": self.code, "message": self.message, "details": self.details })
-            }
+        if self.details.is_empty() {
+            json!({ "error": self.code, "message": self.message })
+        } else {
+            json!({ "error": self.code, "message": self.message, "details": self.details })
         }
     }
 

@@ -166,9 +166,10 @@ impl Route {
             return None;
         }
         let names: Vec<&str> = read().collect();
-        let which = match names.is_empty() {
-            true => "none".to_owned(),
-            false => names.join(", "),
+        let which = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
         };
         Some(format!(
             "the query has a name that this address does not read; it reads {which}"
@@ -333,9 +334,10 @@ impl Cx {
     pub(crate) async fn object_or_nothing(&mut self) -> Result<Map<String, Value>, Problem> {
         let limit = self.app.limits().body_bytes;
         let bytes = self.bytes(limit).await?;
-        match bytes.is_empty() {
-            true => Ok(Map::new()),
-            false => body::object(&bytes),
+        if bytes.is_empty() {
+            Ok(Map::new())
+        } else {
+            body::object(&bytes)
         }
     }
 }

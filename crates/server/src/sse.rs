@@ -66,12 +66,11 @@ impl Subscription {
         buffer: Option<Duration>,
         (slot, pass): (OwnedSemaphorePermit, Pass),
     ) -> Result<Self, Problem> {
-        let run = match modes.are_values() {
-            true => {
-                tail.not_beyond_end();
-                Some(tail.state().await?)
-            }
-            false => None,
+        let run = if modes.are_values() {
+            tail.not_beyond_end();
+            Some(tail.state().await?)
+        } else {
+            None
         };
         // Whoever resumes knows an older state: this is where the next ones go on from.
         let first = run

@@ -114,9 +114,10 @@ pub fn reported(found: &DeliveryReport, tenant: &str) -> Value {
 /// A webhook, without its secret.
 pub fn shown(webhook: &Webhook, tenant: &str) -> Map<String, Value> {
     let Webhook { id, spec, .. } = webhook;
-    let signatures = match spec.standard {
-        true => &SIGNATURES[..],
-        false => &SIGNATURES[..1],
+    let signatures = if spec.standard {
+        &SIGNATURES[..]
+    } else {
+        &SIGNATURES[..1]
     };
     let mut shown = json!({
         "webhookId": id.as_str(),

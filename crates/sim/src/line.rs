@@ -114,9 +114,10 @@ impl Line {
                     self.died.notify_one();
                 }
             }
-            match state.is_dead {
-                true => None,
-                false => Some(state.wait()),
+            if state.is_dead {
+                None
+            } else {
+                Some(state.wait())
             }
         };
         match wait {

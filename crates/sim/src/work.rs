@@ -51,9 +51,10 @@ impl Work {
                 }
             }
             wait("ms").await;
-            match u64::from(started.attempt().attempt) < number("fails") {
-                true => Finish::Failed,
-                false => Finish::Completed,
+            if u64::from(started.attempt().attempt) < number("fails") {
+                Finish::Failed
+            } else {
+                Finish::Completed
             }
         };
         tokio::select! {
@@ -79,9 +80,10 @@ impl WorkNode for Work {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        match config["once"] == true {
-            true => Repeat::Once,
-            false => Repeat::Repeatable,
+        if config["once"] == true {
+            Repeat::Once
+        } else {
+            Repeat::Repeatable
         }
     }
 

@@ -49,9 +49,12 @@ pub(crate) fn random(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
 fn team(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
     let decisions: Vec<Value> = (0..1 + draws.below(2))
         .map(|_| {
-            let workers = (0..1 + draws.below(3)).map(|_| match draws.per_mille(100) {
-                true => "nowhere",
-                false => draws.pick(children),
+            let workers = (0..1 + draws.below(3)).map(|_| {
+                if draws.per_mille(100) {
+                    "nowhere"
+                } else {
+                    draws.pick(children)
+                }
             });
             json!({ "kind": "next-worker", "nextWorkerIds": workers.collect::<Vec<_>>() })
         })
@@ -132,9 +135,10 @@ fn any_node(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
         2 => node(
             id,
             "core.interrupt",
-            match draws.per_mille(300) {
-                true => json!({ "key": SIGNAL, "timeoutMs": 2_000 }),
-                false => json!({ "key": SIGNAL }),
+            if draws.per_mille(300) {
+                json!({ "key": SIGNAL, "timeoutMs": 2_000 })
+            } else {
+                json!({ "key": SIGNAL })
             },
         ),
         3 => node(
@@ -174,16 +178,15 @@ fn graph(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
         let mut from = draws.below(to as u64) as usize;
         for _ in 0..=draws.below(2) {
             let source = &nodes[from];
-            let mut edge = match source["typeId"] == "core.conditional" {
-                true => {
-                    let port = if draws.per_mille(500) {
-                        "true"
-                    } else {
-                        "false"
-                    };
-                    edge_by(&names[from], port, name)
-                }
-                false => edge(&names[from], name),
+            let mut edge = if source["typeId"] == "core.conditional" {
+                let port = if draws.per_mille(500) {
+                    "true"
+                } else {
+                    "false"
+                };
+                edge_by(&names[from], port, name)
+            } else {
+                edge(&names[from], name)
             };
             edge["triggerRule"] = json!(rule);
             edges.push(edge);

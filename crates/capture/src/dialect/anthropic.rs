@@ -70,9 +70,10 @@ fn begin(answer: &mut Answer, block: &Value) {
             answer.uses.push(ToolUse {
                 id: text_of(&block["id"]).unwrap_or_default(),
                 name: text_of(&block["name"]).unwrap_or_default(),
-                arguments: match is_empty {
-                    true => String::new(),
-                    false => input.to_string(),
+                arguments: if is_empty {
+                    String::new()
+                } else {
+                    input.to_string()
                 },
             });
         }

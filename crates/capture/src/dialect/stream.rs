@@ -49,9 +49,10 @@ pub(crate) fn clean_stream(text: &str, cleaner: &Cleaner) -> String {
             replace_texts(&mut value, &of, &mut replaced);
         }
         cleaner.value(&mut value);
-        match value == original {
-            true => out.push(line.to_owned()),
-            false => out.push(format!("data: {value}")),
+        if value == original {
+            out.push(line.to_owned())
+        } else {
+            out.push(format!("data: {value}"))
         }
     }
     out.join("\n")

@@ -181,9 +181,10 @@ pub(super) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
         (false, Ok(value)) => {
             let mut clean = value.clone();
             cleaner.value(&mut clean);
-            match clean == value {
-                true => body.to_owned(),
-                false => clean.to_string(),
+            if clean == value {
+                body.to_owned()
+            } else {
+                clean.to_string()
             }
         }
         (false, Err(_)) => cleaner.text(body),

@@ -144,16 +144,15 @@ impl Traffic {
             self.prompt = note.prompt;
             self.system = note.system;
         }
-        let (newer, older) = match place.is_behind(self.last) {
-            true => {
-                self.last = Some(place);
-                self.provider = Some(note.provider);
-                if note.model.is_some() {
-                    self.model = note.model;
-                }
-                (note.sent, std::mem::take(&mut self.sent))
+        let (newer, older) = if place.is_behind(self.last) {
+            self.last = Some(place);
+            self.provider = Some(note.provider);
+            if note.model.is_some() {
+                self.model = note.model;
             }
-            false => (std::mem::take(&mut self.sent), note.sent),
+            (note.sent, std::mem::take(&mut self.sent))
+        } else {
+            (std::mem::take(&mut self.sent), note.sent)
         };
         self.sent = newer;
         for (knob, value) in older {

@@ -146,9 +146,10 @@ fn remove(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
         .whose
         .files(session)
         .remove(&args.whose.owner(), &secret);
-    match removed.map_err(|error| unusable(&args.name, &error))? {
-        true => talk::say(format!("{} is gone", described(&secret))),
-        false => talk::say(format!("there was no {}", described(&secret))),
+    if removed.map_err(|error| unusable(&args.name, &error))? {
+        talk::say(format!("{} is gone", described(&secret)))
+    } else {
+        talk::say(format!("there was no {}", described(&secret)))
     }
     Ok(Exit::Done)
 }

@@ -189,25 +189,28 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         tenant_rate: args.tenant_rate,
         in_flight: args.max_in_flight.map(NonZeroUsize::get),
         retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
-        saves: match args.refuse_stale_saves {
-            true => Saves::Continue,
-            false => Saves::LastWins,
+        saves: if args.refuse_stale_saves {
+            Saves::Continue
+        } else {
+            Saves::LastWins
         },
         origins: args.allow_origin.clone(),
         hosts: hosts(&args),
         ..Limits::default()
     };
-    let reach = match args.allow_private_webhooks {
-        true => Reach::Private,
-        false => Reach::Public,
+    let reach = if args.allow_private_webhooks {
+        Reach::Private
+    } else {
+        Reach::Public
     };
     let api = Api::new(engine.clone())
         .with_webhooks(Webhooks::new(reach))
         .with_test_provider(args.test_keys)
         .with_expiry(args.expire_token.clone())
-        .with_document_audit(match args.audit_saves {
-            true => Audited::Saves,
-            false => Audited::Decisions,
+        .with_document_audit(if args.audit_saves {
+            Audited::Saves
+        } else {
+            Audited::Decisions
         });
     let snapshots = session.place.data.join("snapshots");
     let app = App::offering(api, gate, limits, &workflows).with_snapshots(snapshots);
@@ -286,9 +289,10 @@ async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
             .hint("write HOST:PORT, as 127.0.0.1:8080")
         })?
         .collect();
-    match addresses.is_empty() {
-        false => Ok(addresses),
-        true => Err(Failure::new(format!("--listen {typed} names no address"))),
+    if addresses.is_empty() {
+        Err(Failure::new(format!("--listen {typed} names no address")))
+    } else {
+        Ok(addresses)
     }
 }
 

@@ -97,12 +97,13 @@ async fn named(door: &Door, name: &RunName) -> Result<Vec<StreamId>, Failure> {
     let is_it = |row: &Listed| row.stream.as_str() == typed || row.index.summary["id"] == typed;
     let documents = lookup::pages(door, documents, usize::MAX).await?;
     let found: Vec<_> = documents.into_iter().filter(is_it).collect();
-    match found.is_empty() {
-        true => match lookup::find_to_show(door, name).await? {
+    if found.is_empty() {
+        match lookup::find_to_show(door, name).await? {
             Shown::Run(run) => Ok(vec![run]),
             Shown::Document(document) => Ok(vec![document]),
-        },
-        false => Ok(found.into_iter().map(|row| row.stream).collect()),
+        }
+    } else {
+        Ok(found.into_iter().map(|row| row.stream).collect())
     }
 }
 
@@ -408,9 +409,10 @@ impl Fold {
                 let AuditEvent::Recorded(entry) = event.body else {
                     return Ok(None);
                 };
-                match kept.insert(entry.message) {
-                    true => Ok(None),
-                    false => Err(format!("entry {} is kept twice", event.seq)),
+                if kept.insert(entry.message) {
+                    Ok(None)
+                } else {
+                    Err(format!("entry {} is kept twice", event.seq))
                 }
             }
             Self::Notes(header, notes) => {
@@ -422,9 +424,10 @@ impl Fold {
                         notes.is_some()
                     }
                 };
-                match is_next {
-                    true => Ok(None),
-                    false => Err("a note does not fold".to_owned()),
+                if is_next {
+                    Ok(None)
+                } else {
+                    Err("a note does not fold".to_owned())
                 }
             }
             Self::Document(history) => history

@@ -143,9 +143,10 @@ async fn create(args: CreateArgs, session: &Session) -> Result<Exit, Failure> {
             remote.post("/v1/webhooks", &order).await?
         }
         None => {
-            let reach = match args.allow_private {
-                true => Reach::Private,
-                false => Reach::Public,
+            let reach = if args.allow_private {
+                Reach::Private
+            } else {
+                Reach::Public
             };
             let Local { api, who } = Local::open(session, tenant, reach)?;
             let new = NewWebhook {
@@ -291,10 +292,11 @@ async fn delete(args: OneArgs, session: &Session) -> Result<Exit, Failure> {
 /// What was typed, if it can be a webhook's id.
 fn id(typed: &str) -> Result<WebhookId, Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    match !typed.is_empty() && typed.chars().all(is_plain) {
-        true => Ok(WebhookId::new(typed)),
-        false => Err(Failure::new("this is no webhook's id")
-            .hint("`runwright webhooks list` shows those there are")),
+    if !typed.is_empty() && typed.chars().all(is_plain) {
+        Ok(WebhookId::new(typed))
+    } else {
+        Err(Failure::new("this is no webhook's id")
+            .hint("`runwright webhooks list` shows those there are"))
     }
 }
 

@@ -105,13 +105,17 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
 
 fn load(file: &Path) -> Result<Value, Failure> {
     let is_stdin = file == Path::new("-");
-    let said = |why: String| match is_stdin {
-        true => Failure::new(format!("standard input: {why}")),
-        false => Failure::new(format!("{}: {why}", file.display())),
+    let said = |why: String| {
+        if is_stdin {
+            Failure::new(format!("standard input: {why}"))
+        } else {
+            Failure::new(format!("{}: {why}", file.display()))
+        }
     };
-    let bytes = match is_stdin {
-        true => bounded(std::io::stdin().lock()),
-        false => std::fs::File::open(file).and_then(bounded),
+    let bytes = if is_stdin {
+        bounded(std::io::stdin().lock())
+    } else {
+        std::fs::File::open(file).and_then(bounded)
     };
     let bytes = bytes.map_err(|error| said(io_text(&error)))?;
     if bytes.len() > MAX_DOCUMENT_BYTES {
@@ -132,9 +136,10 @@ fn bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
-    let integrity = match args.ignore_integrity {
-        true => Integrity::Ignored,
-        false => Integrity::Required,
+    let integrity = if args.ignore_integrity {
+        Integrity::Ignored
+    } else {
+        Integrity::Required
     };
     let body = bundle::import(&load(&args.file)?, integrity).map_err(|bad| {
         let failure = Failure::new(format!("{} ({})", bad.message, bad.code));
@@ -197,9 +202,10 @@ async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
         Failure::new(format!("tenant {whose} has no workbench run {run}"))
             .hint("--tenant and --workspace say whose run is meant")
     };
-    let stream = match is_run_id(&args.run) {
-        true => door.document_stream(&owner, &args.run).await?,
-        false => None,
+    let stream = if is_run_id(&args.run) {
+        door.document_stream(&owner, &args.run).await?
+    } else {
+        None
     };
     let stream = match (stream, args.run.parse()) {
         (Some(stream), _) => stream,
@@ -246,9 +252,12 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<Exit, Failure> {
             "unknownEvents": found.unknown_events,
         }))?,
         Form::Text => {
-            let shown = |fine: bool, word: &str| match fine {
-                true => style::good(word),
-                false => style::bad(word),
+            let shown = |fine: bool, word: &str| {
+                if fine {
+                    style::good(word)
+                } else {
+                    style::bad(word)
+                }
             };
             let fine = found.matches == Some(true);
             data.line(format!("integrity  {}", shown(fine, integrity)))?;
@@ -270,8 +279,9 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<Exit, Failure> {
         }
     }
     data.done()?;
-    match found.matches == Some(true) && structure.is_none() {
-        true => Ok(Exit::Done),
-        false => Ok(Exit::Found),
+    if found.matches == Some(true) && structure.is_none() {
+        Ok(Exit::Done)
+    } else {
+        Ok(Exit::Found)
     }
 }

@@ -46,9 +46,10 @@ impl Bars {
         }
         let is_coloured = talk::is_coloured();
         for (row, text) in self.rows.iter().zip(texts) {
-            row.set_message(match is_coloured {
-                true => text,
-                false => anstream::adapter::strip_str(&text).to_string(),
+            row.set_message(if is_coloured {
+                text
+            } else {
+                anstream::adapter::strip_str(&text).to_string()
             });
             row.tick();
         }

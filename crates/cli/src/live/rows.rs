@@ -90,13 +90,14 @@ fn run_row(run: &OpenRun, now: Timestamp, frame: usize) -> String {
         Going::Stopping => (wheel(frame), "  stopping"),
     };
     // The name of a session says its template, and leaves no room for another.
-    let name = match is_session_id(run.id.as_str()) {
-        true => style::strong(text::one_line(run.id.as_str(), 40)),
-        false => format!(
+    let name = if is_session_id(run.id.as_str()) {
+        style::strong(text::one_line(run.id.as_str(), 40))
+    } else {
+        format!(
             "{} {}",
             style::strong(text::one_line(run.workflow, 40)),
             style::dim(short(run.id))
-        ),
+        )
     };
     format!(
         "{mark} {name}  {} {}/{}  {time}{}",
@@ -109,21 +110,21 @@ fn run_row(run: &OpenRun, now: Timestamp, frame: usize) -> String {
 
 fn bar(settled: usize, total: usize) -> String {
     let full = (settled * CELLS).checked_div(total).unwrap_or(0).min(CELLS);
-    match talk::has_symbols() {
-        true => {
-            let (done, open) = ("━".repeat(full), "━".repeat(CELLS - full));
-            format!("{}{}", style::good(done), style::dim(open))
-        }
-        false => format!("[{}{}]", "#".repeat(full), ".".repeat(CELLS - full)),
+    if talk::has_symbols() {
+        let (done, open) = ("━".repeat(full), "━".repeat(CELLS - full));
+        format!("{}{}", style::good(done), style::dim(open))
+    } else {
+        format!("[{}{}]", "#".repeat(full), ".".repeat(CELLS - full))
     }
 }
 
 fn wheel(frame: usize) -> String {
     const SYMBOLS: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
     const WORDS: [&str; 4] = ["|", "/", "-", "\\"];
-    style::busy(match talk::has_symbols() {
-        true => SYMBOLS[frame % SYMBOLS.len()],
-        false => WORDS[frame % WORDS.len()],
+    style::busy(if talk::has_symbols() {
+        SYMBOLS[frame % SYMBOLS.len()]
+    } else {
+        WORDS[frame % WORDS.len()]
     })
 }
 

@@ -18,9 +18,10 @@ async fn end(remote: &Remote, run: &str) -> Result<u64, Failure> {
     );
     let page = remote.get(&path).await?;
     let last = page["lastEventSeq"].as_u64().unwrap_or_default();
-    match page["isTerminal"] == true {
-        true => Err(fork::ended(run, last)),
-        false => Ok(last + 1),
+    if page["isTerminal"] == true {
+        Err(fork::ended(run, last))
+    } else {
+        Ok(last + 1)
     }
 }
 

@@ -28,12 +28,11 @@ pub(super) async fn run(
     }
     let source = Source::from(args.workflow.as_str());
     let is_id = matches!(&source, Source::File(path) if !path.exists());
-    let document = match is_id {
-        true => {
-            let id = urlencoded(&args.workflow);
-            remote.get(&format!("/v1/workflows/{id}")).await?
-        }
-        false => register(remote, &source).await?,
+    let document = if is_id {
+        let id = urlencoded(&args.workflow);
+        remote.get(&format!("/v1/workflows/{id}")).await?
+    } else {
+        register(remote, &source).await?
     };
     let plans = runtime::plans::Plans::new(session.nodes.clone());
     // What the server has is not held to the rules for what is new to it.

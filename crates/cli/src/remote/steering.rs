@@ -108,9 +108,10 @@ pub(super) async fn resolve(args: resolve::Args, remote: &Remote) -> Result<Exit
 /// Pauses a run.
 pub(super) async fn pause(args: pause::Args, remote: &Remote) -> Result<Exit, Failure> {
     let run = find(remote, &args.run).await?;
-    let policy = match args.now {
-        true => "immediate",
-        false => "drain-current-node",
+    let policy = if args.now {
+        "immediate"
+    } else {
+        "drain-current-node"
     };
     let mut body = json!({ "drainPolicy": policy });
     if let Some(reason) = args.reason {

@@ -60,9 +60,10 @@ impl Peer {
                 }
                 let mut asked = vec![0; length];
                 stream.read_exact(&mut asked).unwrap();
-                let (media, body) = match is_model {
-                    true => ("text/event-stream", COMPLETION.to_owned()),
-                    false => ("text/plain", format!("answer {count}")),
+                let (media, body) = if is_model {
+                    ("text/event-stream", COMPLETION.to_owned())
+                } else {
+                    ("text/plain", format!("answer {count}"))
                 };
                 let head = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: {media}\r\ncontent-length: {}\r\n\

@@ -291,9 +291,10 @@ fn what_is_damaged_is_named_and_the_rest_can_still_be_read() {
         saved(&serving, &document("run_other", "a", 1));
         for (place, document) in documents.iter().enumerate() {
             let answer = get(&serving, &format!("/api/runs/run_a?save={}", place + 1));
-            match place < readable {
-                true => assert_eq!(answer.json(), *document, "{sql}"),
-                false => assert_eq!(answer.json()["code"], "STORAGE_DAMAGED", "{sql}"),
+            if place < readable {
+                assert_eq!(answer.json(), *document, "{sql}")
+            } else {
+                assert_eq!(answer.json()["code"], "STORAGE_DAMAGED", "{sql}")
             }
         }
         serving.stop();

@@ -258,14 +258,15 @@ fn an_issuer_is_told_of_where_its_keys_are_public() {
         let auth = &capabilities(&serving)["auth"];
         let profiles = auth["profiles"].as_array().unwrap();
         assert_eq!(profiles.contains(&json!(oauth2)), is_told, "{auth:#}");
-        let told = match is_told {
-            true => json!({
+        let told = if is_told {
+            json!({
                 "supported": true,
                 "issuer": "https://login.example.org/",
                 "audience": "runwright",
                 "supportedAlgorithms": ["ES256"],
-            }),
-            false => Value::Null,
+            })
+        } else {
+            Value::Null
         };
         assert_eq!(auth["oauth2"], told);
         serving.stop();

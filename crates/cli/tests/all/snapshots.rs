@@ -27,9 +27,10 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => found.push(fs::read(path).unwrap()),
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(fs::read(path).unwrap())
         }
     }
     found

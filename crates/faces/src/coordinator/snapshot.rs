@@ -98,9 +98,10 @@ pub fn snapshot_line(snapshot: &SnapshotJson) -> String {
         replay,
         readiness,
     } = snapshot;
-    let readiness = match readiness.ready {
-        true => "ready".to_owned(),
-        false => format!("blocked({})", readiness.reasons.join("; ")),
+    let readiness = if readiness.ready {
+        "ready".to_owned()
+    } else {
+        format!("blocked({})", readiness.reasons.join("; "))
     };
     format!(
         "schema={schema_version} authority=owner={} lease_id={} leased_until={} stale={} \

@@ -79,10 +79,7 @@ pub fn compile(template: &Template, plan: &ExecutionPlan, settings: &Settings) -
 
 /// A text for people as the name of something: in one line, not empty and not too long.
 fn shown(text: &str, most_chars: usize, otherwise: &str) -> String {
-    let visible = |c: char| match c.is_control() {
-        true => ' ',
-        false => c,
-    };
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
     let mut shown: String = text.chars().map(visible).take(most_chars).collect();
     while shown.len() > MAX_NAME_BYTES {
         shown.pop();
@@ -96,9 +93,10 @@ fn shown(text: &str, most_chars: usize, otherwise: &str) -> String {
 /// The workflow id of a template id.
 pub fn workflow_id(template: &str) -> String {
     let id = names::slug(template);
-    match id.starts_with(|c: char| c.is_ascii_lowercase()) {
-        true => id,
-        false => format!("wft-{id}"),
+    if id.starts_with(|c: char| c.is_ascii_lowercase()) {
+        id
+    } else {
+        format!("wft-{id}")
     }
 }
 
@@ -219,9 +217,10 @@ impl Compiler<'_> {
                 auto_continue,
             } => {
                 let is_auto = *auto_continue && !self.settings.pause_at.contains(&node.id);
-                let kind = match is_auto || is_over {
-                    true => "core.noop",
-                    false => "core.approvalGate",
+                let kind = if is_auto || is_over {
+                    "core.noop"
+                } else {
+                    "core.approvalGate"
                 };
                 json!({
                     "typeId": kind,
@@ -379,9 +378,10 @@ impl Compiler<'_> {
             }
             choices.push_str(&choice);
         }
-        Some(match choices.is_empty() {
-            true => self.connection(nearest, field),
-            false => json!({ "type": "expression", "expression": format!("{choices}\"\"") }),
+        Some(if choices.is_empty() {
+            self.connection(nearest, field)
+        } else {
+            json!({ "type": "expression", "expression": format!("{choices}\"\"") })
         })
     }
 }

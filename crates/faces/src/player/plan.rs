@@ -119,9 +119,10 @@ pub(super) fn plan(
         }
         plan.batches.push(Batch { nodes: batch });
     }
-    match planned == count {
-        true => Ok(plan),
-        false => Err(cycle(&waits_for, &followers)),
+    if planned == count {
+        Ok(plan)
+    } else {
+        Err(cycle(&waits_for, &followers))
     }
 }
 

@@ -106,9 +106,10 @@ impl Projection {
             let batch = usize::try_from(session.get("batch")?.as_u64()?).ok()?;
             let batch = batch.checked_sub(1)?;
             let is_work = node.type_id.starts_with("runwright.") && node.kind == NodeKind::Work;
-            let mut state = match is_work {
-                true => NodeState::Work(WorkState::default()),
-                false => NodeState::Checkpoint(CheckpointState::default()),
+            let mut state = if is_work {
+                NodeState::Work(WorkState::default())
+            } else {
+                NodeState::Checkpoint(CheckpointState::default())
             };
             if let Some(recorded) = session.get("recorded").and_then(Recorded::of_json) {
                 adopt(&mut state, &recorded);
@@ -174,9 +175,10 @@ impl Projection {
 
     /// The folder of the session, from the project folder.
     pub fn folder(&self) -> String {
-        let folder = match self.is_archived {
-            true => names::ARCHIVE,
-            false => names::SESSIONS,
+        let folder = if self.is_archived {
+            names::ARCHIVE
+        } else {
+            names::SESSIONS
         };
         format!("{folder}/{}", self.header.stream)
     }
@@ -242,9 +244,10 @@ impl Projection {
                 let failed = failed_node_id.as_ref().and_then(|id| self.by_id.get(id));
                 let is_refused = failed
                     .is_some_and(|at| matches!(self.nodes[*at].state, NodeState::Checkpoint(_)));
-                let status = match is_refused {
-                    true => Status::Aborted,
-                    false => Status::Failed,
+                let status = if is_refused {
+                    Status::Aborted
+                } else {
+                    Status::Failed
                 };
                 self.end = Some((status, at));
             }
@@ -476,9 +479,10 @@ impl Projection {
     /// How the session stands.
     pub fn status(&self) -> Status {
         if let Some((status, _)) = self.end {
-            return match self.is_archived {
-                true => Status::Archived,
-                false => status,
+            return if self.is_archived {
+                Status::Archived
+            } else {
+                status
             };
         }
         let any = |of: &dyn Fn(&Node) -> bool| self.nodes.iter().any(of);

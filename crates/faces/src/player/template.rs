@@ -229,9 +229,10 @@ impl Template {
                 }
             }
         }
-        match missing.is_empty() {
-            true => Ok(context),
-            false => Err(missing),
+        if missing.is_empty() {
+            Ok(context)
+        } else {
+            Err(missing)
         }
     }
 }

@@ -64,9 +64,10 @@ impl Compared<'_> {
         let agrees = self.response >= Level::SameShape
             || evidence.any(|field| field.level >= Level::SameShape)
             || self.matching_units >= 0.5;
-        match agrees {
-            true => Some(MatchStatus::PartialMatch),
-            false => Some(MatchStatus::NoMatch),
+        if agrees {
+            Some(MatchStatus::PartialMatch)
+        } else {
+            Some(MatchStatus::NoMatch)
         }
     }
 

@@ -55,9 +55,10 @@ impl Facts<'_> {
             return Verdict::ClockBehind;
         }
         let until = self.until();
-        match now > until {
-            true => Verdict::Expired(until),
-            false => Verdict::Until(until),
+        if now > until {
+            Verdict::Expired(until)
+        } else {
+            Verdict::Until(until)
         }
     }
 

@@ -187,9 +187,10 @@ fn edges<'a>(workflow: &'a Map<String, Value>, steps: &BTreeSet<&'a str>) -> Res
             }
         }
     }
-    match taken == steps.len() {
-        true => Ok(()),
-        false => bad(WORKFLOW, "the edges of the workflow go round in a circle"),
+    if taken == steps.len() {
+        Ok(())
+    } else {
+        bad(WORKFLOW, "the edges of the workflow go round in a circle")
     }
 }
 
@@ -200,12 +201,13 @@ fn of_steps(entries: &Entries, steps: &BTreeSet<&str>) -> Result<(), Bad> {
             "the run state speaks of a step that the workflow does not have",
         );
     }
-    match entries.len() == steps.len() {
-        true => Ok(()),
-        false => bad(
+    if entries.len() == steps.len() {
+        Ok(())
+    } else {
+        bad(
             STATE,
             "the run state lacks the status or the gates of a step",
-        ),
+        )
     }
 }
 
@@ -232,8 +234,9 @@ fn trace_event(event: &Value, run: &str, steps: &BTreeSet<&str>) -> Result<(), B
 
 fn keyed(entries: &Entries, name: &str, otherwise: &'static str) -> Result<(), Bad> {
     let fits = |(key, value): (&str, &Value)| value.get(name).and_then(Value::as_str) == Some(key);
-    match entries.iter().all(fits) {
-        true => Ok(()),
-        false => bad(STATE, otherwise),
+    if entries.iter().all(fits) {
+        Ok(())
+    } else {
+        bad(STATE, otherwise)
     }
 }

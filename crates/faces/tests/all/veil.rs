@@ -471,9 +471,10 @@ fn only_a_question_about_a_failed_node_is_read_as_one() {
         let RunEvent::InterruptRequested { data: read, .. } = read.body else {
             panic!("{read:?}");
         };
-        let as_shown = match is_failure {
-            true => said(reason),
-            false => data.clone(),
+        let as_shown = if is_failure {
+            said(reason)
+        } else {
+            data.clone()
         };
         assert_eq!(read, as_shown);
     }

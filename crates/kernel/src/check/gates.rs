@@ -163,9 +163,10 @@ impl Log<'_> {
         let id = self.id(ix).clone();
         let config = &self.plan.node(ix).config;
         let bypasses = config.get("overrideBypassesQuorum") == Some(&serde_json::json!(true));
-        let required = match self.is_governed(ix) && bypasses {
-            true => 1,
-            false => self.required(ix),
+        let required = if self.is_governed(ix) && bypasses {
+            1
+        } else {
+            self.required(ix)
         };
         let accepted = self.count(ix, of, ApprovalAction::Accept);
         let Some(question) = self.question_mut(ix, of) else {
@@ -205,9 +206,10 @@ impl Log<'_> {
 
     /// How many must accept, as the definition says it.
     fn required(&self, ix: NodeIx) -> u32 {
-        let key = match self.is_governed(ix) {
-            true => "quorum",
-            false => "requiredApprovals",
+        let key = if self.is_governed(ix) {
+            "quorum"
+        } else {
+            "requiredApprovals"
         };
         let required = match self.place(ix) {
             Place::Attempt {

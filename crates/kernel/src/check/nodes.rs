@@ -132,9 +132,10 @@ impl Log<'_> {
         let Some(ix) = self.plan.node_ix(id.as_str()) else {
             return self.violation(format!("the definition has no node {id}"));
         };
-        let expected = match self.is_next_round(ix, body) {
-            true => self.nodes[ix.index()].visit + 1,
-            false => self.nodes[ix.index()].visit,
+        let expected = if self.is_next_round(ix, body) {
+            self.nodes[ix.index()].visit + 1
+        } else {
+            self.nodes[ix.index()].visit
         };
         if let Some(visit) = visit {
             self.require(visit == expected, || {

@@ -69,9 +69,10 @@ pub fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
     let has_all = |event: Option<&Value>| {
         event.is_some_and(|event| wanted.iter().all(|(key, of)| event.get(key) == Some(of)))
     };
-    match has_all(Some(value)) || has_all(value.get("eventPayload")) {
-        true => Ok(()),
-        false => Err(Rejection::CorrelationMismatch),
+    if has_all(Some(value)) || has_all(value.get("eventPayload")) {
+        Ok(())
+    } else {
+        Err(Rejection::CorrelationMismatch)
     }
 }
 

@@ -254,9 +254,10 @@ impl<'a> Terms<'a> {
 
     /// Rejections with which a gate is rejected.
     fn rejections(&self) -> usize {
-        match self.majority {
-            true => self.required as usize / 2 + 1,
-            false => 1,
+        if self.majority {
+            self.required as usize / 2 + 1
+        } else {
+            1
         }
     }
 }
@@ -310,9 +311,10 @@ pub(crate) fn judge(
         ));
     };
     if let Some(before) = open.votes.iter().find(|vote| vote.by == *voter) {
-        return Err(match before.action == action {
-            true => Rejection::Duplicate,
-            false => Rejection::AlreadyVoted,
+        return Err(if before.action == action {
+            Rejection::Duplicate
+        } else {
+            Rejection::AlreadyVoted
         });
     }
     let with_this = 1 + open

@@ -248,8 +248,9 @@ fn read(value: &Value) -> Result<(Decision, Option<String>), Rejection> {
         .map_err(|_| malformed("its reason must be a text"))?
         .flatten()
         .filter(|reason| !reason.trim().is_empty());
-    match decision == Decision::Overridden && reason.is_none() {
-        true => Err(malformed("an override needs a `reason`")),
-        false => Ok((decision, reason)),
+    if decision == Decision::Overridden && reason.is_none() {
+        Err(malformed("an override needs a `reason`"))
+    } else {
+        Ok((decision, reason))
     }
 }

@@ -83,12 +83,15 @@ fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>,
         CLARIFICATION => "must be an object with `questions`",
         _ => "must be an object",
     })?;
-    let only = |known: &[&str]| match fields.keys().all(|name| known.contains(&name.as_str())) {
-        true => Ok(()),
-        false => Err(format!(
-            "has a field that {kind} does not have; it has {}",
-            known.join(" and ")
-        )),
+    let only = |known: &[&str]| {
+        if fields.keys().all(|name| known.contains(&name.as_str())) {
+            Ok(())
+        } else {
+            Err(format!(
+                "has a field that {kind} does not have; it has {}",
+                known.join(" and ")
+            ))
+        }
     };
     let is_text = |name: &str| {
         let text = fields.get(name).and_then(Value::as_str);

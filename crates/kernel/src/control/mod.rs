@@ -155,9 +155,10 @@ pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<
             Some("accept")
         }
         (NodeKind::Control(ControlKind::Supervisor), Some(body)) => {
-            match body.starts.contains(&edge_ix) {
-                true => Some(supervisor::DISPATCH),
-                false => Some(supervisor::TERMINATE),
+            if body.starts.contains(&edge_ix) {
+                Some(supervisor::DISPATCH)
+            } else {
+                Some(supervisor::TERMINATE)
             }
         }
         (NodeKind::Control(ControlKind::Supervisor), None) => {

@@ -297,9 +297,10 @@ impl Draft {
             return Ok(());
         }
         let held = self.owns(owner)?;
-        match self.is_expired(held) {
-            true => Err(Rejection::LeaseExpired),
-            false => Ok(()),
+        if self.is_expired(held) {
+            Err(Rejection::LeaseExpired)
+        } else {
+            Ok(())
         }
     }
 
@@ -318,9 +319,10 @@ impl Draft {
         if self.coordinator.is_open(request) || self.recall.requests.contains_key(request) {
             return Err(Rejection::DuplicateRequest(request.clone()));
         }
-        match self.coordinator.state.open.len() >= limits::MAX_OPEN_REQUESTS {
-            true => Err(Rejection::Full("open requests")),
-            false => Ok(()),
+        if self.coordinator.state.open.len() >= limits::MAX_OPEN_REQUESTS {
+            Err(Rejection::Full("open requests"))
+        } else {
+            Ok(())
         }
     }
 
@@ -345,13 +347,14 @@ impl Draft {
             (Pending, Failed) => !self.is_native(),
             _ => false,
         };
-        match is_allowed {
-            true => Ok(()),
-            false => Err(Rejection::InvalidTransition {
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(Rejection::InvalidTransition {
                 request: request.clone(),
                 from,
                 to,
-            }),
+            })
         }
     }
 
@@ -409,9 +412,10 @@ impl Draft {
             return Err(Rejection::InvalidField("message_id"));
         }
         if self.recall.mail.is_some() {
-            return match self.is_native() {
-                true => Err(Rejection::DuplicateMail(message.to_owned())),
-                false => Ok(true),
+            return if self.is_native() {
+                Err(Rejection::DuplicateMail(message.to_owned()))
+            } else {
+                Ok(true)
             };
         }
         if self.coordinator.state.mail.len() >= limits::MAX_OPEN_MAIL {
@@ -443,9 +447,10 @@ impl Draft {
     }
 
     fn knows(&self, worker: &crate::ids::WorkerId) -> Result<(), Rejection> {
-        match self.coordinator.state.workers.contains_key(worker) {
-            true => Ok(()),
-            false => Err(Rejection::UnknownWorker(worker.clone())),
+        if self.coordinator.state.workers.contains_key(worker) {
+            Ok(())
+        } else {
+            Err(Rejection::UnknownWorker(worker.clone()))
         }
     }
 }

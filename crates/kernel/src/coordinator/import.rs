@@ -143,9 +143,10 @@ impl Draft {
     ) -> Result<(), Rejection> {
         self.recall.mail = command.mail().and_then(|message| {
             let is_open = self.coordinator.state.mail.contains_key(message);
-            let standing = match is_open {
-                true => PastMail::Created,
-                false => PastMail::Delivered,
+            let standing = if is_open {
+                PastMail::Created
+            } else {
+                PastMail::Delivered
             };
             messages.contains(message).then_some(standing)
         });

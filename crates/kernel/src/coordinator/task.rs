@@ -263,9 +263,10 @@ impl Tasks {
     /// The oldest request that can be handed out to a worker of a queue.
     pub(super) fn next(&self, queue: &str, worker: &WorkerId) -> Option<&RequestId> {
         let first = |target: &str| self.waiting.get(target)?.first_key_value();
-        let named = match worker.as_str() == queue {
-            true => None,
-            false => first(worker.as_str()),
+        let named = if worker.as_str() == queue {
+            None
+        } else {
+            first(worker.as_str())
         };
         let oldest = [first(queue), named].into_iter().flatten().min();
         oldest.map(|(_, request)| request)

@@ -45,9 +45,10 @@ impl HandedOut {
     /// heartbeats.
     pub fn patience_ms(&self) -> u64 {
         let timeout = self.handing.heartbeat_timeout_ms;
-        match self.offered {
-            true => timeout.min(limits::MAX_TASK_OFFER_MS),
-            false => timeout,
+        if self.offered {
+            timeout.min(limits::MAX_TASK_OFFER_MS)
+        } else {
+            timeout
         }
     }
 }

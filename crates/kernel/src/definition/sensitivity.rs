@@ -37,9 +37,10 @@ impl Sensitivity {
         Self {
             class,
             any: is_classed || declares,
-            asking: match declares && !is_classed {
-                true => plan.asking(),
-                false => BTreeSet::new(),
+            asking: if declares && !is_classed {
+                plan.asking()
+            } else {
+                BTreeSet::new()
             },
         }
     }

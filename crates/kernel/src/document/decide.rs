@@ -299,9 +299,10 @@ impl Document {
         let goes_on = self.head().is_none_or(|head| head.trace.len() == common);
         // In the form of an event nothing is more than twice as long as in the document.
         let is_small = text.len() < limits::MAX_EVENT_BYTES / 4;
-        let short = match is_sent {
-            true => self.text_form(&canonical).map(|form| (form, Vec::new())),
-            false => goes_on.then(|| self.short_form(&body, common)).flatten(),
+        let short = if is_sent {
+            self.text_form(&canonical).map(|form| (form, Vec::new()))
+        } else {
+            goes_on.then(|| self.short_form(&body, common)).flatten()
         };
         let short = short
             .filter(|(form, _)| is_small || json::canonical(form).len() <= limits::MAX_EVENT_BYTES);
@@ -394,9 +395,10 @@ impl Body {
             return Err(DocumentRejection::NotRunning);
         }
         let mut steps = self.derived.steps.iter();
-        match steps.any(|(_, status)| status == "running") {
-            true => Err(DocumentRejection::StepRunning),
-            false => Ok(()),
+        if steps.any(|(_, status)| status == "running") {
+            Err(DocumentRejection::StepRunning)
+        } else {
+            Ok(())
         }
     }
 }

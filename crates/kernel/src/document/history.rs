@@ -40,9 +40,10 @@ enum State {
 impl State {
     /// What a text that was kept whole says.
     fn of(text: &[u8]) -> Option<Self> {
-        match text::is_as_it_came(text) {
-            true => Some(Self::Text(text.to_vec())),
-            false => Body::read(text).map(Self::Body),
+        if text::is_as_it_came(text) {
+            Some(Self::Text(text.to_vec()))
+        } else {
+            Body::read(text).map(Self::Body)
         }
     }
 

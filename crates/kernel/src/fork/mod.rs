@@ -279,9 +279,10 @@ impl Fork {
 }
 
 fn mode_of(run: &Run) -> ForkMode {
-    match run.is_replay() {
-        true => ForkMode::Replay,
-        false => ForkMode::Branch,
+    if run.is_replay() {
+        ForkMode::Replay
+    } else {
+        ForkMode::Branch
     }
 }
 

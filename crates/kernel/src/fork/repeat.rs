@@ -66,9 +66,10 @@ impl Repeat {
                 return Ok(run);
             }
             if *next == records.len() {
-                let step = match self.is_cut {
-                    true => alone(&run, nodes),
-                    false => computed(&run, nodes).map(|finish| (finish, run.head.at)),
+                let step = if self.is_cut {
+                    alone(&run, nodes)
+                } else {
+                    computed(&run, nodes).map(|finish| (finish, run.head.at))
                 };
                 match step {
                     Some((command, at)) => {

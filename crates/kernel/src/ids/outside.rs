@@ -11,9 +11,10 @@ pub fn file_name(node: &str) -> String {
     for (at, byte) in node.bytes().enumerate() {
         let is_plain =
             byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || byte == b'.' && at > 0;
-        match is_plain {
-            true => name.push(byte as char),
-            false => name.push_str(&format!("%{byte:02X}")),
+        if is_plain {
+            name.push(byte as char)
+        } else {
+            name.push_str(&format!("%{byte:02X}"))
         }
     }
     if name.len() > MAX {

@@ -77,17 +77,16 @@ impl Scan<'_> {
             if matches!(self.peek()?, b'}' | b']') {
                 return None;
             }
-            let is_it = match is_object {
-                true => {
-                    let from = self.at;
-                    self.skip();
-                    let key = self.bytes.get(from..self.at)?;
-                    self.space();
-                    self.at += 1;
-                    self.space();
-                    serde_json::from_slice::<String>(key).is_ok_and(|key| key == token)
-                }
-                false => token.parse() == Ok(index),
+            let is_it = if is_object {
+                let from = self.at;
+                self.skip();
+                let key = self.bytes.get(from..self.at)?;
+                self.space();
+                self.at += 1;
+                self.space();
+                serde_json::from_slice::<String>(key).is_ok_and(|key| key == token)
+            } else {
+                token.parse() == Ok(index)
             };
             if is_it {
                 return Some(self.at);

@@ -239,9 +239,12 @@ impl Notes {
 }
 
 fn check(said: &Annotate) -> Result<(), Rejection> {
-    let words = |what, text: &str, most| match text.trim().is_empty() || text.len() > most {
-        true => Err(Rejection::Words { what, most }),
-        false => Ok(()),
+    let words = |what, text: &str, most| {
+        if text.trim().is_empty() || text.len() > most {
+            Err(Rejection::Words { what, most })
+        } else {
+            Ok(())
+        }
     };
     match &said.signal {
         Signal::Rating { rating } if !(1..=5).contains(rating) => return Err(Rejection::Rating),

@@ -88,11 +88,12 @@ pub(super) fn check(spec: &WebhookSpec) -> Result<(), Rejection> {
         ));
     }
     let mut words = spec.events.iter().chain(&spec.tags).chain(&spec.workspace);
-    match words.all(is_word) {
-        true => Ok(()),
-        false => Err(Rejection::InvalidWebhook(
+    if words.all(is_word) {
+        Ok(())
+    } else {
+        Err(Rejection::InvalidWebhook(
             "event types, tags and workspace are 1 to 256 bytes of text without control characters",
-        )),
+        ))
     }
 }
 

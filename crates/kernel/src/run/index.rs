@@ -33,9 +33,10 @@ impl RunIndex {
             queue: header.policy.queue.clone(),
             priority: header.policy.priority,
             // Nobody drives a fork in the making, nor a replay: neither is in anybody's way.
-            concurrency_key: match run.is_copying() || run.is_replay() {
-                true => None,
-                false => header.policy.concurrency_key.clone(),
+            concurrency_key: if run.is_copying() || run.is_replay() {
+                None
+            } else {
+                header.policy.concurrency_key.clone()
             },
             // Its parent started the source, not the fork.
             parent: match header.origin {

@@ -185,9 +185,10 @@ pub fn judge_round(plan: &Plan, facts: &Facts, head: NodeIx) -> Round {
     if !over {
         return Round::Open;
     }
-    match leads_back(plan, facts, head) {
-        true => Round::Again,
-        false => Round::Broken,
+    if leads_back(plan, facts, head) {
+        Round::Again
+    } else {
+        Round::Broken
     }
 }
 

@@ -352,9 +352,10 @@ fn a_child_takes_a_part_and_hands_back_what_it_did_not_use() {
             attempt,
             found: found(),
         });
-        match goes_on {
-            true => then.then("node.dispatched t"),
-            false => then.then("cap.breached 100 < 101; node.failed t budget_exhausted; run.failed budget_exhausted"),
+        if goes_on {
+            then.then("node.dispatched t")
+        } else {
+            then.then("cap.breached 100 < 101; node.failed t budget_exhausted; run.failed budget_exhausted")
         };
     }
 }

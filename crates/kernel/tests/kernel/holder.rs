@@ -34,10 +34,11 @@ impl World {
         let stopping = matches!(self.run.phase(), Some(Phase::Stopping { .. }));
         let live = self.run.live_attempts().next().map(|live| live.id);
         if let Some(attempt) = live {
-            let outcome = match stopping {
-                true => Outcome::Stopped,
+            let outcome = if stopping {
+                Outcome::Stopped
+            } else {
                 // Conditions of the scenes read it.
-                false => Outcome::completed(Map::from_iter([("n".into(), json!(2))])),
+                Outcome::completed(Map::from_iter([("n".into(), json!(2))]))
             };
             let finish = Command::Finish { attempt, outcome };
             drop(self.when(finish).decided());

@@ -67,9 +67,10 @@ fn check_rule(rule: &str, sources: [Source; 2], order: [&str; 2]) {
             IsSkipped => {}
         }
     }
-    let expected = match fires(rule, sources) {
-        true => "running",
-        false => "skipped",
+    let expected = if fires(rule, sources) {
+        "running"
+    } else {
+        "skipped"
     };
     let case = format!("{rule} of {sources:?} in order {order:?}");
     assert_eq!(run.status_of("t"), expected, "{case}");

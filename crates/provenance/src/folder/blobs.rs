@@ -39,12 +39,13 @@ impl Folder {
         let digest = hash::digest(hash).ok_or_else(missing)?;
         let path = self.blob_path(&digest);
         let bytes = files::bytes(&path, MAX_CALL_BYTES as u64)?.ok_or_else(missing)?;
-        match Digest::of(&bytes) == digest {
-            true => Ok(bytes),
-            false => Err(FolderError::Damaged {
+        if Digest::of(&bytes) == digest {
+            Ok(bytes)
+        } else {
+            Err(FolderError::Damaged {
                 path,
                 why: "the content is not what its name says".to_owned(),
-            }),
+            })
         }
     }
 
@@ -59,12 +60,13 @@ impl Folder {
             hash: hash::written(digest),
         })?;
         let hashed = hash_bytes_of(file.take(MAX_CALL_BYTES as u64 + 1));
-        match hashed.map_err(FolderError::io(&path))?.0 == *digest {
-            true => Ok(()),
-            false => Err(FolderError::Damaged {
+        if hashed.map_err(FolderError::io(&path))?.0 == *digest {
+            Ok(())
+        } else {
+            Err(FolderError::Damaged {
                 path,
                 why: "the content is not what its name says".to_owned(),
-            }),
+            })
         }
     }
 }

@@ -33,20 +33,22 @@ pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderEr
     };
     let facts = file.metadata().map_err(FolderError::io(path))?;
     if !facts.is_file() {
-        let kind = match facts.is_dir() {
-            true => "a folder",
-            false => "a device, a pipe or a socket",
+        let kind = if facts.is_dir() {
+            "a folder"
+        } else {
+            "a device, a pipe or a socket"
         };
         return Err(damaged(format!(
             "this is {kind}, where a regular file belongs"
         )));
     }
-    match facts.len() > max_bytes {
-        true => Err(damaged(format!(
+    if facts.len() > max_bytes {
+        Err(damaged(format!(
             "it has {} bytes; at most {max_bytes} are read",
             facts.len()
-        ))),
-        false => Ok(Some(file)),
+        )))
+    } else {
+        Ok(Some(file))
     }
 }
 
@@ -61,12 +63,13 @@ pub(super) fn bytes(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Fold
     let mut bytes = Vec::new();
     let read = file.take(max_bytes + 1).read_to_end(&mut bytes);
     read.map_err(FolderError::io(path))?;
-    match bytes.len() as u64 > max_bytes {
-        true => Err(FolderError::Damaged {
+    if bytes.len() as u64 > max_bytes {
+        Err(FolderError::Damaged {
             path: path.to_owned(),
             why: format!("it has more than {max_bytes} bytes"),
-        }),
-        false => Ok(Some(bytes)),
+        })
+    } else {
+        Ok(Some(bytes))
     }
 }
 

@@ -82,9 +82,10 @@ impl Writer {
 /// The text of a document: in the order of the schema, unless something in a file of others was
 /// read in a sense of ours. Then it stays as it was.
 pub(super) fn as_it_stands(document: &Document) -> serde_json::Result<Vec<u8>> {
-    match is_as_written(document) {
-        true => pretty(&document.snapshot),
-        false => pretty(&document.raw),
+    if is_as_written(document) {
+        pretty(&document.snapshot)
+    } else {
+        pretty(&document.raw)
     }
 }
 

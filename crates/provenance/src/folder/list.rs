@@ -350,8 +350,9 @@ pub(super) fn kind(name: &str) -> Kind<'_> {
             return Kind::Beside(stem);
         }
     }
-    match name.ends_with(".json") {
-        true => Kind::Snapshot,
-        false => Kind::Other,
+    if name.ends_with(".json") {
+        Kind::Snapshot
+    } else {
+        Kind::Other
     }
 }

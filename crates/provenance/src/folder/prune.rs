@@ -117,9 +117,10 @@ impl Folder {
             let Some(standing) = standing else {
                 continue;
             };
-            let verdict = match needed.contains(entry.snapshot_id.as_str()) {
-                true => standing.where_needed,
-                false => standing.alone,
+            let verdict = if needed.contains(entry.snapshot_id.as_str()) {
+                standing.where_needed
+            } else {
+                standing.alone
             };
             let (verdict, until) = match verdict {
                 Verdict::Pinned => ("pinned", None),

@@ -53,9 +53,10 @@ impl Folder {
         set_text(&mut lock, &name_of(snapshot)).map_err(FolderError::io(&path))?;
         let record = beside(snapshot, REPLAYS);
         append(&record, seal::text(&kept.document.raw), &attempt, &attempts)?;
-        let status = match attempt.is_complete() {
-            true => status.after(&attempt, completed),
-            false => status,
+        let status = if attempt.is_complete() {
+            status.after(&attempt, completed)
+        } else {
+            status
         };
         let no_json = |error: serde_json::Error| FolderError::Damaged {
             path: snapshot.to_owned(),

@@ -46,9 +46,10 @@ impl Folder {
     pub fn pin(&self, snapshot: &Path, is_wanted: bool) -> Result<(), FolderError> {
         let _hold = self.hold(Hold::Shared)?;
         let path = beside(snapshot, PIN);
-        match is_wanted {
-            true => files::create(&path, b"").map(|_| ()),
-            false => files::remove(&path).map(|_| ()),
+        if is_wanted {
+            files::create(&path, b"").map(|_| ())
+        } else {
+            files::remove(&path).map(|_| ())
         }
     }
 }

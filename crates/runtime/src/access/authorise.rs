@@ -221,9 +221,10 @@ pub fn authorise(principal: &Principal, action: Action, resource: &Resource) -> 
         return Err(Denied::NotFound);
     }
     let needs = action.scope();
-    match principal.scopes.has(needs) {
-        true => Ok(()),
-        false => Err(Denied::Scope { needs }),
+    if principal.scopes.has(needs) {
+        Ok(())
+    } else {
+        Err(Denied::Scope { needs })
     }
 }
 

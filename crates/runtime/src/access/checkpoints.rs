@@ -251,9 +251,10 @@ async fn walk_one_by_one<F: FnMut(&Checkpoint) -> bool>(
 
 /// Goes past an entry that the store does not give.
 fn lose<F: FnMut(&Checkpoint) -> bool>(walk: &mut Walk<F>, error: &StoreError) {
-    match error.is_gap() {
-        true => walk.missing(),
-        false => walk.damaged(),
+    if error.is_gap() {
+        walk.missing()
+    } else {
+        walk.damaged()
     }
 }
 

@@ -87,9 +87,10 @@ impl Api {
         let resource = Resource::of_tenant(&who.tenant, What::Queue(queue.to_owned()));
         authorise(who, action, &resource)
             .map_err(|denied| ApiError::denied(denied, Thing::Queue))?;
-        match is_queue_name(queue) {
-            true => Ok(authority::named(&who.tenant, queue)),
-            false => Err(ApiError::NotFound(Thing::Queue)),
+        if is_queue_name(queue) {
+            Ok(authority::named(&who.tenant, queue))
+        } else {
+            Err(ApiError::NotFound(Thing::Queue))
         }
     }
 

@@ -231,9 +231,10 @@ impl Api {
             }
             let effect = Effect {
                 is_repeated: !before.is_empty(),
-                name: match before.is_empty() {
-                    true => draw_effect().map_err(no_entropy)?,
-                    false => before,
+                name: if before.is_empty() {
+                    draw_effect().map_err(no_entropy)?
+                } else {
+                    before
                 },
             };
             let row = row(keyed, store.now(), &effect, LEASE);

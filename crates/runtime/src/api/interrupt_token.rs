@@ -118,9 +118,10 @@ pub(super) fn sign_for<C: Serialize>(
 /// Reads a token. Its signature is looked at before anything it says counts, in constant time.
 pub(crate) fn verify(keyring: &dyn Keyring, token: &str, now: Timestamp) -> Result<Claim, Refused> {
     let claim: Claim = verify_for(keyring, Purpose::InterruptTokens, token)?;
-    match claim.expires_at > now {
-        true => Ok(claim),
-        false => Err(Refused::Expired),
+    if claim.expires_at > now {
+        Ok(claim)
+    } else {
+        Err(Refused::Expired)
     }
 }
 

@@ -120,9 +120,10 @@ impl Api {
             open,
             by: who.id.clone(),
             capacity,
-            speech: match may_delegate {
-                true => Speech::Anybody,
-                false => Speech::Themselves,
+            speech: if may_delegate {
+                Speech::Anybody
+            } else {
+                Speech::Themselves
             },
         })
     }
@@ -139,9 +140,10 @@ impl Api {
         }
         let question = self.claimed(claim).await?;
         let node = question.run.plan.node(NodeIx(question.open.node));
-        match needs_authentication(node) {
-            true => Err(Rejection::AuthRequired.into()),
-            false => Ok(question),
+        if needs_authentication(node) {
+            Err(Rejection::AuthRequired.into())
+        } else {
+            Ok(question)
         }
     }
 
@@ -270,14 +272,16 @@ impl Api {
             None => question.by.clone(),
         };
         // Memberships are those of whoever makes the token; nobody knows another's.
-        let capacity = match subject == question.by {
-            true => question.capacity.for_question(&question.open.data),
-            false => Capacity::default(),
+        let capacity = if subject == question.by {
+            question.capacity.for_question(&question.open.data)
+        } else {
+            Capacity::default()
         };
-        let longest = match capacity == Capacity::default() {
-            true => MAX_LIFE,
+        let longest = if capacity == Capacity::default() {
+            MAX_LIFE
+        } else {
             // They may end, and the token would not know.
-            false => LIFE,
+            LIFE
         };
         let now = self.door().store().now();
         let expires_at = now.plus(order.life.unwrap_or(LIFE).min(longest));
@@ -324,9 +328,10 @@ impl Api {
 
     /// A question whose deadline has passed takes no answer, whether or not the log says so yet.
     fn in_time(&self, run: &Run, open: &OpenInterrupt) -> Result<(), ApiError> {
-        match run.is_past_deadline(open, self.door().store().now()) {
-            true => Err(Rejection::InterruptExpired.into()),
-            false => Ok(()),
+        if run.is_past_deadline(open, self.door().store().now()) {
+            Err(Rejection::InterruptExpired.into())
+        } else {
+            Ok(())
         }
     }
 

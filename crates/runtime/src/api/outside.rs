@@ -47,9 +47,10 @@ impl TakenEvent {
         let mut value = value.clone();
         Redactor::default().value(&mut value);
         let is_named = event_id(&value) == Some(self.event.as_str());
-        match is_named && correlate(&self.asked, &value).is_ok() {
-            true => Ok(self.run.status()),
-            false => Err(Rejection::InterruptAnswered.into()),
+        if is_named && correlate(&self.asked, &value).is_ok() {
+            Ok(self.run.status())
+        } else {
+            Err(Rejection::InterruptAnswered.into())
         }
     }
 }

@@ -127,11 +127,12 @@ impl Api {
                 before.stream(&kept_out.redactor(), &seal)?
             }
         };
-        let piece = match before.is_torn {
-            false => Some(Cow::Borrowed(output.chunk.as_str())),
-            true => stream
+        let piece = if before.is_torn {
+            stream
                 .resumed(&output.chunk)
-                .map(|begin| Cow::Owned(format!("{LEFT_OUT}{begin}"))),
+                .map(|begin| Cow::Owned(format!("{LEFT_OUT}{begin}")))
+        } else {
+            Some(Cow::Borrowed(output.chunk.as_str()))
         };
         let (given, rest) = match piece {
             Some(piece) => (stream.push(&piece), Rest::of(&stream, &seal)?),
@@ -150,12 +151,11 @@ impl Api {
         };
         // Should what it gives not come into the log now, the row says what it began with.
         *known = Known::default();
-        let given = match seq < next {
-            true => {
-                self.unsaid((terms, fence), place.channel, seq, given)
-                    .await?
-            }
-            false => given,
+        let given = if seq < next {
+            self.unsaid((terms, fence), place.channel, seq, given)
+                .await?
+        } else {
+            given
         };
         let is_wanted = self.keep(terms, fence, place.channel, seq, given).await?;
         *known = Known {
@@ -215,36 +215,35 @@ impl Api {
                 return Ok(());
             }
             let is_unsure = is_over;
-            let row = match is_over {
-                true => row,
-                false => {
-                    let over = Progress {
-                        next,
-                        rest: Rest::default(),
-                        before: last.clone(),
-                        is_over: true,
-                        missing,
-                    };
-                    let put = place.put(store, row, &over).await?;
-                    if put.is_none() {
-                        continue;
-                    }
-                    put
+            let row = if is_over {
+                row
+            } else {
+                let over = Progress {
+                    next,
+                    rest: Rest::default(),
+                    before: last.clone(),
+                    is_over: true,
+                    missing,
+                };
+                let put = place.put(store, row, &over).await?;
+                if put.is_none() {
+                    continue;
                 }
+                put
             };
             let redactor = self.kept_out(&place.named, task.clone())?.redactor();
             let mut stream = last.stream(&redactor, &self.seal_for(&place.named))?;
             // What came behind it may have been lost.
-            let given = match stream.is_partial() {
-                true => LEFT_OUT.to_owned(),
-                false => stream.finish(),
+            let given = if stream.is_partial() {
+                LEFT_OUT.to_owned()
+            } else {
+                stream.finish()
             };
-            let given = match is_unsure {
-                true => {
-                    self.unsaid((terms, fence), place.channel, next, given)
-                        .await?
-                }
-                false => given,
+            let given = if is_unsure {
+                self.unsaid((terms, fence), place.channel, next, given)
+                    .await?
+            } else {
+                given
             };
             self.keep(terms, fence, place.channel, next, given).await?;
             known.row = row;

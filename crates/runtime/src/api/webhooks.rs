@@ -92,9 +92,8 @@ impl Api {
         if new.standard {
             let outbound = self.webhooks.outbound();
             let verified = webhooks::verify(outbound, &url, &secret, store.now()).await;
-            match verified.map_err(no_entropy)? {
-                true => {}
-                false => return Err(ApiError::WebhookUnverified),
+            if !(verified.map_err(no_entropy)?) {
+                return Err(ApiError::WebhookUnverified);
             }
         }
         let spec = WebhookSpec {

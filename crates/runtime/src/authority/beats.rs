@@ -59,9 +59,10 @@ pub(crate) async fn last(
 /// How much later than it is written an assignment was heard of last, at most: of several
 /// heartbeats within this time only the first is written.
 pub(crate) fn unwritten(timeout: Duration) -> Duration {
-    match timeout >= SEEN_EVERY * 5 {
-        true => SEEN_EVERY,
-        false => Duration::ZERO,
+    if timeout >= SEEN_EVERY * 5 {
+        SEEN_EVERY
+    } else {
+        Duration::ZERO
     }
 }
 

@@ -20,16 +20,15 @@ impl Driver {
         loop {
             self.reload_if_needed().await?;
             let draining;
-            let envelope = match self.is_draining() {
+            let envelope = if self.is_draining() {
                 // The next holder starts what this end lets start.
-                true => {
-                    draining = Envelope {
-                        driving: Driving::Elsewhere,
-                        ..envelope.clone()
-                    };
-                    &draining
-                }
-                false => envelope,
+                draining = Envelope {
+                    driving: Driving::Elsewhere,
+                    ..envelope.clone()
+                };
+                &draining
+            } else {
+                envelope
             };
             let run = self.run.take().expect("loaded just above");
             let hold = if self.running.is_empty() && guard != Guard::Outside {

@@ -284,9 +284,10 @@ impl Driver {
         let is_last = run.is_settled() && self.running.is_empty();
         let (ports, stream) = (self.ports.clone(), run.header.stream.clone());
         self.engine.inner.tasks.spawn_blocking(move || {
-            let dropped = match is_last {
-                true => ports.supervisor.forget(&stream),
-                false => ports.supervisor.settle(&stream, &key),
+            let dropped = if is_last {
+                ports.supervisor.forget(&stream)
+            } else {
+                ports.supervisor.settle(&stream, &key)
             };
             if let Err(error) = dropped {
                 tracing::debug!(run = %stream, %error, "outputs of an attempt were not dropped");

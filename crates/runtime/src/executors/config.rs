@@ -144,9 +144,12 @@ fn executor(entry: Entry) -> Result<Executor, String> {
     if argv.is_empty() {
         return Err("`argv` must name a program".into());
     }
-    let text = |text: &String| match text.contains('\0') {
-        true => Err("a process cannot be given a NUL character".to_owned()),
-        false => Text::parse(text),
+    let text = |text: &String| {
+        if text.contains('\0') {
+            Err("a process cannot be given a NUL character".to_owned())
+        } else {
+            Text::parse(text)
+        }
     };
     let argv = argv.iter().map(|argument| match argument {
         Argument::One(one) => text(one).map(Element::One),

@@ -49,9 +49,10 @@ pub(super) fn body(ask: &Ask, structured: Structured) -> Value {
         })
         .collect();
     if let (Some(schema), Structured::Native) = (&ask.shape, structured) {
-        body["tool_choice"] = match tools.is_empty() {
-            true => json!({ "type": "tool", "name": ANSWER }),
-            false => json!({ "type": "any" }),
+        body["tool_choice"] = if tools.is_empty() {
+            json!({ "type": "tool", "name": ANSWER })
+        } else {
+            json!({ "type": "any" })
         };
         let description = "Gives the answer. Call it once, when the answer is ready.";
         tools.push(json!({ "name": ANSWER, "description": description, "input_schema": schema }));
@@ -168,9 +169,10 @@ pub(super) fn whole(reading: &mut Reading, body: &str, has_shape: bool) -> Resul
 fn parse(data: &str) -> Result<Value, NodeError> {
     let value: Value =
         serde_json::from_str(data).map_err(|_| failure::bad_answer("it is no JSON"))?;
-    match value["type"] == "error" {
-        true => Err(failure::of_body(&value, None)),
-        false => Ok(value),
+    if value["type"] == "error" {
+        Err(failure::of_body(&value, None))
+    } else {
+        Ok(value)
     }
 }
 

@@ -145,9 +145,10 @@ pub(super) fn check(
             "it takes a credential of your own, and the one named is not there",
         ),
         (Mode::Restricted, _) => {
-            match policy.models.iter().any(|pattern| matches(pattern, model)) {
-                true => Ok(()),
-                false => denied("model_not_allowed", "it is restricted to other models"),
+            if policy.models.iter().any(|pattern| matches(pattern, model)) {
+                Ok(())
+            } else {
+                denied("model_not_allowed", "it is restricted to other models")
             }
         }
     }

@@ -227,11 +227,12 @@ impl Providers {
         };
         found.ok_or_else(|| {
             let names: Vec<&str> = self.by_name.keys().map(String::as_str).collect();
-            let known = match names.is_empty() {
-                true => "none is configured; start the engine with --providers FILE, or give the \
+            let known = if names.is_empty() {
+                "none is configured; start the engine with --providers FILE, or give the \
                          model's address as baseUrl"
-                    .to_owned(),
-                false => format!("{advice}: {}", names.join(", ")),
+                    .to_owned()
+            } else {
+                format!("{advice}: {}", names.join(", "))
             };
             NodeError::new(
                 "provider_not_found",

@@ -70,22 +70,21 @@ impl Reading {
     /// # Errors
     /// When it ended in the middle.
     pub(super) fn finish(self) -> Result<Answer, NodeError> {
-        match self.is_whole {
-            true => Ok(self.answer),
-            false => Err(failure::broken("the answer ended before it was whole")),
+        if self.is_whole {
+            Ok(self.answer)
+        } else {
+            Err(failure::broken("the answer ended before it was whole"))
         }
     }
 
     fn grow(&mut self, bytes: usize) -> Result<(), NodeError> {
         self.bytes += bytes;
-        match self.bytes <= MAX_ANSWER_BYTES {
-            true => Ok(()),
-            false => {
-                let text = format!(
-                    "the model answers with more than {MAX_ANSWER_BYTES} bytes; set maxTokens"
-                );
-                Err(NodeError::new("model_answer_too_large", text).fatal())
-            }
+        if self.bytes <= MAX_ANSWER_BYTES {
+            Ok(())
+        } else {
+            let text =
+                format!("the model answers with more than {MAX_ANSWER_BYTES} bytes; set maxTokens");
+            Err(NodeError::new("model_answer_too_large", text).fatal())
         }
     }
 }

@@ -352,9 +352,10 @@ impl Attempt<'_> {
     pub(super) fn failure(&self, record: &ExitRecord) -> Option<NodeError> {
         let program = &self.program;
         let last = self.outputs.stderr.last_lines(QUOTED_LINES);
-        let said = match last.is_empty() {
-            true => String::new(),
-            false => format!("; it said:\n{last}"),
+        let said = if last.is_empty() {
+            String::new()
+        } else {
+            format!("; it said:\n{last}")
         };
         let error = match &record.end {
             End::Exited { code } if self.config.success_codes.contains(code) => return None,

@@ -400,21 +400,23 @@ fn redirect(request: &mut Request, to: String, status: StatusCode) -> Result<(),
 }
 
 fn failed(host: String, error: &reqwest::Error) -> OutboundError {
-    match error.is_timeout() {
-        true => OutboundError::TimedOut { host },
-        false => OutboundError::Broken {
+    if error.is_timeout() {
+        OutboundError::TimedOut { host }
+    } else {
+        OutboundError::Broken {
             host,
             reason: innermost(error),
-        },
+        }
     }
 }
 
 /// Scheme, host and port: path and query may hold what is nobody's business.
 fn shown(url: &Url) -> String {
     let origin = url.origin();
-    match origin.is_tuple() {
-        true => origin.ascii_serialization(),
-        false => format!("{}:", url.scheme()),
+    if origin.is_tuple() {
+        origin.ascii_serialization()
+    } else {
+        format!("{}:", url.scheme())
     }
 }
 

@@ -20,9 +20,10 @@ impl Redactor {
                 });
             }
         }
-        let finders = match known.is_empty() {
-            true => Vec::new(),
-            false => vec![Arc::new(Finder::of(&known))],
+        let finders = if known.is_empty() {
+            Vec::new()
+        } else {
+            vec![Arc::new(Finder::of(&known))]
         };
         Self(Arc::new(Inner {
             secrets: known,

@@ -429,9 +429,10 @@ impl Finder {
         }
         let place = &self.places[found.pattern()];
         let within = secret.start - found.start()..secret.end - found.start();
-        let taken = match is_taken_out(&text[secret]) {
-            true => None,
-            false => place.takes.of(&text[found.range()], within),
+        let taken = if is_taken_out(&text[secret]) {
+            None
+        } else {
+            place.takes.of(&text[found.range()], within)
         };
         let Some(taken) = taken else {
             return into.extend_from_slice(&text[at..found.end()]);

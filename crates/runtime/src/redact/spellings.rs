@@ -147,18 +147,22 @@ impl Ways {
             // Nothing is too small for a string.
             let _ = write!(pattern, r"\x{byte:02x}");
         }
-        match c.is_ascii() {
-            true => self.add(format!(r"\\{{0,{BACKSLASHES}}}{pattern}"), BACKSLASHES + 1),
-            false => self.add(pattern, c.len_utf8()),
+        if c.is_ascii() {
+            self.add(format!(r"\\{{0,{BACKSLASHES}}}{pattern}"), BACKSLASHES + 1)
+        } else {
+            self.add(pattern, c.len_utf8())
         }
     }
 }
 
 /// Hexadecimal digits in letters of either size.
 fn hex(digits: &str) -> String {
-    let each = digits.chars().map(|digit| match digit.is_ascii_digit() {
-        true => String::from(digit),
-        false => format!("[{digit}{}]", digit.to_ascii_uppercase()),
+    let each = digits.chars().map(|digit| {
+        if digit.is_ascii_digit() {
+            String::from(digit)
+        } else {
+            format!("[{digit}{}]", digit.to_ascii_uppercase())
+        }
     });
     each.collect()
 }

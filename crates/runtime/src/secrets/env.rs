@@ -41,10 +41,11 @@ impl EnvSecrets {
     pub(super) fn resolve(&self, owner: &Owner, name: &str) -> Result<String, NodeError> {
         let shown = || quoted(&format!("env:{name}"));
         if owner.tenant != self.tenant || !self.allowed.has(name) {
-            let how = match owner.tenant == self.tenant {
-                true => "allow its name where the engine is started: `--secret-env NAME`",
+            let how = if owner.tenant == self.tenant {
+                "allow its name where the engine is started: `--secret-env NAME`"
+            } else {
                 // The environment is the host's own.
-                false => "use `secret://NAME`, a file of the folder that `--secrets DIR` names",
+                "use `secret://NAME`, a file of the folder that `--secrets DIR` names"
             };
             let text = format!("{} may not be used as a secret; {how}", shown());
             return Err(NodeError::new("credential_forbidden", text).fatal());

@@ -53,14 +53,13 @@ impl<'a> Reference<'a> {
         } else {
             (None, text)
         };
-        match is_plain(name) {
-            true => Ok(Self::Stored { scope, name }),
-            false => {
-                let text = "this is no reference of a secret; write secret://NAME, \
+        if is_plain(name) {
+            Ok(Self::Stored { scope, name })
+        } else {
+            let text = "this is no reference of a secret; write secret://NAME, \
                             secret://SCOPE/NAME, file:NAME or env:NAME, where a NAME has letters, \
                             digits, - _ .";
-                Err(NodeError::new("credential_not_found", text).fatal())
-            }
+            Err(NodeError::new("credential_not_found", text).fatal())
         }
     }
 }

@@ -88,9 +88,10 @@ fn span_of(span: &spans::Span) -> Span {
         span_id: span.id.to_vec(),
         parent_span_id: span.parent.map(|id| id.to_vec()).unwrap_or_default(),
         name: span.name.clone(),
-        kind: match span.is_call {
-            true => span::SpanKind::Client.into(),
-            false => span::SpanKind::Internal.into(),
+        kind: if span.is_call {
+            span::SpanKind::Client.into()
+        } else {
+            span::SpanKind::Internal.into()
         },
         start_time_unix_nano: nanos(span.start),
         end_time_unix_nano: nanos(span.end.unwrap_or(span.start)),

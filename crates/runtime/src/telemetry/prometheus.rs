@@ -88,8 +88,9 @@ fn braces(labels: &[(&'static str, String)], bound: Option<&str>) -> String {
         .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
         .collect();
     parts.extend(bound.map(|bound| format!("le=\"{bound}\"")));
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!("{{{}}}", parts.join(",")),
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", parts.join(","))
     }
 }

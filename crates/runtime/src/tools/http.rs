@@ -194,8 +194,9 @@ fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
 
 fn sse(event: SseEvent) -> Sse {
     let named = Sse::default().data(event.data);
-    match event.name.is_empty() {
-        true => named,
-        false => named.event(event.name),
+    if event.name.is_empty() {
+        named
+    } else {
+        named.event(event.name)
     }
 }

@@ -173,13 +173,11 @@ impl Session {
         let structured = answer.structured.as_ref();
         let size = answer.content.to_string().len()
             + structured.map_or(0, |value| value.to_string().len());
-        match size > MAX_RESULT_BYTES {
-            false => Ok(answer),
-            true => {
-                let text =
-                    format!("the tool gave more than {MAX_RESULT_BYTES} bytes; ask it for less");
-                Err(NodeError::new("mcp_result_too_large", text).fatal())
-            }
+        if size > MAX_RESULT_BYTES {
+            let text = format!("the tool gave more than {MAX_RESULT_BYTES} bytes; ask it for less");
+            Err(NodeError::new("mcp_result_too_large", text).fatal())
+        } else {
+            Ok(answer)
         }
     }
 

@@ -50,9 +50,10 @@ impl Router {
         let drain = self.engine.inner.shutdown.drain.clone();
         while !drain.is_cancelled() {
             let is_idle = self.lanes.is_empty();
-            let routed = match is_idle {
-                true => self.look_for_webhooks().await,
-                false => self.page().await,
+            let routed = if is_idle {
+                self.look_for_webhooks().await
+            } else {
+                self.page().await
             };
             let wait = match routed {
                 Ok(true) => continue,

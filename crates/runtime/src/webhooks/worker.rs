@@ -347,9 +347,10 @@ impl Shared {
             return Ok(());
         };
         for item in items.into_iter().filter(|item| item.sequence >= from) {
-            let sent = match is_blocked || left.load(Ordering::Acquire) == 0 {
-                true => Sent::Deferred,
-                false => self.send(target, &item).await?,
+            let sent = if is_blocked || left.load(Ordering::Acquire) == 0 {
+                Sent::Deferred
+            } else {
+                self.send(target, &item).await?
             };
             match &sent {
                 Sent::Delivered => left.store(BREAKER_FAILURES, Ordering::Release),

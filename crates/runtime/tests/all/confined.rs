@@ -173,9 +173,10 @@ async fn too_many_processes_are_killed() {
         ..Bounds::OF_TENANTS
     };
     let used = bound_passed(&lab, script, bounds).await;
-    let expected = match rustix::process::getuid().is_root() {
-        true => "more than 20 processes and threads at a time",
-        false => "no process more",
+    let expected = if rustix::process::getuid().is_root() {
+        "more than 20 processes and threads at a time"
+    } else {
+        "no process more"
     };
     assert_eq!(used, expected);
     assert_eq!(lab.alive(), [0; 0]);

@@ -37,9 +37,10 @@ impl WorkNode for Step {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        match config["once"] == true {
-            true => Repeat::Once,
-            false => Repeat::Repeatable,
+        if config["once"] == true {
+            Repeat::Once
+        } else {
+            Repeat::Repeatable
         }
     }
 

@@ -287,7 +287,13 @@ async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt(
     };
     engine.command(&id, pause.into()).await.expect("a pause");
     assert_eq!(
-        engine.door().load(&id).await.expect("a run").status().as_str(),
+        engine
+            .door()
+            .load(&id)
+            .await
+            .expect("a run")
+            .status()
+            .as_str(),
         "paused"
     );
     std::fs::write(&marker, "").expect("a marker");

@@ -39,7 +39,12 @@ async fn an_append_without_an_answer_is_not_made_again() {
         let settled = engine.settled(&run.header.stream);
         let end = tokio::time::timeout(support::DEADLINE, settled).await;
         let end = end.expect("it ends in time").expect("a settled run");
-        assert_eq!(end.status().as_str(), "completed", "append {nth}: {:?}", end.end());
+        assert_eq!(
+            end.status().as_str(),
+            "completed",
+            "append {nth}: {:?}",
+            end.end()
+        );
         assert_eq!(
             kinds(&store, &run).await,
             [

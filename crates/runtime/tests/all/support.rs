@@ -252,9 +252,10 @@ pub(crate) fn number(output: &str, name: &str) -> i32 {
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(files(&entry.path())),
-            false => found.push(entry.path()),
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()))
+        } else {
+            found.push(entry.path())
         }
     }
     found

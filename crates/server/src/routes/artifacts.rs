@@ -153,9 +153,12 @@ fn range(headers: &HeaderMap, tag: &str, size: u64) -> Wanted {
     let Some((from, to)) = spec.and_then(|spec| spec.split_once('-')) else {
         return Wanted::Whole;
     };
-    let number = |text: &str| match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => text.parse::<u64>().ok(),
-        false => None,
+    let number = |text: &str| {
+        if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            text.parse::<u64>().ok()
+        } else {
+            None
+        }
     };
     let (from, to) = match (number(from), number(to)) {
         (Some(from), Some(to)) if from <= to => (from, to.saturating_add(1).min(size)),
@@ -163,9 +166,10 @@ fn range(headers: &HeaderMap, tag: &str, size: u64) -> Wanted {
         (None, Some(last)) if from.is_empty() => (size.saturating_sub(last), size),
         _ => return Wanted::Whole,
     };
-    match from < to {
-        true => Wanted::Part { from, to },
-        false => Wanted::Nothing,
+    if from < to {
+        Wanted::Part { from, to }
+    } else {
+        Wanted::Nothing
     }
 }
 

@@ -52,9 +52,12 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn create(cx: Cx) -> Result<Reply, Problem> {
     let is_keyed = cx.headers.contains_key(idempotency::KEY);
-    create_once(cx).await.map_err(|problem| match is_keyed {
-        true => problem.first_answer(),
-        false => problem,
+    create_once(cx).await.map_err(|problem| {
+        if is_keyed {
+            problem.first_answer()
+        } else {
+            problem
+        }
     })
 }
 
@@ -96,9 +99,10 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
             "statusUrl": format!("/v1/runs/{run}"),
         }),
     );
-    Ok(match is_keyed {
-        true => reply.with(REPLAYED, replayed),
-        false => reply,
+    Ok(if is_keyed {
+        reply.with(REPLAYED, replayed)
+    } else {
+        reply
     })
 }
 

@@ -82,9 +82,12 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn fork(cx: Cx) -> Result<Reply, Problem> {
     let is_keyed = cx.headers.contains_key(idempotency::KEY);
-    fork_once(cx).await.map_err(|problem| match is_keyed {
-        true => problem.first_answer(),
-        false => problem,
+    fork_once(cx).await.map_err(|problem| {
+        if is_keyed {
+            problem.first_answer()
+        } else {
+            problem
+        }
     })
 }
 
@@ -133,9 +136,10 @@ async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
 fn of_source(error: ApiError, source: &kernel::ids::StreamId) -> Problem {
     let is_about_source = matches!(error, ApiError::Erased { .. } | ApiError::Fork(_));
     let problem = Problem::from(error);
-    match is_about_source && problem.status.is_client_error() {
-        true => problem.with("sourceRunId", source.as_str()),
-        false => problem,
+    if is_about_source && problem.status.is_client_error() {
+        problem.with("sourceRunId", source.as_str())
+    } else {
+        problem
     }
 }
 
@@ -231,9 +235,10 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
     let (who, a) = (cx.who()?, named(&cx)?);
     let api = cx.app.api();
     // Whose run it is comes before what the query says.
-    let a_log = match view::is_document(&a) {
-        true => Err(api.document_view(&who, &a).await?),
-        false => Ok(api.follow(&who, &a, None).await?),
+    let a_log = if view::is_document(&a) {
+        Err(api.document_view(&who, &a).await?)
+    } else {
+        Ok(api.follow(&who, &a, None).await?)
     };
     let against = cx.query().get("against").map(str::to_owned);
     let against = against.ok_or_else(|| Problem::invalid("against names the other run"))?;

@@ -319,15 +319,16 @@ fn token_order(mut body: Map<String, Value>) -> Result<TokenOrder, Problem> {
         Some(Some(ms)) if ms > 0 => Some(Duration::from_millis(ms)),
         Some(_) => return Err(Problem::invalid("expiresInMs is a number of milliseconds")),
     };
-    match body.is_empty() {
-        true => Ok(TokenOrder {
+    if body.is_empty() {
+        Ok(TokenOrder {
             intent,
             subject,
             life,
-        }),
-        false => Err(Problem::invalid(
+        })
+    } else {
+        Err(Problem::invalid(
             "the body has intent, subject and expiresInMs, or nothing",
-        )),
+        ))
     }
 }
 

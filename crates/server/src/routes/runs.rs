@@ -203,9 +203,10 @@ fn unchanged(tag: String) -> Reply {
 /// tokens that are shown to whoever may answer.
 fn etag(cx: &Cx, who: &Principal, run: &StreamId, next_seq: u64, is_settled: bool) -> String {
     let seq = next_seq.saturating_sub(1);
-    match !is_settled && who.scopes.has(Action::AnswerRun.scope()) {
-        true => format!("\"{run}-{seq}-{}\"", cx.app.api().token_window()),
-        false => format!("\"{run}-{seq}\""),
+    if !is_settled && who.scopes.has(Action::AnswerRun.scope()) {
+        format!("\"{run}-{seq}-{}\"", cx.app.api().token_window())
+    } else {
+        format!("\"{run}-{seq}\"")
     }
 }
 

@@ -179,14 +179,15 @@ fn wire_tenant(who: &Principal) -> &str {
 /// Refuses a request that names another tenant than the credential's. A credential of a workspace is
 /// no member of the whole tenant.
 fn of_tenant(who: &Principal, named: Option<&str>) -> Result<(), Problem> {
-    match named.is_none_or(|named| named == wire_tenant(who)) {
-        true => Ok(()),
-        false => Err(Problem::new(
+    if named.is_none_or(|named| named == wire_tenant(who)) {
+        Ok(())
+    } else {
+        Err(Problem::new(
             StatusCode::FORBIDDEN,
             "workspace_membership_required",
             "tenantId is the credential's workspace, or its tenant where it is not bound to a \
              workspace; or leave it out",
-        )),
+        ))
     }
 }
 
@@ -222,10 +223,11 @@ fn is_standard(signatures: Option<&[String]>) -> Result<bool, Problem> {
     let distinct: BTreeSet<&str> = signatures.iter().map(String::as_str).collect();
     let is_known = distinct.iter().all(|name| SIGNATURES.contains(name));
     let is_listed = distinct.contains("v1") && distinct.len() == signatures.len();
-    match is_known && is_listed {
-        true => Ok(distinct.contains(STANDARD)),
-        false => Err(Problem::invalid(
+    if is_known && is_listed {
+        Ok(distinct.contains(STANDARD))
+    } else {
+        Err(Problem::invalid(
             "signatureAlgorithms has v1, perhaps standard-webhooks-1, and neither twice",
-        )),
+        ))
     }
 }

@@ -20,9 +20,10 @@ impl Remarks {
         run: &StreamId,
         modes: &StreamModes,
     ) -> Result<Self, StoreError> {
-        Ok(Self(match modes.tell_annotations() {
-            true => Some(api.follow_notes(run).await?),
-            false => None,
+        Ok(Self(if modes.tell_annotations() {
+            Some(api.follow_notes(run).await?)
+        } else {
+            None
         }))
     }
 

@@ -200,13 +200,15 @@ async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
     .await;
     for route in server::routes::all() {
         // Streams end with their run, and questions are asked before it ends.
-        let run = match route.path.contains("interrupts") {
-            true => host.waiting(&json!({ "workflowId": "signoff" })).await,
-            false => host.completed(&json!({ "workflowId": "three" })).await,
+        let run = if route.path.contains("interrupts") {
+            host.waiting(&json!({ "workflowId": "signoff" })).await
+        } else {
+            host.completed(&json!({ "workflowId": "three" })).await
         };
-        let token = match route.path.contains("{token}") {
-            true => host.token(&run).await,
-            false => String::new(),
+        let token = if route.path.contains("{token}") {
+            host.token(&run).await
+        } else {
+            String::new()
         };
         let (request, _) = call(&route, &run, &token);
         let Access::May(action) = route.access else {

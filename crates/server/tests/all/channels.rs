@@ -202,15 +202,14 @@ async fn a_channel_says_who_reads_and_writes_it() {
         definition["nodes"].as_array_mut().unwrap().push(reads);
         definition["edges"] = json!([{ "id": "e", "sourceNodeId": "w0", "targetNodeId": "reads" }]);
         let (snapshot, _) = played(&host, definition).await;
-        match may {
-            true => assert_eq!(snapshot["variables"]["seen"], json!([1]), "{snapshot}"),
-            false => {
-                assert_eq!(
-                    snapshot["error"]["code"], "channel_access_denied",
-                    "{snapshot}"
-                );
-                assert_eq!(snapshot["error"]["details"]["allowed"], "readers");
-            }
+        if may {
+            assert_eq!(snapshot["variables"]["seen"], json!([1]), "{snapshot}")
+        } else {
+            assert_eq!(
+                snapshot["error"]["code"], "channel_access_denied",
+                "{snapshot}"
+            );
+            assert_eq!(snapshot["error"]["details"]["allowed"], "readers");
         }
     }
 }

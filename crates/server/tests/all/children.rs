@@ -311,12 +311,11 @@ async fn a_parent_shows_what_its_child_waits_for_and_a_cancel_reaches_both() {
         let last = host.events(id).await.pop().unwrap();
         assert_eq!(last["type"], "run.cancelled");
         let parent = last["payload"]["parentRunId"].as_str();
-        match id == run {
-            true => assert_eq!(parent, None, "nobody cascaded here"),
-            false => {
-                assert!(parent.is_some());
-                assert_eq!(last["payload"]["reason"], "parent-cancelled");
-            }
+        if id == run {
+            assert_eq!(parent, None, "nobody cascaded here")
+        } else {
+            assert!(parent.is_some());
+            assert_eq!(last["payload"]["reason"], "parent-cancelled");
         }
     }
 }

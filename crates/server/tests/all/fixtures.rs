@@ -101,9 +101,10 @@ pub(crate) fn missing(document: &Value) -> &'static str {
     let is_other = |node: &Value| {
         node["typeId"] == "core.conversationGate" || node["agent"].get("channel").is_some()
     };
-    match nodes.iter().any(is_other) {
-        true => "validation_error",
-        false => "capability_required",
+    if nodes.iter().any(is_other) {
+        "validation_error"
+    } else {
+        "capability_required"
     }
 }
 

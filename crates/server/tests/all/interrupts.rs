@@ -365,9 +365,12 @@ async fn an_event_from_outside_has_to_be_the_one_that_is_waited_for() {
         let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
         assert_eq!(snapshot["status"], "waiting-external");
         let token = host.token(&run).await;
-        let send = async |value: Value| match by_token {
-            true => host.answer_by(&token, value).await,
-            false => host.answer(&run, "pays", value).await,
+        let send = async |value: Value| {
+            if by_token {
+                host.answer_by(&token, value).await
+            } else {
+                host.answer(&run, "pays", value).await
+            }
         };
         for wrong in [
             json!({ "order": "o-8", "state": { "paid": true } }),
@@ -377,9 +380,10 @@ async fn an_event_from_outside_has_to_be_the_one_that_is_waited_for() {
             assert_eq!(send(wrong).await.refusal(422), "correlation_mismatch");
         }
         let event = json!({ "order": "o-7", "state": { "paid": true }, "amount": 5 });
-        let event = match by_token {
-            true => event,
-            false => json!({ "eventPayload": event }),
+        let event = if by_token {
+            event
+        } else {
+            json!({ "eventPayload": event })
         };
         assert_eq!(send(event.clone()).await.status, 200);
         assert_eq!(send(event).await.refusal(409), "interrupt_already_resolved");

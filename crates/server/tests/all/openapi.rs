@@ -46,13 +46,15 @@ fn examples(schema: &Value) -> (Vec<String>, Vec<String>) {
         }
         return (allowed, refused);
     }
-    let words = match schema["type"] == "array" {
-        true => &schema["items"]["enum"],
-        false => &schema["enum"],
+    let words = if schema["type"] == "array" {
+        &schema["items"]["enum"]
+    } else {
+        &schema["enum"]
     };
-    match words.is_array() {
-        true => (texts(words), vec!["bogus".to_owned(), String::new()]),
-        false => (Vec::new(), Vec::new()),
+    if words.is_array() {
+        (texts(words), vec!["bogus".to_owned(), String::new()])
+    } else {
+        (Vec::new(), Vec::new())
     }
 }
 
@@ -113,10 +115,11 @@ async fn bodies_are_optional_where_the_document_says_so() {
         let request = Request::new(&method, &address(&path, &run)).key(&host.key);
         let status = request.send(host.address).await.status;
         let what = format!("{method} {path}: {status}");
-        match needs_body {
+        if needs_body {
             // Whether there is something to do it to is said first.
-            true => assert!([400, 404, 409].contains(&status), "{what}"),
-            false => assert!(![400, 415].contains(&status), "{what}"),
+            assert!([400, 404, 409].contains(&status), "{what}")
+        } else {
+            assert!(![400, 415].contains(&status), "{what}")
         }
         optional += usize::from(!needs_body);
     }

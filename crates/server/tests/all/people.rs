@@ -190,9 +190,12 @@ async fn an_event_with_an_id_may_come_again() {
     for by_token in [true, false] {
         let run = host.waiting(&json!({ "workflowId": "pays" })).await;
         let token = host.token(&run).await;
-        let send = async |value: Value| match by_token {
-            true => host.answer_by(&token, value).await,
-            false => host.answer(&run, "pays", value).await,
+        let send = async |value: Value| {
+            if by_token {
+                host.answer_by(&token, value).await
+            } else {
+                host.answer(&run, "pays", value).await
+            }
         };
         let event = json!({ "order": "o-7", "eventId": "evt-1" });
         let first = send(event.clone()).await;

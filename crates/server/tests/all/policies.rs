@@ -50,10 +50,11 @@ async fn asked(host: &Host, key: &str, configurable: Value) -> String {
     if snapshot["status"] != "waiting-input" {
         crate::schemas::check_log(host, run).await;
     }
-    let error = match snapshot["status"] == "waiting-input" {
+    let error = if snapshot["status"] == "waiting-input" {
         // What the host lacks is asked about.
-        true => &snapshot["interrupt"]["payload"]["data"]["payload"]["error"],
-        false => &snapshot["error"],
+        &snapshot["interrupt"]["payload"]["data"]["payload"]["error"]
+    } else {
+        &snapshot["error"]
     };
     match error["details"]["reason"].as_str() {
         Some(reason) => {

@@ -96,18 +96,17 @@ async fn race(host: &Host, seed: u64) -> (bool, u64) {
     let token = host.token(&run).await;
     // Which of the two is sent first changes from round to round.
     let turned = (seed / PAIRS.len() as u64) % 2 == 1;
-    let answers = match turned {
-        false => tokio::join!(
+    let answers = if turned {
+        let (b, a) = tokio::join!(
+            send(host, &run, &token, other),
+            send(host, &run, &token, one)
+        );
+        (a, b)
+    } else {
+        tokio::join!(
             send(host, &run, &token, one),
             send(host, &run, &token, other)
-        ),
-        true => {
-            let (b, a) = tokio::join!(
-                send(host, &run, &token, other),
-                send(host, &run, &token, one)
-            );
-            (a, b)
-        }
+        )
     };
     let what = format!("seed {seed}: {one:?} against {other:?} on {run}");
     let log = log(host, &run).await;
@@ -174,9 +173,10 @@ async fn log(host: &Host, run: &str) -> Log {
 fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) -> bool {
     let told = |(of, answer): (Move, &Answer)| {
         let body = answer.json();
-        let word = match answer.status < 300 {
-            true => body["status"].clone(),
-            false => body["error"].clone(),
+        let word = if answer.status < 300 {
+            body["status"].clone()
+        } else {
+            body["error"].clone()
         };
         (
             of,
@@ -208,17 +208,16 @@ fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) ->
             assert_eq!((log.resolved + log.cancelled, log.ended), (1, 1), "{what}");
             let won = a_status == 200;
             assert_eq!(won, log.resolved == 1, "{what}");
-            match won {
-                true => assert_eq!(b_word, "completed", "{what}"),
-                false => {
-                    // Whoever has only a token is not told who cancelled what.
-                    let is_told = match a {
-                        Move::AcceptByToken => ["interrupt_already_resolved"; 2],
-                        _ => ["interrupt_cancelled", "interrupt_already_resolved"],
-                    };
-                    assert!(is_told.contains(&a_word.as_str()), "{what}");
-                    assert_eq!(b_word, "cancelled", "{what}");
-                }
+            if won {
+                assert_eq!(b_word, "completed", "{what}")
+            } else {
+                // Whoever has only a token is not told who cancelled what.
+                let is_told = match a {
+                    Move::AcceptByToken => ["interrupt_already_resolved"; 2],
+                    _ => ["interrupt_cancelled", "interrupt_already_resolved"],
+                };
+                assert!(is_told.contains(&a_word.as_str()), "{what}");
+                assert_eq!(b_word, "cancelled", "{what}");
             }
             won
         }
@@ -227,9 +226,10 @@ fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) ->
             assert_eq!((a_status, log.resolved), (200, 1), "{what}");
             let won = b_status == 409;
             assert_eq!(log.answered_in_pause, !won, "{what}");
-            match won {
-                true => assert_eq!((b_word.as_str(), log.paused), ("run_terminal", 0), "{what}"),
-                false => assert_eq!((a_word.as_str(), log.ended), ("paused", 0), "{what}"),
+            if won {
+                assert_eq!((b_word.as_str(), log.paused), ("run_terminal", 0), "{what}")
+            } else {
+                assert_eq!((a_word.as_str(), log.ended), ("paused", 0), "{what}")
             }
             won
         }

@@ -423,9 +423,10 @@ async fn standard_webhooks_are_verified_rotated_and_signed_twice() {
     let is_on = echoes.clone();
     let receiver = Receiver::answering(move |received| {
         let challenge = received.json()["challenge"].clone();
-        match challenge.is_string() && is_on.load(Ordering::SeqCst) {
-            true => Some((200, json!({ "challenge": challenge }).to_string())),
-            false => Some((200, "{}".into())),
+        if challenge.is_string() && is_on.load(Ordering::SeqCst) {
+            Some((200, json!({ "challenge": challenge }).to_string()))
+        } else {
+            Some((200, "{}".into()))
         }
     })
     .await;

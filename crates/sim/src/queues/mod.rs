@@ -284,9 +284,10 @@ impl Play {
         let killed = self.world.now;
         let is_taken = self.until(|play| {
             let (now, _) = play.judge.authority(queue, play.world.now)?;
-            match now != holder {
-                true => Some(true),
-                false => play.judge.has_left_its_first_node(&run).then_some(false),
+            if now != holder {
+                Some(true)
+            } else {
+                play.judge.has_left_its_first_node(&run).then_some(false)
             }
         })?;
         self.keep_two();
@@ -373,9 +374,10 @@ fn workflow(draws: &mut Draws, id: &str) -> Value {
             0 => QUEUES[0],
             _ => *draws.pick(&QUEUES),
         };
-        let repeat = match draws.per_mille(250) {
-            true => "once",
-            false => "repeatable",
+        let repeat = if draws.per_mille(250) {
+            "once"
+        } else {
+            "repeatable"
         };
         let mut node = json!({
             "id": format!("n{n}"), "name": "n", "typeId": "runwright.worker",

@@ -256,8 +256,9 @@ fn show(report: &Report, entries: Seq, form: Form) -> Result<Exit, Failure> {
         ))?;
     }
     data.done()?;
-    match report.is_valid() {
-        true => Ok(Exit::Done),
-        false => Ok(Exit::Found),
+    if report.is_valid() {
+        Ok(Exit::Done)
+    } else {
+        Ok(Exit::Found)
     }
 }

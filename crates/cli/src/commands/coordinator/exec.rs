@@ -83,9 +83,10 @@ fn durable(
     command: &CoordinatorCommand,
     options: &Options,
 ) -> Result<String, Refused> {
-    let compact = match options.compact {
-        true => Compact::After,
-        false => Compact::Not,
+    let compact = if options.compact {
+        Compact::After
+    } else {
+        Compact::Not
     };
     let told = tell(
         folder,

@@ -99,9 +99,10 @@ pub(super) fn look(folder: &Folder) -> Result<Found, Refused> {
     }
     let import = read(&folder.path, ledger_alone)?;
     let is_empty = import.entries.is_empty() && import.mail.is_empty() && import.used.is_empty();
-    Ok(match is_empty {
-        true => Found::Nothing,
-        false => Found::Left(import),
+    Ok(if is_empty {
+        Found::Nothing
+    } else {
+        Found::Left(import)
     })
 }
 
@@ -129,9 +130,10 @@ pub(super) fn append(folder: &Folder, import: Import) -> Result<(), Refused> {
 }
 
 fn read(dir: &Path, ledger_alone: bool) -> Result<Import, Refused> {
-    let entries = match ledger_alone {
-        true => Vec::new(),
-        false => entries(&dir.join(EVENTS))?,
+    let entries = if ledger_alone {
+        Vec::new()
+    } else {
+        entries(&dir.join(EVENTS))?
     };
     let used = ledger(dir)?;
     let events: Vec<&EventJson> = entries

@@ -136,9 +136,10 @@ impl Options {
             }
             let valued = format!("{word}=");
             let quoted = kernel::problem::quoted(word);
-            return Err(match known.contains(&valued.as_str()) {
-                true => format!("write {word} and its value as one word, {word}=VALUE"),
-                false => format!("unknown argument {quoted}; it takes {}", known.join(" ")),
+            return Err(if known.contains(&valued.as_str()) {
+                format!("write {word} and its value as one word, {word}=VALUE")
+            } else {
+                format!("unknown argument {quoted}; it takes {}", known.join(" "))
             }
             .into());
         }

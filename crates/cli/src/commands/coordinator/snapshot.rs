@@ -12,9 +12,10 @@ use super::{Refused, pretty};
 /// The snapshot. `--json` counts only as the first or second word behind the command.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
     let snapshot = SnapshotJson::from(&standing(options)?);
-    match words.iter().take(2).any(|word| word == "--json") {
-        true => Ok(pretty(&snapshot)),
-        false => Ok(format!("{}\n", snapshot_line(&snapshot))),
+    if words.iter().take(2).any(|word| word == "--json") {
+        Ok(pretty(&snapshot))
+    } else {
+        Ok(format!("{}\n", snapshot_line(&snapshot)))
     }
 }
 

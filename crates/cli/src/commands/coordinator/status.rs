@@ -42,9 +42,10 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
         if let (0, Some(queue)) = (next, options.queue()?) {
             unheard(&queue);
         }
-        return Ok(match json {
-            true => pretty(&overview),
-            false => painted(lines(&overview)),
+        return Ok(if json {
+            pretty(&overview)
+        } else {
+            painted(lines(&overview))
         });
     }
     let is_terminal = std::io::stdout().is_terminal();
@@ -184,13 +185,14 @@ impl Reader {
 
 fn lines(overview: &OverviewJson) -> String {
     let snapshot = &overview.snapshot;
-    let mut lines = vec![match snapshot.readiness.ready {
-        true => style::good("ready"),
-        false => format!(
+    let mut lines = vec![if snapshot.readiness.ready {
+        style::good("ready")
+    } else {
+        format!(
             "{}: {}",
             style::bad("not ready"),
             snapshot.readiness.reasons.join("; ")
-        ),
+        )
     }];
     lines.push(format!("contract   {}", contract(overview)));
     lines.push(authority(overview));
@@ -198,9 +200,10 @@ fn lines(overview: &OverviewJson) -> String {
     lines.extend(listed(&overview.open, request));
     if let Some(cursor) = &snapshot.replay.cursor {
         let unknown = Blocker::UnknownCursor.to_string();
-        let to_go = match snapshot.readiness.reasons.contains(&unknown) {
-            true => "which names no event".to_owned(),
-            false => format!("{} events to go", snapshot.replay.pending_events),
+        let to_go = if snapshot.readiness.reasons.contains(&unknown) {
+            "which names no event".to_owned()
+        } else {
+            format!("{} events to go", snapshot.replay.pending_events)
         };
         lines.push(format!("replay     from {}, {to_go}", plain(cursor)));
     }
@@ -237,9 +240,10 @@ fn contract(overview: &OverviewJson) -> String {
         Contract::Native => Contract::Published,
         Contract::Published => Contract::Native,
     };
-    match overview.contract_settled {
-        true => kept.to_string(),
-        false => format!("{kept}, or {other} if the first command says --contract={other}"),
+    if overview.contract_settled {
+        kept.to_string()
+    } else {
+        format!("{kept}, or {other} if the first command says --contract={other}")
     }
 }
 
@@ -338,9 +342,10 @@ fn worker(worker: &WorkerJson) -> String {
         more => format!(" with {} and {} more", plain(task_id), more - 1),
     };
     let worker = plain(worker);
-    let state = match state.starts_with("stalled") {
-        true => style::warn(plain(state)),
-        false => plain(state),
+    let state = if state.starts_with("stalled") {
+        style::warn(plain(state))
+    } else {
+        plain(state)
     };
     let ago = text::ms(*age_ms);
     format!("           {worker}{with}: {state}, last heard of {ago} ago")

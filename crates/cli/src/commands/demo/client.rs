@@ -93,16 +93,15 @@ impl Client {
             bytes.extend_from_slice(&chunk);
         }
         let answer: Value = serde_json::from_slice(&bytes).map_err(|_| odd())?;
-        match response.status().is_success() {
-            true => Ok(answer),
-            false => {
-                let why = answer["message"].as_str().unwrap_or("no reason given");
-                let why = text::one_line(why, 200);
-                Err(Failure::new(format!(
-                    "the server answered {}: {why}",
-                    response.status().as_u16()
-                )))
-            }
+        if response.status().is_success() {
+            Ok(answer)
+        } else {
+            let why = answer["message"].as_str().unwrap_or("no reason given");
+            let why = text::one_line(why, 200);
+            Err(Failure::new(format!(
+                "the server answered {}: {why}",
+                response.status().as_u16()
+            )))
         }
     }
 }

@@ -183,9 +183,10 @@ fn say_server(server: &Server) {
 
 fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
-    match names.is_empty() {
-        true => "nothing".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "nothing".to_owned()
+    } else {
+        names.join(", ")
     }
 }
 

@@ -192,8 +192,5 @@ impl Story {
 }
 
 fn mark(symbol: &'static str, word: &'static str, colour: fn(&'static str) -> String) -> String {
-    colour(match talk::has_symbols() {
-        true => symbol,
-        false => word,
-    })
+    colour(if talk::has_symbols() { symbol } else { word })
 }

@@ -31,9 +31,10 @@ pub(super) async fn check(args: &PortArgs) -> Result<Vec<Finding>, Failure> {
                 "correct its credential, or set what it names",
             ),
             (Ok(()), Ok(())) => {
-                let prices = match provider.has_prices() {
-                    true => "prices known",
-                    false => "prices unknown, so costs are not shown",
+                let prices = if provider.has_prices() {
+                    "prices known"
+                } else {
+                    "prices unknown, so costs are not shown"
                 };
                 Finding::ok(
                     "provider",

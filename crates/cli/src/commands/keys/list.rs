@@ -70,9 +70,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 Some(reason) => format!("revoked: {}", text::one_line(reason, 40)),
                 None => key.standing(now).as_str().to_owned(),
             },
-            match grant.principal == key.id.as_str() {
-                true => "the key".to_owned(),
-                false => text::one_line(&grant.principal, 30),
+            if grant.principal == key.id.as_str() {
+                "the key".to_owned()
+            } else {
+                text::one_line(&grant.principal, 30)
             },
             optional(&grant.workspace).unwrap_or_else(|| "all".into()),
             text::ago(key.created_at, now),

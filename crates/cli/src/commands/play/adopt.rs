@@ -96,9 +96,10 @@ impl Adopting<'_> {
                     "session {id} was aborted. Go on with it? {} ",
                     ask::choices(&words)
                 );
-                let answer = match ask::somebody() {
-                    true => ask::line(&prompt).await.ok().flatten(),
-                    false => None,
+                let answer = if ask::somebody() {
+                    ask::line(&prompt).await.ok().flatten()
+                } else {
+                    None
                 };
                 let answer = answer.unwrap_or_default();
                 match ask::meant(&answer, &words) {

@@ -168,9 +168,10 @@ impl<'a> Playing<'a> {
                 biased;
                 interrupt = interrupts.next() => {
                     let is_asked = self.asking.take().is_some();
-                    let patience = match is_asked {
-                        true => Duration::ZERO,
-                        false => interrupts.patience(interrupt, &words::running(&self.files)),
+                    let patience = if is_asked {
+                        Duration::ZERO
+                    } else {
+                        interrupts.patience(interrupt, &words::running(&self.files))
                     };
                     let engine = self.engine.clone();
                     drains.spawn(async move { engine.drain(patience).await });

@@ -38,9 +38,10 @@ impl Files {
         let is_archived = archive_folder(project, run.header.stream.as_str()).is_dir();
         Some(Self {
             project: project.to_owned(),
-            projection: match is_archived {
-                true => projection.archived(),
-                false => projection,
+            projection: if is_archived {
+                projection.archived()
+            } else {
+                projection
             },
             snapshots: Vec::new(),
             is_dirty: false,
@@ -131,9 +132,10 @@ fn bring_paths_up_to_date(project: &Path, nodes: &mut NodeStates) {
 /// it wrote them. Files that are not there are not behind.
 pub(super) fn are_behind(project: &Path, id: &str) -> bool {
     let archive = archive_folder(project, id);
-    let (folder, is_archived) = match archive.is_dir() {
-        true => (archive, true),
-        false => (project.join(names::SESSIONS).join(id), false),
+    let (folder, is_archived) = if archive.is_dir() {
+        (archive, true)
+    } else {
+        (project.join(names::SESSIONS).join(id), false)
     };
     if !folder.is_dir() {
         return false;

@@ -129,12 +129,11 @@ fn cut(events: &[&Event], from: &str, is_checkpoint: bool) -> Option<Seq> {
         _ => false,
     };
     let mut all = events.iter();
-    match is_checkpoint {
-        true => {
-            let at = all.clone().find(is_passed).or_else(|| all.find(asks));
-            at.map(|event| event.seq + 1)
-        }
-        false => all.find(is_begun).map(|event| event.seq),
+    if is_checkpoint {
+        let at = all.clone().find(is_passed).or_else(|| all.find(asks));
+        at.map(|event| event.seq + 1)
+    } else {
+        all.find(is_begun).map(|event| event.seq)
     }
 }
 

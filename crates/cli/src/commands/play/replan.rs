@@ -116,12 +116,11 @@ impl Old {
     /// Where the template lies.
     fn template(&self, session: &Session) -> Result<String, Failure> {
         let file = session.place.project.join(&self.state.template_path);
-        match file.is_file() {
-            true => Ok(file.display().to_string()),
-            false => {
-                let what = format!("the template {} is not there", self.state.template_path);
-                Err(Failure::new(what).hint("put it back"))
-            }
+        if file.is_file() {
+            Ok(file.display().to_string())
+        } else {
+            let what = format!("the template {} is not there", self.state.template_path);
+            Err(Failure::new(what).hint("put it back"))
         }
     }
 

@@ -66,9 +66,10 @@ impl Left {
 
 /// The store of the project, where there is one.
 pub(super) fn store(session: &Session) -> Result<Option<Door>, Failure> {
-    match session.place.store().exists() {
-        true => Ok(Some(session.write()?)),
-        false => Ok(None),
+    if session.place.store().exists() {
+        Ok(Some(session.write()?))
+    } else {
+        Ok(None)
     }
 }
 
@@ -80,9 +81,10 @@ pub(super) async fn all(session: &Session, door: Option<&Door>) -> Result<Vec<Kn
             if names::is_session_id(row.stream.as_str()) {
                 known.push(Known {
                     id: row.stream.to_string(),
-                    kind: match row.index.settled {
-                        true => Kind::Settled,
-                        false => Kind::Open,
+                    kind: if row.index.settled {
+                        Kind::Settled
+                    } else {
+                        Kind::Open
                     },
                 });
             }

@@ -63,8 +63,9 @@ fn line(id: &str, work: &WorkState) -> String {
         named.push(format!("{more} more"));
     }
     let id = text::one_line(id, 40);
-    match named.is_empty() {
-        true => format!("{id} {}{took}", work.status.as_str()),
-        false => format!("{id} {}{took}: {}", work.status.as_str(), named.join(", ")),
+    if named.is_empty() {
+        format!("{id} {}{took}", work.status.as_str())
+    } else {
+        format!("{id} {}{took}: {}", work.status.as_str(), named.join(", "))
     }
 }

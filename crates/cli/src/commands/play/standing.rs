@@ -147,8 +147,9 @@ fn waits_for(state: &SessionState) -> String {
 /// A word of a command line as a shell takes it.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", text::one_line(word, 80).replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", text::one_line(word, 80).replace('\'', r"'\''"))
     }
 }

@@ -77,9 +77,10 @@ async fn choose(project: &Path) -> Result<String, Failure> {
         .map(|known| known.slug)
         .collect();
     let shown: Vec<&str> = slugs.iter().map(String::as_str).collect();
-    let chosen = match shown.is_empty() {
-        true => None,
-        false => ask::which(&shown, "play").await,
+    let chosen = if shown.is_empty() {
+        None
+    } else {
+        ask::which(&shown, "play").await
     };
     chosen.map(|n| slugs[n].clone()).ok_or_else(|| {
         let what = "name a template, or say what else to do";

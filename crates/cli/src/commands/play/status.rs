@@ -247,9 +247,10 @@ fn print(session: &Session, files: &Files) -> Result<(), Failure> {
         for id in &batch.nodes {
             let node = state.node_states.0.iter().find(|(known, _)| known == id);
             let Some((_, node)) = node else { continue };
-            let number = match batch.parallel {
-                true => format!("{} ║", batch.batch),
-                false => batch.batch.to_string(),
+            let number = if batch.parallel {
+                format!("{} ║", batch.batch)
+            } else {
+                batch.batch.to_string()
             };
             let (began, ended, result) = match node {
                 NodeState::Work(node) => (

@@ -66,10 +66,7 @@ pub(super) fn planned(number: usize, template: &Template, at: usize) -> String {
         Kind::Work(work) => (work.call.as_str(), &*work.executor, &*work.args_template),
         Kind::Checkpoint { auto_continue, .. } => (
             "checkpoint",
-            match auto_continue {
-                true => "goes on",
-                false => "asks",
-            },
+            if *auto_continue { "goes on" } else { "asks" },
             "",
         ),
     };
@@ -247,10 +244,8 @@ pub(super) fn standing(state: &SessionState, id: &str, node: &NodeState) -> &'st
 
 fn line(state: &SessionState, id: &str, node: &NodeState) -> String {
     let word = standing(state, id, node);
-    let pick = |sign: &'static str, ascii: &'static str| match talk::has_symbols() {
-        true => sign,
-        false => ascii,
-    };
+    let pick =
+        |sign: &'static str, ascii: &'static str| if talk::has_symbols() { sign } else { ascii };
     let mark = match node.status() {
         _ if word == WAITS => style::warn("?"),
         _ if word == ABORTED => style::bad(pick("✗", "x")),
@@ -291,9 +286,10 @@ pub(super) fn last(session: &Session, files: &Files) -> Result<(), Failure> {
 /// Says who goes on with a session, or what to do so that it goes on.
 pub(super) fn stands(standing: &Standing, state: &SessionState) {
     for line in standing.lines(state) {
-        match standing.is_idle() {
-            true => next(&line),
-            false => talk::say(format!("  {} {line}", style::dim("now:"))),
+        if standing.is_idle() {
+            next(&line)
+        } else {
+            talk::say(format!("  {} {line}", style::dim("now:")))
         }
     }
 }

@@ -65,9 +65,10 @@ fn whom(coordinator: &Coordinator, door: &Door) -> Whom {
     // A replay keeps nobody from being given a task.
     let hands_out =
         |blocker: &Blocker| matches!(blocker, Blocker::ReplayPending(_) | Blocker::UnknownCursor);
-    match standing.blockers.iter().all(hands_out) {
-        true => Whom::AnyWorker,
-        false => Whom::Queue(standing.blockers.iter().map(ToString::to_string).collect()),
+    if standing.blockers.iter().all(hands_out) {
+        Whom::AnyWorker
+    } else {
+        Whom::Queue(standing.blockers.iter().map(ToString::to_string).collect())
     }
 }
 

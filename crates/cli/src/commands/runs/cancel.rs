@@ -33,11 +33,12 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let state = tell(&door, &run, command).await?;
     crate::commands::tell_trail(&door).await;
     let id = short(&run);
-    match state.is_settled() {
-        true => talk::say(format!("run {id} is cancelled")),
-        false => talk::say(format!(
+    if state.is_settled() {
+        talk::say(format!("run {id} is cancelled"))
+    } else {
+        talk::say(format!(
             "run {id} is being cancelled; what it has running is stopped"
-        )),
+        ))
     }
     say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)

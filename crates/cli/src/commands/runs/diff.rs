@@ -82,10 +82,7 @@ pub(crate) fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
         talk::say("this is a part: there are more differences, or a run has not ended");
     }
     let is_same = diff["divergedAtSeq"].is_null() && diff["stateDiff"] == serde_json::json!({});
-    Ok(match is_same {
-        true => Exit::Done,
-        false => Exit::Found,
-    })
+    Ok(if is_same { Exit::Done } else { Exit::Found })
 }
 
 fn lines(data: &mut Data, diff: &Value) -> Result<(), Failure> {

@@ -66,7 +66,7 @@ pub(crate) fn check_statuses(asked: &[String]) -> Result<(), Failure> {
     let Some(status) = asked.iter().find(|status| !is_known(status)) else {
         return Ok(());
     };
-    let meant = closest(status, known.into_iter());
+    let meant = closest(status, known);
     let meant = meant.map(|meant| format!("did you mean {meant}? "));
     let what = format!("there is no status {}", quoted(status));
     Err(Failure::new(what).hint(format!(

@@ -124,9 +124,10 @@ async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<
             ));
             return Ok(());
         }
-        let resume = match is_session_id(id) {
-            true => "play --resume",
-            false => "resume",
+        let resume = if is_session_id(id) {
+            "play --resume"
+        } else {
+            "resume"
         };
         talk::say(format!(
             "{} nobody drives this run; `runwright {resume} {id}` lets it act",

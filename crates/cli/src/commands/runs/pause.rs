@@ -32,9 +32,10 @@ pub(crate) struct Args {
 
 /// Pauses a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let policy = match args.now {
-        true => DrainPolicy::Immediate,
-        false => DrainPolicy::DrainCurrentNode,
+    let policy = if args.now {
+        DrainPolicy::Immediate
+    } else {
+        DrainPolicy::DrainCurrentNode
     };
     let door = session.write()?;
     let run = lookup::find(&door, &args.run).await?;
@@ -54,10 +55,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 
 /// Says whether a run is paused, or is about to be.
 pub(crate) fn say(run: &str, is_paused: bool) {
-    match is_paused {
-        true => talk::say(format!("run {run} is paused")),
-        false => talk::say(format!(
+    if is_paused {
+        talk::say(format!("run {run} is paused"))
+    } else {
+        talk::say(format!(
             "run {run} pauses when what it has running has ended"
-        )),
+        ))
     }
 }

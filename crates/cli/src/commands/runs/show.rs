@@ -121,9 +121,12 @@ fn head(
     now: Timestamp,
 ) -> Result<(), Failure> {
     let end = if run.is_settled() { run.head.at } else { now };
-    let mut fact = |name: &str, value: String| match value.is_empty() {
-        true => Ok(()),
-        false => data.line(format!("{} {value}", style::dim(format!("{name:<9}")))),
+    let mut fact = |name: &str, value: String| {
+        if value.is_empty() {
+            Ok(())
+        } else {
+            data.line(format!("{} {value}", style::dim(format!("{name:<9}"))))
+        }
     };
     let (workflow, version) = (run.plan.workflow.as_str(), run.plan.version.as_str());
     fact("run", style::strong(&run.header.stream))?;
@@ -214,9 +217,10 @@ fn go_on(run: &Run) -> String {
         return String::new();
     }
     let id = short(&run.header.stream);
-    match is_session_id(id) {
-        true => format!("; `runwright play --resume {id}` goes on"),
-        false => format!("; `runwright resume {id}` goes on"),
+    if is_session_id(id) {
+        format!("; `runwright play --resume {id}` goes on")
+    } else {
+        format!("; `runwright resume {id}` goes on")
     }
 }
 

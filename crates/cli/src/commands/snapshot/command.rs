@@ -226,12 +226,11 @@ pub(super) async fn capture(
     let root = root
         .canonicalize()
         .map_err(|error| Failure::file(root, &error))?;
-    let policy = match args.no_redact {
-        true => {
-            unredacted::confirm(args.yes)?;
-            Policy::Off
-        }
-        false => Policy::On,
+    let policy = if args.no_redact {
+        unredacted::confirm(args.yes)?;
+        Policy::Off
+    } else {
+        Policy::On
     };
     let surroundings = surroundings();
     let redaction = Redaction::of_policy(policy, surroundings.clone());
@@ -245,19 +244,21 @@ pub(super) async fn capture(
     };
     let folder = Folder::of_project(&root);
     let stop = stop_signal()?;
-    let _turn = match surroundings.contains_key(CAPTURE_URL) {
+    let _turn = if surroundings.contains_key(CAPTURE_URL) {
         // The capture that this one is a part of has it.
-        true => None,
-        false => Some(turn(&folder, &stop).await?),
+        None
+    } else {
+        Some(turn(&folder, &stop).await?)
     };
     let keep = FolderKeep::begin(&folder, contents).map_err(said)?;
     let cwd = std::env::current_dir()
         .ok()
         .filter(|cwd| cwd.starts_with(&root));
     let cwd = cwd.unwrap_or_else(|| root.clone());
-    let stdin = match args.stdin {
-        true => read_stdin()?,
-        false => Vec::new(),
+    let stdin = if args.stdin {
+        read_stdin()?
+    } else {
+        Vec::new()
     };
     let program = Path::new(&argv[0]).file_name().unwrap_or_default();
     let mut ignored: Ignored = args.ignore.into_iter().collect();
@@ -525,12 +526,13 @@ fn read_stdin() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = std::io::stdin().take(MAX_STDIN + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::new(format!("the standard input cannot be read: {error}")))?;
-    match bytes.len() as u64 > MAX_STDIN {
-        true => Err(Failure::new(format!(
+    if bytes.len() as u64 > MAX_STDIN {
+        Err(Failure::new(format!(
             "the standard input has more than {}",
             text::bytes(MAX_STDIN)
-        ))),
-        false => Ok(bytes),
+        )))
+    } else {
+        Ok(bytes)
     }
 }
 
@@ -576,12 +578,13 @@ pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
     let report = more.mode_enforcement.as_ref()?.as_object()?;
     let missing = report.iter().filter(|(_, word)| *word == "unsupported");
     let missing: Vec<&str> = missing.map(|(knob, _)| knob.as_str()).collect();
-    match missing.is_empty() {
-        true => None,
-        false => Some(format!(
+    if missing.is_empty() {
+        None
+    } else {
+        Some(format!(
             "strict was asked for, and a provider that answered has no {}",
             missing.join(", no ")
-        )),
+        ))
     }
 }
 
@@ -598,9 +601,10 @@ fn taken_out(snapshot: &Snapshot) -> Option<String> {
         let more = (more > 0).then(|| format!("{more} more"));
         shown.chain(more).collect::<Vec<_>>().join(", ")
     };
-    let of_files = match redaction.files.is_empty() {
-        true => String::new(),
-        false => format!("; of files: {}", listed(&redaction.files)),
+    let of_files = if redaction.files.is_empty() {
+        String::new()
+    } else {
+        format!("; of files: {}", listed(&redaction.files))
     };
     let count = usize::try_from(redaction.count).unwrap_or(usize::MAX);
     Some(format!(

@@ -23,13 +23,13 @@ pub(super) enum Answer {
 /// # Errors
 /// When nobody says so.
 pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(), Failure> {
-    let words =
-        argv.iter().map(
-            |word| match word.is_empty() || word.contains(|c: char| !is_plain(c)) {
-                true => format!("'{}'", word.replace('\'', "'\\''")),
-                false => word.clone(),
-            },
-        );
+    let words = argv.iter().map(|word| {
+        if word.is_empty() || word.contains(|c: char| !is_plain(c)) {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        } else {
+            word.clone()
+        }
+    });
     let line = text::one_line(&words.collect::<Vec<_>>().join(" "), 4000);
     let within = text::one_line(&cwd.display().to_string(), 400);
     talk::say(format!(
@@ -49,9 +49,10 @@ pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(),
     talk::say(format!("Type `{WORD}` to run it:"));
     let mut typed = String::new();
     let read = stdin.lock().read_line(&mut typed);
-    match read.is_ok() && typed.trim() == WORD {
-        true => Ok(()),
-        false => Err(Failure::new("nothing was run: that was not the word")),
+    if read.is_ok() && typed.trim() == WORD {
+        Ok(())
+    } else {
+        Err(Failure::new("nothing was run: that was not the word"))
     }
 }
 

@@ -124,10 +124,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             .try_for_each(|change| tell(&mut data, change))?,
     }
     data.done()?;
-    Ok(match is_same {
-        true => Exit::Done,
-        false => Exit::Found,
-    })
+    Ok(if is_same { Exit::Done } else { Exit::Found })
 }
 
 fn change(old: Option<&Step>, new: Option<&Step>) -> Value {

@@ -141,9 +141,12 @@ impl How {
     }
 
     fn fields(&self) -> Fields {
-        let part = |field| match self.fields.contains(&field) {
-            true => Part::Taken,
-            false => Part::Left,
+        let part = |field| {
+            if self.fields.contains(&field) {
+                Part::Taken
+            } else {
+                Part::Left
+            }
         };
         Fields {
             artifacts: part(FieldWord::Artifacts),

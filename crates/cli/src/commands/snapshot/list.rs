@@ -81,13 +81,15 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let mut table = Table::new(["snapshot", "workflow", "captured", "mode", "model", "match"]);
         for entry in &listing.entries {
             let mark = if entry.is_pinned { "  pinned" } else { "" };
-            let secrets = match entry.is_unredacted {
-                true => style::bad("  UNREDACTED"),
-                false => String::new(),
+            let secrets = if entry.is_unredacted {
+                style::bad("  UNREDACTED")
+            } else {
+                String::new()
             };
-            let network = match entry.is_unverified {
-                true => style::warn("  UNVERIFIED"),
-                false => String::new(),
+            let network = if entry.is_unverified {
+                style::warn("  UNVERIFIED")
+            } else {
+                String::new()
             };
             let seal = match entry.seal {
                 Seal::Sealed => String::new(),
@@ -107,12 +109,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 ),
             ]);
         }
-        match listing.entries.is_empty() {
-            true => data.line(format!("no snapshots in {}", folder.snapshots().display()))?,
-            false => {
-                for line in table.lines() {
-                    data.line(line)?;
-                }
+        if listing.entries.is_empty() {
+            data.line(format!("no snapshots in {}", folder.snapshots().display()))?
+        } else {
+            for line in table.lines() {
+                data.line(line)?;
             }
         }
         for broken in &listing.broken {

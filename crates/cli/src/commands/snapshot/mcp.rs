@@ -86,9 +86,10 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     };
     let mut between = Between {
         capture,
-        server: match serves {
-            true => None,
-            false => Some(start(&args.argv)?),
+        server: if serves {
+            None
+        } else {
+            Some(start(&args.argv)?)
         },
         argv: args.argv,
         hello: None,
@@ -156,9 +157,10 @@ async fn server_line(server: &mut Option<Server>) -> Option<String> {
 
 /// What an answer says: its result, or its error.
 fn output_of(message: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
-    let name = match message["error"].is_null() {
-        true => "result",
-        false => "error",
+    let name = if message["error"].is_null() {
+        "result"
+    } else {
+        "error"
     };
     std::iter::once((name, &message[name]))
 }
@@ -172,9 +174,10 @@ fn refusal(batch: &[Value]) -> Value {
     let requests = batch.iter().filter(|one| !one["method"].is_null());
     let answers = requests.map(|one| &one["id"]).filter(|id| !id.is_null());
     let answers: Vec<Value> = answers.map(refused).collect();
-    match answers.is_empty() {
-        true => refused(&Value::Null),
-        false => Value::Array(answers),
+    if answers.is_empty() {
+        refused(&Value::Null)
+    } else {
+        Value::Array(answers)
     }
 }
 
@@ -331,9 +334,10 @@ impl Between {
             self.asks(&message).await?;
             return to_client(&canonical_json(&message));
         }
-        let mut pending = match is_answer {
-            true => self.open.remove(&message["id"].to_string()),
-            false => None,
+        let mut pending = if is_answer {
+            self.open.remove(&message["id"].to_string())
+        } else {
+            None
         };
         if let Some(pending) = &mut pending {
             self.leave_open(pending);

@@ -36,9 +36,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let now = Timestamp(now.as_millisecond());
     let plan = folder.plan(now).map_err(failed)?;
     let applies = args.apply && !args.dry_run;
-    let pruned = match applies {
-        true => Some(folder.prune(now).map_err(failed)?),
-        false => None,
+    let pruned = if applies {
+        Some(folder.prune(now).map_err(failed)?)
+    } else {
+        None
     };
     let mut data = Data::new();
     if session.form == Form::Json {

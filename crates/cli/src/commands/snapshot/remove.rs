@@ -100,8 +100,9 @@ fn ask(count: usize) -> Result<(), Failure> {
     ));
     let mut typed = String::new();
     let read = stdin.lock().read_line(&mut typed);
-    match read.is_ok() && typed.trim() == "yes" {
-        true => Ok(()),
-        false => Err(Failure::new("nothing was removed")),
+    if read.is_ok() && typed.trim() == "yes" {
+        Ok(())
+    } else {
+        Err(Failure::new("nothing was removed"))
     }
 }

@@ -334,9 +334,10 @@ pub(super) fn say_not_replayed(
 
 /// What it came to, for people.
 fn tell(data: &mut Data, replayed: &Replayed, kind: Kind) -> Result<(), Failure> {
-    let verdict = match replayed.pass {
-        true => style::good("pass"),
-        false => style::bad("fail"),
+    let verdict = if replayed.pass {
+        style::good("pass")
+    } else {
+        style::bad("fail")
     };
     let word = replayed.status.map(matched).unwrap_or_default();
     let strategy = replayed.strategy.as_str();

@@ -33,17 +33,19 @@ pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
     ));
     let mut typed = String::new();
     let read = stdin.lock().read_line(&mut typed);
-    match read.is_ok() && typed.trim() == WORD {
-        true => Ok(()),
-        false => Err(Failure::new("nothing was captured: that was not the word")),
+    if read.is_ok() && typed.trim() == WORD {
+        Ok(())
+    } else {
+        Err(Failure::new("nothing was captured: that was not the word"))
     }
 }
 
 /// By which rules a snapshot was made, and is made again.
 pub(super) fn policy_of(snapshot: &Snapshot) -> Policy {
-    match snapshot.is_unredacted() {
-        true => Policy::Off,
-        false => Policy::On,
+    if snapshot.is_unredacted() {
+        Policy::Off
+    } else {
+        Policy::On
     }
 }
 

@@ -61,9 +61,10 @@ struct Unread {
 /// Verifies.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
-    let strictness = match args.strict {
-        true => Strictness::Strict,
-        false => Strictness::Lenient,
+    let strictness = if args.strict {
+        Strictness::Strict
+    } else {
+        Strictness::Lenient
     };
     let keys = args.key.iter().map(|typed| key::named(typed));
     let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
@@ -153,9 +154,10 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                     }
                 }
                 for finding in &verified.findings {
-                    let mark = match finding.is_error {
-                        true => style::bad("wrong"),
-                        false => style::warn("odd"),
+                    let mark = if finding.is_error {
+                        style::bad("wrong")
+                    } else {
+                        style::warn("odd")
                     };
                     let path = text::one_line(&finding.path, 120);
                     data.line(format!("  {mark} {path}: {}", finding.message))?;
@@ -174,8 +176,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         }
     }
     data.done()?;
-    match is_valid {
-        true => Ok(Exit::Done),
-        false => Ok(Exit::Damaged),
+    if is_valid {
+        Ok(Exit::Done)
+    } else {
+        Ok(Exit::Damaged)
     }
 }

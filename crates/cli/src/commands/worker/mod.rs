@@ -88,11 +88,10 @@ pub(crate) struct Args {
 }
 
 fn queue(text: &str) -> Result<String, String> {
-    match is_queue_name(text) {
-        true => Ok(text.to_owned()),
-        false => {
-            Err("a queue's name is 1 to 64 of A-Z a-z 0-9 . _ -, not of dots alone".to_owned())
-        }
+    if is_queue_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("a queue's name is 1 to 64 of A-Z a-z 0-9 . _ -, not of dots alone".to_owned())
     }
 }
 
@@ -215,9 +214,10 @@ impl Worker<'_> {
             let taking = OptionFuture::from(take.as_mut());
             tokio::select! {
                 biased;
-                () = signals.next() => match self.drain.is_cancelled() {
-                    false => self.drain.cancel(),
-                    true => self.stop.cancel(),
+                () = signals.next() => if self.drain.is_cancelled() {
+                    self.stop.cancel()
+                } else {
+                    self.drain.cancel()
                 },
                 Some(ended) = tasks.next(), if !tasks.is_empty() => self.say(&ended),
                 Some(taken) = taking => {

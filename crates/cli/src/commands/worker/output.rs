@@ -53,9 +53,10 @@ impl Output {
     /// When the next chunk is to be sent.
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.since?;
-        match self.unsent.len() >= CHUNK {
-            true => Some(since),
-            false => Some(since + GATHER),
+        if self.unsent.len() >= CHUNK {
+            Some(since)
+        } else {
+            Some(since + GATHER)
         }
     }
 

@@ -105,9 +105,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         return Err(Failure::new(what).hint("leave one of them out"));
     }
     let drawn = Drawn::of(&args, session).await?;
-    let picture = match is_json {
-        true => drawn.as_json(),
-        false => drawn.as_text(args.format.unwrap_or(Picture::Mermaid)),
+    let picture = if is_json {
+        drawn.as_json()
+    } else {
+        drawn.as_text(args.format.unwrap_or(Picture::Mermaid))
     };
     match &args.output {
         Some(path) => {

@@ -29,13 +29,13 @@ struct NodeType {
 /// Lists or describes node types.
 pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let all = all(session);
-    let chosen: Vec<&NodeType> = match args.types.is_empty() {
-        true => all.iter().collect(),
-        false => args
-            .types
+    let chosen: Vec<&NodeType> = if args.types.is_empty() {
+        all.iter().collect()
+    } else {
+        args.types
             .iter()
             .map(|id| find(&all, id))
-            .collect::<Result<_, _>>()?,
+            .collect::<Result<_, _>>()?
     };
     let mut data = Data::new();
     match session.form {

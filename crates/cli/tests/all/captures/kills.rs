@@ -171,9 +171,10 @@ fn soak_kills_at_each_change_of_the_disk() {
             _ => vec!["snapshot", "prune", "--apply", "--root", "shop"],
         };
         let before = list(&bench)["snapshots"].as_array().unwrap().len();
-        match killed(&bench, &args, nth) {
-            true => ends += 1,
-            false => kills += 1,
+        if killed(&bench, &args, nth) {
+            ends += 1
+        } else {
+            kills += 1
         }
         is_sound(&bench, &what);
         let after = list(&bench)["snapshots"].as_array().unwrap().len();

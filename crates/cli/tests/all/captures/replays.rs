@@ -574,10 +574,11 @@ fn a_strict_execution_says_what_its_provider_does_not_have() {
     if !has_python("a_strict_execution_says_what_its_provider_does_not_have") {
         return;
     }
-    let bench = Bench::new(|_, came| match came.path.ends_with("/messages") {
-        false => says("one"),
-        true => {
+    let bench = Bench::new(|_, came| {
+        if came.path.ends_with("/messages") {
             json!({ "body": { "model": "opus-9", "content": [{ "type": "text", "text": "two" }] } })
+        } else {
+            says("one")
         }
     });
     bench.lab.write(

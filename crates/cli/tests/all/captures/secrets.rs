@@ -29,9 +29,10 @@ pub(super) fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     while let Some(folder) = todo.pop() {
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
             let path = entry.path();
-            match path.is_dir() {
-                true => todo.push(path),
-                false => all.push((path.display().to_string(), std::fs::read(&path).unwrap())),
+            if path.is_dir() {
+                todo.push(path)
+            } else {
+                all.push((path.display().to_string(), std::fs::read(&path).unwrap()))
             }
         }
     }

@@ -204,11 +204,12 @@ fn a_seed_that_was_sent_to_anybody_is_said_and_sent_again() {
     if !has_python("a_seed_that_was_sent_to_anybody_is_said_and_sent_again") {
         return;
     }
-    let bench = Bench::new(|_, came| match came.path.ends_with("/messages") {
-        false => super::peer::says("one"),
-        true => {
+    let bench = Bench::new(|_, came| {
+        if came.path.ends_with("/messages") {
             json!({ "body": { "model": "opus-9", "content": [{ "type": "text", "text": "two" }],
             "usage": { "input_tokens": 8, "output_tokens": 2 } } })
+        } else {
+            super::peer::says("one")
         }
     });
     bench.lab.write("agent.py", r#"

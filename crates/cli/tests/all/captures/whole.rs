@@ -75,9 +75,10 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for found in fs::read_dir(from).unwrap().flatten() {
         let (path, to) = (found.path(), to.join(found.file_name()));
-        match path.is_dir() {
-            true => copy(&path, &to),
-            false => drop(fs::copy(&path, &to).unwrap()),
+        if path.is_dir() {
+            copy(&path, &to)
+        } else {
+            fs::copy(&path, &to).unwrap();
         }
     }
 }

@@ -75,9 +75,10 @@ pub fn event_type<'a>(stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str> {
     }
     // The value may be large and is skipped.
     let changed: Option<Changed<'_>> = serde_json::from_slice(content).ok();
-    match changed.is_some_and(|changed| channel(&changed.data.name).is_some()) {
-        true => Cow::Borrowed(CHANNEL_WRITTEN),
-        false => stored,
+    if changed.is_some_and(|changed| channel(&changed.data.name).is_some()) {
+        Cow::Borrowed(CHANNEL_WRITTEN)
+    } else {
+        stored
     }
 }
 

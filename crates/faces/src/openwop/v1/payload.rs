@@ -335,10 +335,11 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("channel", channel)
             .with(
                 "value",
-                match stamped {
+                if *stamped {
                     // As the entry is kept in the channel.
-                    true => json!({ "value": value, "_ts": written_at.0 }),
-                    false => value.clone(),
+                    json!({ "value": value, "_ts": written_at.0 })
+                } else {
+                    value.clone()
                 },
             )
             .with("reducer", reducer)

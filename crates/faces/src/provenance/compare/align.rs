@@ -47,9 +47,10 @@ pub(super) fn align(a: &[Unit], b: &[Unit], order: Order) -> Aligned {
         let [from, to] = [(&a, &one, left), (&b, &other, right)].map(|(units, keys, places)| {
             let mut here = Vec::new();
             for at in places {
-                match moved.contains(&keys[at]) {
-                    true => aligned.push(&units[at..=at], &[], Ruling::Differs("unit_order")),
-                    false => here.push(units[at].clone()),
+                if moved.contains(&keys[at]) {
+                    aligned.push(&units[at..=at], &[], Ruling::Differs("unit_order"))
+                } else {
+                    here.push(units[at].clone())
                 }
             }
             here
@@ -178,9 +179,10 @@ impl Aligned {
                     _ => Ruling::Differs("missing"),
                 };
                 let one = std::slice::from_ref(unit);
-                match a.is_empty() {
-                    true => self.push(&[], one, ruling),
-                    false => self.push(one, &[], ruling),
+                if a.is_empty() {
+                    self.push(&[], one, ruling)
+                } else {
+                    self.push(one, &[], ruling)
                 }
             }
             return;
@@ -194,9 +196,10 @@ impl Aligned {
             return self.push(
                 a,
                 b,
-                match is_all_fixed {
-                    true => Ruling::Differs("missing"),
-                    false => Ruling::Doubtful("structure"),
+                if is_all_fixed {
+                    Ruling::Differs("missing")
+                } else {
+                    Ruling::Doubtful("structure")
                 },
             );
         }

@@ -56,9 +56,10 @@ pub(super) fn compare(a: &[ToolCall], b: &[ToolCall]) -> FieldReport {
     FieldReport {
         field: "outputs.tool_calls",
         level,
-        verdict: match level >= Level::Equivalent {
-            true => Verdict::Match,
-            false => Verdict::Mismatch,
+        verdict: if level >= Level::Equivalent {
+            Verdict::Match
+        } else {
+            Verdict::Mismatch
         },
         is_empty: a.is_empty() && b.is_empty(),
         differences: Vec::new(),

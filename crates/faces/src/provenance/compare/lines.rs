@@ -54,9 +54,10 @@ fn shown(line: &str) -> String {
 /// Two lines that differ: of long ones the part where they begin to.
 fn both_shown(a: &str, b: &str) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
-    let from = match same < CHARS - AHEAD {
-        true => 0,
-        false => same - AHEAD,
+    let from = if same < CHARS - AHEAD {
+        0
+    } else {
+        same - AHEAD
     };
     (shown_from(a, from), shown_from(b, from))
 }

@@ -25,9 +25,10 @@ pub(super) fn normal(text: &str) -> String {
             out.push('\n');
         }
         // Most lines have nothing that emphasis is written with.
-        match in_fence || is_fence || !line.contains(['*', '_', '`']) {
-            true => out.push_str(line),
-            false => out.push_str(&plain(line)),
+        if in_fence || is_fence || !line.contains(['*', '_', '`']) {
+            out.push_str(line)
+        } else {
+            out.push_str(&plain(line))
         }
         out.push('\n');
     }

@@ -28,9 +28,10 @@ pub(super) fn with_numbers(tokens: Vec<Token>) -> Vec<Token> {
                 if !continues {
                     close(&mut open, &mut out);
                 }
-                open = match continues {
-                    true => Some((thousands, rest + value)),
-                    false => Some((0, value)),
+                open = if continues {
+                    Some((thousands, rest + value))
+                } else {
+                    Some((0, value))
                 };
             }
             (Some(NumberWord::Times(100)), Some((thousands, rest))) => {

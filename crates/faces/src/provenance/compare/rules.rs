@@ -68,9 +68,10 @@ pub(super) fn rule(a: &[Token], b: &[Token]) -> Ruling {
     if denied + flips > 0 {
         let rule = if flips > 0 { "opposites" } else { "negation" };
         // Said twice it may come out the same again: `did not pass`, `failed`.
-        return match (denied + flips) % 2 == 1 && is_edit {
-            true => Ruling::Differs(rule),
-            false => Ruling::Doubtful(rule),
+        return if (denied + flips) % 2 == 1 && is_edit {
+            Ruling::Differs(rule)
+        } else {
+            Ruling::Doubtful(rule)
         };
     }
     if let Some(ruling) = same_bag(&one, &other) {
@@ -108,9 +109,10 @@ fn is_edit(a: &[Token], b: &[Token]) -> bool {
         let mut diagonal = 0;
         for (at, with) in b.iter().enumerate() {
             let above = row[at + 1];
-            row[at + 1] = match word == with {
-                true => diagonal + 1,
-                false => above.max(row[at]),
+            row[at + 1] = if word == with {
+                diagonal + 1
+            } else {
+                above.max(row[at])
             };
             diagonal = above;
         }
@@ -239,9 +241,10 @@ fn same_bag(a: &[String], b: &[String]) -> Option<Ruling> {
     if a.len() != b.len() || sorted(a) != sorted(b) {
         return None;
     }
-    Some(match is_one_part_moved(a, b) {
-        true => Ruling::Doubtful("word_order"),
-        false => Ruling::Differs("word_order"),
+    Some(if is_one_part_moved(a, b) {
+        Ruling::Doubtful("word_order")
+    } else {
+        Ruling::Differs("word_order")
     })
 }
 

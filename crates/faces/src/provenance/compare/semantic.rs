@@ -183,9 +183,10 @@ fn judge(pair: &Pair, options: &Options<'_>) -> (Verdict, Option<&'static str>, 
                 return undecided;
             };
             let score = cosine(one, other);
-            match score >= options.similarity && pair.ruling.is_open_to_similarity() {
-                true => (Verdict::Match, None, Some(score)),
-                false => (Verdict::NeedsReview, rule, Some(score)),
+            if score >= options.similarity && pair.ruling.is_open_to_similarity() {
+                (Verdict::Match, None, Some(score))
+            } else {
+                (Verdict::NeedsReview, rule, Some(score))
             }
         }
         Reading::Judgements(judgements) => match judgements.get(&(a.clone(), b.clone())) {
@@ -201,9 +202,10 @@ fn shown(text: &str) -> String {
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    match end < text.len() {
-        true => format!("{}…", &text[..end]),
-        false => text.to_owned(),
+    if end < text.len() {
+        format!("{}…", &text[..end])
+    } else {
+        text.to_owned()
     }
 }
 
@@ -211,9 +213,10 @@ fn shown(text: &str) -> String {
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
     let length = |vector: &[f32]| vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     let lengths = length(a) * length(b);
-    match a.len() == b.len() && lengths > 0.0 {
-        true => a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>() / lengths,
-        false => 0.0,
+    if a.len() == b.len() && lengths > 0.0 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>() / lengths
+    } else {
+        0.0
     }
 }
 

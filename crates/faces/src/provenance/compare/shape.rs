@@ -114,9 +114,10 @@ fn json(text: &str) -> Option<Value> {
         max_bytes: MAX_SNAPSHOT_BYTES,
         max_depth: MAX_JSON_DEPTH,
     };
-    match text.trim_start().starts_with(['{', '[']) {
-        true => json::parse(text.as_bytes(), limits).ok(),
-        false => None,
+    if text.trim_start().starts_with(['{', '[']) {
+        json::parse(text.as_bytes(), limits).ok()
+    } else {
+        None
     }
 }
 
@@ -407,9 +408,10 @@ fn tokens(code: &str) -> Vec<Token> {
                 .find(|c: char| !c.is_alphanumeric() && c != '_')
                 .unwrap_or(rest.len());
             let word = &rest[..end];
-            tokens.push(match KEYWORDS.contains(&word) {
-                true => Token::Keyword(word.to_owned()),
-                false => Token::Name,
+            tokens.push(if KEYWORDS.contains(&word) {
+                Token::Keyword(word.to_owned())
+            } else {
+                Token::Name
             });
             end
         } else {

@@ -76,9 +76,10 @@ pub(super) fn code_tokens(code: &str) -> Vec<Token> {
     let mut rest = code;
     while let Some(c) = rest.chars().next() {
         let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
-        let end = match is_word(c) {
-            true => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
-            false => c.len_utf8(),
+        let end = if is_word(c) {
+            rest.find(|c| !is_word(c)).unwrap_or(rest.len())
+        } else {
+            c.len_utf8()
         };
         let (text, behind) = rest.split_at(end);
         if let Some(quantity) = Quantity::parse(text) {
@@ -96,19 +97,17 @@ pub(super) fn tokens(text: &str, style: Style) -> Vec<Token> {
     let is_shouted = !text.contains(char::is_lowercase) && text.split_whitespace().count() > 2;
     let mut reader = Reader {
         tokens: Vec::new(),
-        style: match is_shouted {
-            true => Style::Title,
-            false => style,
-        },
+        style: if is_shouted { Style::Title } else { style },
         begins: true,
     };
     // Between backticks everything is as it stands.
     for (at, part) in text.split('`').enumerate() {
         let is_code = at % 2 == 1;
         for chunk in part.split_whitespace() {
-            match is_code {
-                true => reader.push(Token::new(Class::Identifier, chunk)),
-                false => reader.chunk(chunk),
+            if is_code {
+                reader.push(Token::new(Class::Identifier, chunk))
+            } else {
+                reader.chunk(chunk)
             }
         }
     }
@@ -251,9 +250,10 @@ impl Reader {
             && word != "I"
             && self.style == Style::Sentence
             && (is_capitals || !self.begins);
-        self.push(match is_name {
-            true => Token::new(Class::Name, word),
-            false => Token::new(Class::Word, english::one_spelling(word.to_lowercase())),
+        self.push(if is_name {
+            Token::new(Class::Name, word)
+        } else {
+            Token::new(Class::Word, english::one_spelling(word.to_lowercase()))
         });
     }
 }

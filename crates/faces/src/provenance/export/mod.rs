@@ -28,8 +28,9 @@ fn span(snapshot: &Snapshot) -> (Timestamp, Timestamp) {
         .and_then(Timestamp::parse)
         .unwrap_or(Timestamp(ended.0.saturating_sub(took)));
     let started = started.min(ended);
-    match started == ended {
-        true => (started, ended.plus_ms(1)),
-        false => (started, ended),
+    if started == ended {
+        (started, ended.plus_ms(1))
+    } else {
+        (started, ended)
     }
 }

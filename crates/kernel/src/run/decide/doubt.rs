@@ -41,9 +41,10 @@ impl Decision {
     /// Asks about a decision so that whoever shows clarifications can show this one.
     fn clarify(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
         let words = json!({ "enum": ["accept", "reject"] });
-        let schema = match self.replaces(ix) {
-            true => json!({ "anyOf": [words, { "type": "object" }] }),
-            false => words,
+        let schema = if self.replaces(ix) {
+            json!({ "anyOf": [words, { "type": "object" }] })
+        } else {
+            words
         };
         let question = json!({
             "id": QUESTION,

@@ -91,9 +91,10 @@ impl Decision {
         const END: &str = "/failed";
         let node = self.node_id(ix);
         let fits = node.as_str().len() + END.len() <= limits::MAX_NAME_BYTES;
-        match fits {
-            true => format!("{node}{END}"),
-            false => node.to_string(),
+        if fits {
+            format!("{node}{END}")
+        } else {
+            node.to_string()
         }
     }
 

@@ -266,9 +266,10 @@ impl Decision {
             ApprovalAction::Refine if !is_routed => {
                 // The data as it was asked with: the inputs of the attempt have not changed.
                 let inputs = self.facts().nodes[ix.index()].inputs.clone();
-                let kind = match is_gate {
-                    true => ControlKind::ApprovalGate,
-                    false => ControlKind::Interrupt,
+                let kind = if is_gate {
+                    ControlKind::ApprovalGate
+                } else {
+                    ControlKind::Interrupt
                 };
                 self.begin_control(ix, kind, &inputs.unwrap_or_default(), None);
             }

@@ -120,9 +120,10 @@ impl Decision {
             decision: decided.value.clone(),
             iteration: self.facts().decisions.saturating_add(1),
         });
-        let port = match is_last {
-            true => supervisor::TERMINATE,
-            false => supervisor::DISPATCH,
+        let port = if is_last {
+            supervisor::TERMINATE
+        } else {
+            supervisor::DISPATCH
         };
         let outputs = self.outputs_of_turn(ix, decided.value.clone());
         self.complete(ix, outputs, Some(port.to_owned()));

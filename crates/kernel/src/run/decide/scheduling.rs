@@ -159,9 +159,10 @@ impl Decision {
         let visit = state.visit + u32::from(is_next_round);
         // A head whose start was cut off by a fork is still between the same two rounds.
         let round = round.or_else(|| {
-            let left = match schedule::leads_back(&plan, self.facts(), ix) {
-                true => control::loop_head::Left::No,
-                false => control::loop_head::Left::ByBreak,
+            let left = if schedule::leads_back(&plan, self.facts(), ix) {
+                control::loop_head::Left::No
+            } else {
+                control::loop_head::Left::ByBreak
             };
             state.round.map(|previous| (Some(previous), left))
         });

@@ -183,9 +183,10 @@ impl Interpreter {
                 Some(Condition::Completed) | None => true,
             };
             let other_port = edge.port.is_some() && edge.port != port;
-            self.words[at] = Some(match holds && !other_port {
-                true => Word::Success,
-                false => Word::Skip,
+            self.words[at] = Some(if holds && !other_port {
+                Word::Success
+            } else {
+                Word::Skip
             });
         }
         if has_no_value {
@@ -198,9 +199,10 @@ impl Interpreter {
         let of = &self.graph.nodes[node];
         if !fatal && self.failures[node] < of.max_retries && !is_stopping {
             self.failures[node] += 1;
-            self.places[node] = match of.waits_to_retry {
-                true => Place::BetweenAttempts,
-                false => Place::UnderWay,
+            self.places[node] = if of.waits_to_retry {
+                Place::BetweenAttempts
+            } else {
+                Place::UnderWay
             };
             return;
         }
@@ -221,10 +223,7 @@ impl Interpreter {
                 _ => true,
             };
             is_taken |= holds && edge.rule.takes_failures();
-            self.words[at] = Some(match holds {
-                true => Word::Failure,
-                false => Word::Skip,
-            });
+            self.words[at] = Some(if holds { Word::Failure } else { Word::Skip });
         }
         if !is_taken && !is_stopping {
             self.stop(End::Failed(code.to_owned()));

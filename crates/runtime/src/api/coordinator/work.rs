@@ -243,9 +243,10 @@ impl Api {
         fence: u32,
     ) -> Result<HandedOut, ApiError> {
         if let Some(handed) = self.handed(named, assignment).await? {
-            return match handed.fence == fence {
-                true => Ok(handed),
-                false => Err(ApiError::Coordinator(Rejection::NoAssignment(None))),
+            return if handed.fence == fence {
+                Ok(handed)
+            } else {
+                Err(ApiError::Coordinator(Rejection::NoAssignment(None)))
             };
         }
         Err(self.over(named, assignment, fence, "heartbeat").await?)

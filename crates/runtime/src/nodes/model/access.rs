@@ -100,11 +100,10 @@ fn check_budget(settings: &Map<String, Value>, model: &str) -> Result<(), NodeEr
     let has = |list: &[String]| list.iter().any(|pattern| matches(pattern, model));
     let is_denied = has(&budget.model_deny);
     let is_unlisted = budget.model_allow.is_some_and(|list| !has(&list));
-    match is_denied || is_unlisted {
-        false => Ok(()),
-        true => {
-            let text = "the run's budget does not allow this model; see its configurable";
-            Err(NodeError::new("budget_model_denied", text).fatal())
-        }
+    if is_denied || is_unlisted {
+        let text = "the run's budget does not allow this model; see its configurable";
+        Err(NodeError::new("budget_model_denied", text).fatal())
+    } else {
+        Ok(())
     }
 }

@@ -275,10 +275,11 @@ impl Config {
 
     /// How often the model is asked for an answer of a shape at most.
     pub(super) fn asks(&self) -> u32 {
-        match self.repair {
-            false => 1,
+        if self.repair {
             // Definitions in a store may say more than may be said now.
-            true => self.max_asks.unwrap_or(DEFAULT_ASKS).min(MAX_SCHEMA_ROUNDS),
+            self.max_asks.unwrap_or(DEFAULT_ASKS).min(MAX_SCHEMA_ROUNDS)
+        } else {
+            1
         }
     }
 

@@ -280,9 +280,10 @@ async fn tool_calls(config: ToolCalls, cx: &NodeContext) -> Result<Completion, S
 async fn fail(config: Failing) -> Result<Completion, Silenced> {
     wait(config.fail_after_ms).await;
     let error = NodeError::new(&config.code, config.message);
-    Err(match config.retryable {
-        true => error,
-        false => error.fatal(),
+    Err(if config.retryable {
+        error
+    } else {
+        error.fatal()
     }
     .into())
 }

@@ -99,12 +99,13 @@ impl Shape {
             .take(MAX_FAULTS)
             .map(|error| fault(&error, &self.schema))
             .collect();
-        match faults.is_empty() {
-            true => Ok(Found { value, path }),
-            false => Err(Misshapen {
+        if faults.is_empty() {
+            Ok(Found { value, path })
+        } else {
+            Err(Misshapen {
                 fault: EnvelopeFault::SchemaViolation,
                 what: faults.join(", "),
-            }),
+            })
         }
     }
 }

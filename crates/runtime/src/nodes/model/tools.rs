@@ -362,8 +362,9 @@ fn told(error: &NodeError) -> String {
 fn named_anyway(name: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = name.chars().filter(plain).take(64).collect();
-    match name.is_empty() {
-        true => "unknown".to_owned(),
-        false => name,
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name
     }
 }

@@ -296,12 +296,11 @@ impl Turn<'_> {
             self.config.patience(),
         )
         .await?;
-        let last = match ask.stream {
-            true => speak(&mut calling, &*self.cx.output).await?,
-            false => {
-                while calling.next().await?.is_some() {}
-                String::new()
-            }
+        let last = if ask.stream {
+            speak(&mut calling, &*self.cx.output).await?
+        } else {
+            while calling.next().await?.is_some() {}
+            String::new()
         };
         Ok((calling.answer()?, last))
     }

@@ -75,9 +75,10 @@ impl Config {
                         None => value,
                     };
                     let value = value.map(as_text).unwrap_or_default();
-                    match index.is_some() || input.ends_with("output_path}") {
-                        true => text.push_str(&present(project, &value)),
-                        false => text.push_str(&value),
+                    if index.is_some() || input.ends_with("output_path}") {
+                        text.push_str(&present(project, &value))
+                    } else {
+                        text.push_str(&value)
                     }
                 }
             }

@@ -12,13 +12,12 @@ pub fn present(project: &Path, path: &str) -> String {
 
 fn archived(project: &Path, path: &str) -> Option<String> {
     let typed = Path::new(path);
-    let inside = match typed.is_absolute() {
-        true => {
-            let real = project.canonicalize().ok()?;
-            let inside = typed.strip_prefix(project);
-            inside.or_else(|_| typed.strip_prefix(real)).ok()?
-        }
-        false => typed.strip_prefix(".").unwrap_or(typed),
+    let inside = if typed.is_absolute() {
+        let real = project.canonicalize().ok()?;
+        let inside = typed.strip_prefix(project);
+        inside.or_else(|_| typed.strip_prefix(real)).ok()?
+    } else {
+        typed.strip_prefix(".").unwrap_or(typed)
     };
     let rest = inside.strip_prefix(SESSIONS).ok()?;
     let mut parts = rest.components();
@@ -30,9 +29,10 @@ fn archived(project: &Path, path: &str) -> Option<String> {
         return None;
     }
     let now = Path::new(ARCHIVE).join(rest);
-    let now: PathBuf = match typed.is_absolute() {
-        true => project.join(now),
-        false => now,
+    let now: PathBuf = if typed.is_absolute() {
+        project.join(now)
+    } else {
+        now
     };
     now.to_str().map(str::to_owned)
 }

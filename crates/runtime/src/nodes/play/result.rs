@@ -55,9 +55,10 @@ impl Said {
             Some(bytes) => Some(read_file(bytes)?),
             None => last_line(stdout),
         };
-        let mut said = match object.is_some() {
-            true => Self::default(),
-            false => mentioned(stdout, project),
+        let mut said = if object.is_some() {
+            Self::default()
+        } else {
+            mentioned(stdout, project)
         };
         if let Some(object) = &object {
             let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);

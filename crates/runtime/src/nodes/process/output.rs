@@ -67,9 +67,10 @@ impl Output {
         while self.text.ready.len() >= MAX_CHUNK_BYTES {
             self.emit(cx).await?;
         }
-        match self.text.ready.is_empty() {
-            true => self.waiting_since = None,
-            false => self.waiting_since = self.waiting_since.or(Some(Instant::now())),
+        if self.text.ready.is_empty() {
+            self.waiting_since = None
+        } else {
+            self.waiting_since = self.waiting_since.or(Some(Instant::now()))
         }
         Ok(())
     }

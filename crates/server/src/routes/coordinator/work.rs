@@ -219,9 +219,10 @@ async fn take(mut cx: Cx) -> Result<Reply, Problem> {
 /// The key of a take.
 fn key(body: &Map<String, Value>) -> Result<String, Problem> {
     let key = text(body, "key", MAX_TAKE_KEY_BYTES)?;
-    match key.is_empty() {
-        true => Err(Problem::invalid("key must not be empty")),
-        false => Ok(key.to_owned()),
+    if key.is_empty() {
+        Err(Problem::invalid("key must not be empty"))
+    } else {
+        Ok(key.to_owned())
     }
 }
 
@@ -320,9 +321,10 @@ pub(super) fn outputs(body: &mut Map<String, Value>) -> Result<Map<String, Value
         return Err(Problem::invalid("outputs must be an object"));
     };
     let text = serde_json::to_string(&outputs).map_err(|_| Problem::internal())?;
-    match text.len() > MAX_TASK_RESULT_BYTES {
-        true => Err(Problem::too_large(MAX_TASK_RESULT_BYTES)),
-        false => Ok(outputs),
+    if text.len() > MAX_TASK_RESULT_BYTES {
+        Err(Problem::too_large(MAX_TASK_RESULT_BYTES))
+    } else {
+        Ok(outputs)
     }
 }
 

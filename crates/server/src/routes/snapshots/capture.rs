@@ -63,18 +63,20 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
     let run = run.ok_or_else(|| Problem::invalid("`runId` is required: the id of a run"))?;
     let redaction = Redaction::of_environment(std::env::vars());
     let app = cx.app.clone();
-    let captured = match is_document(&run) {
-        true => of_browser(&app, &who, &run, &redaction).await?,
-        false => of_run(&app, &who, &run, &redaction).await?,
+    let captured = if is_document(&run) {
+        of_browser(&app, &who, &run, &redaction).await?
+    } else {
+        of_run(&app, &who, &run, &redaction).await?
     };
     let written = with_files(move || {
         let writer = folder.writer().map_err(failed)?;
         writer.write_run(captured, name, &redaction).map_err(failed)
     });
     let written = written.await?;
-    let status = match written.is_new() {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    let status = if written.is_new() {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     };
     let kept = written.kept();
     let reply = Reply::json(status, &kept.document.raw);

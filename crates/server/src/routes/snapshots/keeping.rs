@@ -124,9 +124,10 @@ async fn prune(mut cx: Cx) -> Result<Reply, Problem> {
                 json!({ "snapshot_id": id, "verdict": fate.verdict, "until": fate.until })
             })
             .collect();
-        let pruned = match apply {
-            true => Some(folder.prune_of(now, &is_seen).map_err(failed)?),
-            false => None,
+        let pruned = if apply {
+            Some(folder.prune_of(now, &is_seen).map_err(failed)?)
+        } else {
+            None
         };
         Ok(json!({ "applied": apply, "snapshots": shown, "pruned": pruned }))
     });
@@ -197,9 +198,10 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
         Ok((folder.read(&path).map_err(failed)?, is_new))
     })
     .await?;
-    let status = match is_new {
-        true => StatusCode::CREATED,
-        false => StatusCode::OK,
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
     };
     let reply = Reply::json(status, &kept.document.raw);
     Ok(linked(

@@ -252,9 +252,10 @@ impl Asked {
     /// One that may be shown.
     fn find_clean(&self, id: &str) -> Result<Kept, Problem> {
         let kept = self.find(id)?;
-        match kept.document.snapshot.is_unredacted() {
-            true => Err(unredacted(StatusCode::FORBIDDEN)),
-            false => Ok(kept),
+        if kept.document.snapshot.is_unredacted() {
+            Err(unredacted(StatusCode::FORBIDDEN))
+        } else {
+            Ok(kept)
         }
     }
 }

@@ -234,11 +234,12 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
         let id = id.clone();
         move |bytes: Vec<u8>| document::parse(bytes, &id, known.as_ref())
     };
-    let body = match bytes.len() < LARGE {
-        true => parse(bytes),
-        false => tokio::task::spawn_blocking(move || parse(bytes))
+    let body = if bytes.len() < LARGE {
+        parse(bytes)
+    } else {
+        tokio::task::spawn_blocking(move || parse(bytes))
             .await
-            .map_err(|_| Problem::internal())?,
+            .map_err(|_| Problem::internal())?
     };
     let Read { body, text, sent } = body.map_err(refused)?;
     let save = Save {

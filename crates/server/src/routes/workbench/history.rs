@@ -81,9 +81,10 @@ async fn revisions(cx: Cx) -> Result<Reply, Problem> {
         .filter_map(|save| save.replaced)
         .collect();
     let rows = saves.take(query::limit(&cx.query())).map(|record| {
-        let standing = match replaced.contains(&record.number) {
-            true => Standing::Branch,
-            false => Standing::Main,
+        let standing = if replaced.contains(&record.number) {
+            Standing::Branch
+        } else {
+            Standing::Main
         };
         save(record, standing)
     });

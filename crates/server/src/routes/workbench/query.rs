@@ -29,13 +29,14 @@ pub(super) fn named(cx: &Cx) -> Result<String, Problem> {
 
 /// A text that can be a run's id.
 pub(super) fn checked(id: &str) -> Result<String, Problem> {
-    match is_run_id(id) {
-        true => Ok(id.to_owned()),
-        false => Err(Problem::new(
+    if is_run_id(id) {
+        Ok(id.to_owned())
+    } else {
+        Err(Problem::new(
             StatusCode::BAD_REQUEST,
             "INVALID_RUN_ID",
             "Invalid run id",
-        )),
+        ))
     }
 }
 

@@ -90,9 +90,10 @@ async fn children(cx: Cx) -> Result<Reply, Problem> {
 /// A small body, or nothing.
 async fn order(cx: &mut Cx) -> Result<Value, Problem> {
     let bytes = body::read(cx).await?;
-    match bytes.is_empty() {
-        true => Ok(json!({})),
-        false => faces::workbench::document::read(&bytes).map_err(refused),
+    if bytes.is_empty() {
+        Ok(json!({}))
+    } else {
+        faces::workbench::document::read(&bytes).map_err(refused)
     }
 }
 

@@ -153,9 +153,10 @@ impl Notifier {
         }
         if leader_waits != self.leader_waits {
             self.leader_waits = leader_waits;
-            self.say(match leader_waits {
-                true => &CommandJson::DeferLeaderNotification,
-                false => &CommandJson::ClearDeferredLeaderNotification,
+            self.say(if leader_waits {
+                &CommandJson::DeferLeaderNotification
+            } else {
+                &CommandJson::ClearDeferredLeaderNotification
             })?;
         }
         Some(())
@@ -223,16 +224,18 @@ impl Waiting {
         let named = said(&self.record, "pane_id").unwrap_or(target);
         let is_pane = named.starts_with('%') || named.contains(':');
         if named.is_empty() || !is_pane {
-            return match target.starts_with("leader") {
-                true => Attempt::NoLeader,
-                false => Attempt::NoTarget,
+            return if target.starts_with("leader") {
+                Attempt::NoLeader
+            } else {
+                Attempt::NoTarget
             };
         }
         let is_named = |pane: &&Pane| pane.id == named || pane.handle == named;
         let Some(pane) = panes.iter().find(is_named) else {
-            return match target.starts_with("leader") {
-                true => Attempt::NoLeader,
-                false => Attempt::Unresolved,
+            return if target.starts_with("leader") {
+                Attempt::NoLeader
+            } else {
+                Attempt::Unresolved
             };
         };
         if pane.is_dead || pane.is_in_mode {
@@ -276,9 +279,10 @@ impl Waiting {
 /// Says why a request waits: for a person where something is missing or put off, else for repair.
 fn blocked(owner: &str, request: &str, reason: &str) -> CommandJson {
     let (owner, why) = (owner.to_owned(), format!("{request}: {reason}"));
-    match reason.contains("missing") || reason.contains("deferred") {
-        true => CommandJson::BlockOnUser { owner, reason: why },
-        false => CommandJson::BlockOnSystem { owner, reason: why },
+    if reason.contains("missing") || reason.contains("deferred") {
+        CommandJson::BlockOnUser { owner, reason: why }
+    } else {
+        CommandJson::BlockOnSystem { owner, reason: why }
     }
 }
 
@@ -326,9 +330,10 @@ impl Pane {
         let without_blanks = |text: &str| -> String { text.split_whitespace().collect() };
         let text = without_blanks(text);
         Some(Seen {
-            times: match text.is_empty() {
-                true => 0,
-                false => without_blanks(&tail).matches(&text).count(),
+            times: if text.is_empty() {
+                0
+            } else {
+                without_blanks(&tail).matches(&text).count()
             },
             is_at_work: AT_WORK.iter().any(|sign| tail.contains(sign)),
         })

@@ -58,9 +58,10 @@ impl Request {
     }
 
     pub(super) fn rule(&self) -> LeaseRule {
-        match self.enforce_leases {
-            true => LeaseRule::Enforced,
-            false => LeaseRule::Contract,
+        if self.enforce_leases {
+            LeaseRule::Enforced
+        } else {
+            LeaseRule::Contract
         }
     }
 }

@@ -97,9 +97,10 @@ pub(super) fn insert_sorted(text: &mut String, head: &str, tail: &str, id: &str)
             .trim_end_matches(',')
             .trim_start();
         // Ids are ordered as texts; as they stand here they are only the same without escapes.
-        let is_before = match entry.contains('\\') {
-            false => entry.get(1..entry.len().checked_sub(1)?)? < id,
-            true => serde_json::from_str::<String>(entry).ok()?.as_str() < id,
+        let is_before = if entry.contains('\\') {
+            serde_json::from_str::<String>(entry).ok()?.as_str() < id
+        } else {
+            entry.get(1..entry.len().checked_sub(1)?)? < id
         };
         if !is_before {
             before_any = Some(at);

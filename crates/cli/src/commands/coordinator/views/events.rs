@@ -104,9 +104,12 @@ pub(super) fn of_log(log: &[Event]) -> Vec<String> {
         Some(CoordinatorEvent::Imported { events }) => *events,
         _ => 0,
     };
-    let origin = |event: &Event| match (1..=imported).contains(&event.seq) {
-        true => Origin::Elsewhere,
-        false => Origin::Here,
+    let origin = |event: &Event| {
+        if (1..=imported).contains(&event.seq) {
+            Origin::Elsewhere
+        } else {
+            Origin::Here
+        }
     };
     (log.iter().enumerate())
         .filter(|(at, event)| match dispatch(&event.body) {

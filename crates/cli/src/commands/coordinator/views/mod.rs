@@ -45,9 +45,10 @@ const STAMPED: [&str; 4] = [EVENTS, DISPATCH, MAILBOX, LEDGER];
 /// with. Clients rely on being told.
 pub(super) fn check_ledger(dir: &Path, data: &Path) -> Result<(), Refused> {
     let was_written = Stamp::read(data).is_some_and(|stamp| stamp.events > 0);
-    match was_written && !dir.join(LEDGER).exists() {
-        true => Err(format!("{LEDGER_MISSING}\n{WAY_BACK}").into()),
-        false => Ok(()),
+    if was_written && !dir.join(LEDGER).exists() {
+        Err(format!("{LEDGER_MISSING}\n{WAY_BACK}").into())
+    } else {
+        Ok(())
     }
 }
 
@@ -142,9 +143,10 @@ fn follow(
         return Ok(None);
     }
     let shown: Vec<String> = news.iter().filter_map(events::shown).collect();
-    match events::extend(&dir.join(EVENTS), before.events, &shown)? {
-        true => Ok(Some(before.events + shown.len() as u64)),
-        false => Ok(None),
+    if events::extend(&dir.join(EVENTS), before.events, &shown)? {
+        Ok(Some(before.events + shown.len() as u64))
+    } else {
+        Ok(None)
     }
 }
 

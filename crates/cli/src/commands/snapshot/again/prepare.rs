@@ -62,9 +62,10 @@ impl Again {
     pub(in super::super) async fn prepare(&self) -> Result<Result<Prepared, NotReplayed>, Failure> {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let process = more.and_then(|more| more.other.get(PROCESS));
-        let Some(process) = process.cloned().or(match self.typed.argv.is_empty() {
-            true => None,
-            false => Some(Value::Null),
+        let Some(process) = process.cloned().or(if self.typed.argv.is_empty() {
+            None
+        } else {
+            Some(Value::Null)
         }) else {
             return Ok(Err(NotReplayed::NoCommand));
         };
@@ -90,9 +91,10 @@ impl Again {
         });
         let copied = copied.await.map_err(said)?.map_err(said)?;
         let name = self.root.file_name().unwrap_or_default();
-        let root = match self.typed.in_place {
-            true => self.root.clone(),
-            false => copied.path().canonicalize().map_err(said)?.join(name),
+        let root = if self.typed.in_place {
+            self.root.clone()
+        } else {
+            copied.path().canonicalize().map_err(said)?.join(name)
         };
         let surroundings = surroundings();
         // What was recorded with its secrets is matched with them.
@@ -220,22 +222,21 @@ impl Again {
     ) -> Result<About, Failure> {
         let recorded = &self.kept.document.snapshot;
         let home = surroundings.get("HOME").map(String::as_str);
-        let argv: Vec<String> = match self.typed.argv.is_empty() {
-            false => self.typed.argv.clone(),
-            true => {
-                let written = process["argv"].as_array().into_iter().flatten();
-                let written = written.filter_map(Value::as_str);
-                let cwd = process["cwd"]
-                    .as_str()
-                    .and_then(|cwd| cwd.strip_prefix(ROOT));
-                let cwd = self
-                    .root
-                    .join(cwd.unwrap_or_default().trim_start_matches('/'));
-                written
-                    .map(|argument| meant_argument(argument, home, cleaner))
-                    .map(|argument| self.beside(argument, &cwd))
-                    .collect()
-            }
+        let argv: Vec<String> = if self.typed.argv.is_empty() {
+            let written = process["argv"].as_array().into_iter().flatten();
+            let written = written.filter_map(Value::as_str);
+            let cwd = process["cwd"]
+                .as_str()
+                .and_then(|cwd| cwd.strip_prefix(ROOT));
+            let cwd = self
+                .root
+                .join(cwd.unwrap_or_default().trim_start_matches('/'));
+            written
+                .map(|argument| meant_argument(argument, home, cleaner))
+                .map(|argument| self.beside(argument, &cwd))
+                .collect()
+        } else {
+            self.typed.argv.clone()
         };
         if argv.is_empty() {
             return Err(Failure::new(
@@ -253,19 +254,18 @@ impl Again {
         let stdin = match stdin.map(|digest| source.get(digest)) {
             Some(Ok(Some(bytes))) => {
                 let output: Value = serde_json::from_slice(&bytes).map_err(said)?;
-                match process["stdin_redacted"].is_null() {
-                    true => cleaner.restore_output(&output),
-                    false => {
-                        let kept = capture::clean::bytes_of(&output);
-                        let is_verbatim = process["stdin_verbatim"] == true;
-                        let whole = is_verbatim.then(|| cleaner.restore_whole(&kept));
-                        whole.flatten().ok_or_else(|| {
-                            Failure::new(
-                                "values that look like secrets were taken out of what the command read",
-                            )
-                            .hint("give the variable that had them, or capture the command again")
-                        })?
-                    }
+                if process["stdin_redacted"].is_null() {
+                    cleaner.restore_output(&output)
+                } else {
+                    let kept = capture::clean::bytes_of(&output);
+                    let is_verbatim = process["stdin_verbatim"] == true;
+                    let whole = is_verbatim.then(|| cleaner.restore_whole(&kept));
+                    whole.flatten().ok_or_else(|| {
+                        Failure::new(
+                            "values that look like secrets were taken out of what the command read",
+                        )
+                        .hint("give the variable that had them, or capture the command again")
+                    })?
                 }
             }
             Some(_) => return Err(Failure::new("what the command read is not kept")),
@@ -356,15 +356,14 @@ impl Again {
             path.starts_with(root) && !path.components().any(|part| part == Component::ParentDir)
         };
         let real = cwd.canonicalize();
-        match is_within(&cwd) && real.as_ref().ok().is_none_or(|real| is_within(real)) {
-            true => Ok(cwd),
-            false => {
-                let shown = crate::text::one_line(written, 200);
-                Err(Failure::new(format!(
+        if is_within(&cwd) && real.as_ref().ok().is_none_or(|real| is_within(real)) {
+            Ok(cwd)
+        } else {
+            let shown = crate::text::one_line(written, 200);
+            Err(Failure::new(format!(
                     "the snapshot says to run in {shown}, which is not in its folder; nothing was run"
                 ))
                 .hint("give a command of your own behind `--` with --in-place, in the folder that you mean"))
-            }
         }
     }
 
@@ -373,9 +372,10 @@ impl Again {
         if !self.typed.argv.is_empty() || key::is_own(&self.folder, &self.kept) {
             return Ok(());
         }
-        let answer = match self.typed.yes {
-            true => Answer::Yes,
-            false => Answer::Ask,
+        let answer = if self.typed.yes {
+            Answer::Yes
+        } else {
+            Answer::Ask
         };
         consent::may_run(&plan.argv, &plan.cwd, answer)
     }

@@ -141,14 +141,18 @@ pub(super) fn name_them(offers: &mut [Offer]) {
 }
 
 fn plain(name: &str) -> String {
-    let plain = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
-        true => c,
-        false => '_',
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') {
+            c
+        } else {
+            '_'
+        }
     };
     let name: String = name.chars().map(plain).take(MAX_NAME).collect();
-    match name.is_empty() {
-        true => "tool".to_owned(),
-        false => name,
+    if name.is_empty() {
+        "tool".to_owned()
+    } else {
+        name
     }
 }
 

@@ -145,8 +145,9 @@ fn said(outcome: &Value) -> String {
         .iter()
         .filter_map(|block| block.get("text")?.as_str());
     let words: Vec<&str> = words.collect();
-    match words.is_empty() {
-        true => outcome.to_string(),
-        false => words.join("\n"),
+    if words.is_empty() {
+        outcome.to_string()
+    } else {
+        words.join("\n")
     }
 }
