@@ -130,10 +130,9 @@ async fn what_is_not_the_very_token_opens_nothing() {
     let (head, secret) = text.rsplit_once('_').unwrap();
     let other_secret: String = secret.chars().rev().collect();
     let other_registry = text.replacen(|c: char| c.is_ascii_hexdigit(), "0", 32);
-    let one_off = if text.ends_with('0') {
-        format!("{}1", &text[..text.len() - 1])
-    } else {
-        format!("{}0", &text[..text.len() - 1])
+    let one_off = match text.strip_suffix('0') {
+        Some(rest) => format!("{rest}1"),
+        None => format!("{}0", &text[..text.len() - 1]),
     };
     for (bearer, why) in [
         (format!("{head}_{other_secret}"), AuthError::Unknown),
