@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::command::{echo, not_run, said, surroundings};
 use super::how::{Held, Judge};
-use super::kind::{Kind, NotReplayed, Typed};
+use super::kind::{Kind, NotReplayed, ReplayError, Typed};
 use crate::commands::PortArgs;
 use crate::exit::Failure;
 use crate::session::{Form, Session};
@@ -74,30 +74,27 @@ impl Again {
     /// Replays once. What it came to is without the secrets that are known here.
     ///
     /// # Errors
-    /// What keeps anything from being run; inside, why there is nothing to compare.
+    /// What keeps anything from being run; or why there is nothing to compare.
     pub(super) async fn once(
         &self,
         judge: &Judge,
         session: &Session,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
-        let replayed = self.attempt(judge, session).await?;
+    ) -> Result<Replayed, ReplayError> {
+        let replayed = self.attempt(judge, session).await;
         let redaction = Redaction::of_environment(surroundings());
-        Ok(match replayed {
-            Err(NotReplayed::NotServed(left)) => {
-                Err(NotReplayed::NotServed(Box::new(left.cleaned(&redaction))))
+        match replayed {
+            Ok(replayed) => Ok(replayed.cleaned(&redaction)),
+            Err(ReplayError::NotReplayed(NotReplayed::NotServed(left))) => {
+                Err(NotReplayed::NotServed(Box::new(left.cleaned(&redaction))).into())
             }
-            replayed => replayed.map(|replayed| replayed.cleaned(&redaction)),
-        })
+            Err(error) => Err(error),
+        }
     }
 
-    async fn attempt(
-        &self,
-        judge: &Judge,
-        session: &Session,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+    async fn attempt(&self, judge: &Judge, session: &Session) -> Result<Replayed, ReplayError> {
         // One that came between two replays ends the next.
         if judge.stop().is_cancelled() {
-            return Ok(Err(NotReplayed::Cancelled));
+            return Err(NotReplayed::Cancelled.into());
         }
         let recorded = &self.kept.document.snapshot;
         let kind = self.kind;
@@ -118,10 +115,6 @@ impl Again {
             };
             return of_run.once(session).await;
         }
-        let prepared = match self.prepare().await? {
-            Ok(prepared) => prepared,
-            Err(not) => return Ok(Err(not)),
-        };
         let Prepared {
             about,
             plan,
@@ -130,9 +123,9 @@ impl Again {
             calls,
             source,
             copied: _copied,
-        } = prepared;
+        } = self.prepare().await?;
         if judge.stop().is_cancelled() {
-            return Ok(Err(NotReplayed::Cancelled));
+            return Err(NotReplayed::Cancelled.into());
         }
         let kept = plan.keep.clone();
         let quiet = match session.form {
@@ -143,17 +136,17 @@ impl Again {
         let outcome = match capture::run::run(plan, judge.stop().clone(), quiet).await {
             Ok(outcome) => outcome,
             Err(error @ RunError::NotStarted { .. }) => {
-                return Ok(Err(NotReplayed::NotStarted(error.to_string())));
+                return Err(NotReplayed::NotStarted(error.to_string()).into());
             }
             Err(error) => return Err(not_run(error)),
         };
         if outcome.status == Status::Cancelled {
-            return Ok(Err(NotReplayed::Cancelled));
+            return Err(NotReplayed::Cancelled.into());
         }
         // What is not kept says nothing of what the command does.
         let left = outcome.recorded.divergence.as_ref();
         if let Some(left) = left.filter(|left| left.reason == Reason::ContentUnavailable) {
-            return Ok(Err(NotReplayed::NotServed(Box::new(left.clone()))));
+            return Err(NotReplayed::NotServed(Box::new(left.clone())).into());
         }
         let draft = draft(
             provenance::new_id(),
@@ -179,10 +172,10 @@ impl Again {
         };
         let (one, other) = (held(recorded, &source), held(&snapshot, &kept));
         let Some(judgement) = judge.compare(one, other, by_kind).await? else {
-            return Ok(Err(NotReplayed::Cancelled));
+            return Err(NotReplayed::Cancelled.into());
         };
         let Some(status) = judgement.match_status else {
-            return Ok(Err(NotReplayed::NotComparable));
+            return Err(NotReplayed::NotComparable.into());
         };
         let mut divergence = outcome.recorded.divergence.clone();
         if divergence.is_none() {
@@ -199,7 +192,7 @@ impl Again {
         if kind == Kind::Verify {
             warn_of(&outcome);
         }
-        Ok(Ok(Replayed {
+        Ok(Replayed {
             pass: judgement.pass && !has_left,
             status: Some(sure(at_most(status, has_left), kind, &outcome)),
             snapshot,
@@ -215,7 +208,7 @@ impl Again {
                 exit_code: outcome.exit_code,
             },
             has_left,
-        }))
+        })
     }
 }
 

@@ -6,7 +6,7 @@ use faces::provenance::document::Parent;
 
 use super::again::Again;
 use super::command::{echo, not_run, said, stop_signal, write_down};
-use super::kind::{Kind, Typed};
+use super::kind::{Kind, ReplayError, Typed};
 use super::replay::say_not_replayed;
 use super::{Rooted, find_whole};
 use crate::exit::{Exit, Failure};
@@ -57,11 +57,12 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let typed = Typed::fork(args.argv, args.in_place, args.yes);
     let (folder, root) = args.rooted.of(&kept, session);
     let again = Again::new(typed, kept, folder.clone(), &root)?;
-    let prepared = match again.prepare().await? {
+    let prepared = match again.prepare().await {
         Ok(prepared) => prepared,
-        Err(not) => {
-            return say_not_replayed(&parent, Kind::Verify, &not, session);
+        Err(ReplayError::NotReplayed(why)) => {
+            return say_not_replayed(&parent, Kind::Verify, &why, session);
         }
+        Err(ReplayError::Failed(failure)) => return Err(failure),
     };
     let everything = Sources {
         models: true,

@@ -5,6 +5,8 @@ use capture::tape::{Divergence, OnMiss, Sources};
 use clap::ValueEnum;
 use faces::provenance::document::Mode;
 
+use crate::exit::Failure;
+
 /// How it is replayed, as typed.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Typed {
@@ -172,6 +174,30 @@ pub(super) enum NotReplayed {
     /// Without a response on both sides nothing can be said.
     #[error("there is no response on both sides to compare")]
     NotComparable,
+}
+
+/// Why a replay has no result.
+#[derive(Debug)]
+pub(super) enum ReplayError {
+    /// There is nothing to compare.
+    NotReplayed(NotReplayed),
+    /// The replay could not be carried out.
+    Failed(Failure),
+}
+
+impl From<NotReplayed> for ReplayError {
+    fn from(why: NotReplayed) -> Self {
+        Self::NotReplayed(why)
+    }
+}
+
+impl<E> From<E> for ReplayError
+where
+    Failure: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
 }
 
 impl NotReplayed {

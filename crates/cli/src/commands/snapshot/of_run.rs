@@ -32,7 +32,7 @@ use super::again::{Facts, Replayed, at_most};
 use super::command::said;
 use super::from_run;
 use super::how::{Held, Judge};
-use super::kind::{Kind, NotReplayed};
+use super::kind::{Kind, NotReplayed, ReplayError};
 use crate::commands::PortArgs;
 use crate::compose;
 use crate::driving::{self, Ended, Until};
@@ -56,18 +56,15 @@ pub(super) struct OfRun<'a> {
 
 impl OfRun<'_> {
     /// Does it again once.
-    pub(super) async fn once(
-        &self,
-        session: &Session,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+    pub(super) async fn once(&self, session: &Session) -> Result<Replayed, ReplayError> {
         if !session.place.store().exists() {
-            return Ok(Err(self.no_run()));
+            return Err(self.no_run().into());
         }
         if let Some(save) = self.save() {
             let door = session.read()?;
             return match self.kind {
                 Kind::Verify => self.read_again(&door, save).await,
-                _ => Ok(Err(NotReplayed::OfBrowser)),
+                _ => Err(NotReplayed::OfBrowser.into()),
             };
         }
         let door = session.write()?;
@@ -88,14 +85,10 @@ impl OfRun<'_> {
     }
 
     /// Folds the log of a document again up to the save.
-    async fn read_again(
-        &self,
-        door: &Door,
-        save: u64,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+    async fn read_again(&self, door: &Door, save: u64) -> Result<Replayed, ReplayError> {
         let id = StreamId::new(self.run);
         if let Err(StoreError::Missing) = door.document_history(&id).await {
-            return Ok(Err(self.no_run()));
+            return Err(self.no_run().into());
         }
         let redaction = Redaction::of_environment(std::env::vars());
         let captured = from_run::read_document(door, &id, Some(save), &redaction).await?;
@@ -104,15 +97,13 @@ impl OfRun<'_> {
         self.judged(snapshot, (None, false), Facts::default()).await
     }
 
-    /// Forks the run; inside, why there is nothing to fork.
-    async fn fork(
-        &self,
-        engine: &Engine,
-        order: ForkOrder,
-    ) -> Result<Result<Forked, NotReplayed>, Failure> {
+    /// Forks the run.
+    async fn fork(&self, engine: &Engine, order: ForkOrder) -> Result<Forked, ReplayError> {
         match engine.fork(&StreamId::new(self.run), order).await {
-            Ok(forked) => Ok(Ok(forked)),
-            Err(ForkFailed::Door(DoorError::Store(StoreError::Missing))) => Ok(Err(self.no_run())),
+            Ok(forked) => Ok(forked),
+            Err(ForkFailed::Door(DoorError::Store(StoreError::Missing))) => {
+                Err(self.no_run().into())
+            }
             Err(ForkFailed::Door(error)) => Err(error.into()),
             Err(ForkFailed::Refused(refused)) => Err(Failure::new(format!(
                 "the run cannot be replayed: {refused}"
@@ -121,17 +112,10 @@ impl OfRun<'_> {
     }
 
     /// Decides the log again. Nothing of it is run: every outcome is that of the log.
-    async fn verify(
-        &self,
-        door: &Door,
-        session: &Session,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+    async fn verify(&self, door: &Door, session: &Session) -> Result<Replayed, ReplayError> {
         let engine = compose::engine(session, door, self.ports)?;
         let order = ForkOrder::new(ForkMode::Replay, None);
-        let forked = match self.fork(&engine, order).await? {
-            Ok(forked) => forked,
-            Err(not) => return Ok(Err(not)),
-        };
+        let forked = self.fork(&engine, order).await?;
         let veil = Veil::of(&forked.run.plan);
         let divergence = forked.divergence.as_ref();
         let divergence = divergence.map(|found| decided_otherwise(found, veil));
@@ -145,19 +129,15 @@ impl OfRun<'_> {
     }
 
     /// Does it again from its beginning, some of it for real.
-    async fn branch(
-        &self,
-        door: &Door,
-        session: &Session,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+    async fn branch(&self, door: &Door, session: &Session) -> Result<Replayed, ReplayError> {
         let source = match door.load(&StreamId::new(self.run)).await {
             Ok(source) => source,
-            Err(StoreError::Missing) => return Ok(Err(self.no_run())),
+            Err(StoreError::Missing) => return Err(self.no_run().into()),
             Err(error) => return Err(error.into()),
         };
         let (logs, missing) = from_run::family(door, &source).await?;
         if let (Some(missing), false) = (missing.first(), self.kind == Kind::Rerun) {
-            return Ok(Err(NotReplayed::NoStarted(missing.to_string())));
+            return Err(NotReplayed::NoStarted(missing.to_string()).into());
         }
         let fork = new_run_id();
         let mut recorded = Attempts::of(&logs);
@@ -188,12 +168,12 @@ impl OfRun<'_> {
             }),
             ..ForkOrder::new(ForkMode::Branch, Some(0))
         };
-        if let Err(not) = self.fork(&engine()?, order).await? {
-            return Ok(Err(not));
-        }
-        if let Err(not) = drive(&engine, &fork, &recorded).await? {
-            give_up(&engine()?, &fork).await?;
-            return Ok(Err(not));
+        self.fork(&engine()?, order).await?;
+        if let Err(error) = drive(&engine, &fork, &recorded).await {
+            if let ReplayError::NotReplayed(_) = error {
+                give_up(&engine()?, &fork).await?;
+            }
+            return Err(error);
         }
         let run = door.load(&fork).await?;
         let done = Attempts::of(&from_run::family(door, &run).await?.0);
@@ -216,7 +196,7 @@ impl OfRun<'_> {
         snapshot: Snapshot,
         (divergence, has_left): (Option<Divergence>, bool),
         facts: Facts,
-    ) -> Result<Result<Replayed, NotReplayed>, Failure> {
+    ) -> Result<Replayed, ReplayError> {
         // The log has the contents of both.
         let held = |snapshot: &Snapshot| Held {
             snapshot: snapshot.clone(),
@@ -226,15 +206,15 @@ impl OfRun<'_> {
         let by_kind = (self.kind == Kind::Verify).then_some(Strategy::Exact);
         let (one, other) = (held(self.recorded), held(&snapshot));
         let Some(judgement) = self.judge.compare(one, other, by_kind).await? else {
-            return Ok(Err(NotReplayed::Cancelled));
+            return Err(NotReplayed::Cancelled.into());
         };
         let status = match (judgement.match_status, has_left) {
             (Some(status), _) => status,
             // Where it went another way, nothing it came to is the same.
             (None, true) => MatchStatus::NoMatch,
-            (None, false) => return Ok(Err(NotReplayed::NotComparable)),
+            (None, false) => return Err(NotReplayed::NotComparable.into()),
         };
-        Ok(Ok(Replayed {
+        Ok(Replayed {
             pass: judgement.pass && !has_left,
             status: Some(at_most(status, has_left)),
             strategy: judgement.strategy,
@@ -243,7 +223,7 @@ impl OfRun<'_> {
             judgement,
             facts,
             has_left,
-        }))
+        })
     }
 }
 
@@ -260,7 +240,7 @@ async fn drive(
     engine: &dyn Fn() -> Result<Engine, Failure>,
     fork: &StreamId,
     recorded: &Attempts,
-) -> Result<Result<(), NotReplayed>, Failure> {
+) -> Result<(), ReplayError> {
     loop {
         let engine = engine()?;
         let door = engine.door();
@@ -273,10 +253,10 @@ async fn drive(
         let until = Until::NothingToDo;
         let ended = driving::drive(&engine, &mut follower, &mut live, until, &mut nobody).await?;
         if follower.is_settled() {
-            return Ok(Ok(()));
+            return Ok(());
         }
         if ended == Ended::Interrupted {
-            return Ok(Err(NotReplayed::Cancelled));
+            return Err(NotReplayed::Cancelled.into());
         }
         let run = door.load(fork).await?;
         let done = Attempts::of(&from_run::family(door, &run).await?.0);
@@ -289,7 +269,7 @@ async fn drive(
             }
         }
         if !is_answered {
-            return Ok(Err(NotReplayed::Waits));
+            return Err(NotReplayed::Waits.into());
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::again::{Again, Replayed};
 use super::how::{How, Judge, scores};
 use super::junit::{self, Case, End};
-use super::kind::{Kind, NotReplayed, Typed};
+use super::kind::{Kind, NotReplayed, ReplayError, Typed};
 use super::list::matched;
 use super::{Rooted, failed, find_whole};
 use crate::commands::PortArgs;
@@ -139,7 +139,11 @@ async fn one(args: &Args, kept: Kept, session: &Session) -> Result<One, Failure>
     let snapshot = &kept.document.snapshot;
     let judge = Judge::of_replays(args.how.clone(), snapshot.config.execution_mode)?;
     let began = Instant::now();
-    let end = again.once(&judge, session).await?;
+    let end = match again.once(&judge, session).await {
+        Ok(replayed) => Ok(replayed),
+        Err(ReplayError::NotReplayed(why)) => Err(why),
+        Err(ReplayError::Failed(failure)) => return Err(failure),
+    };
     let took = began.elapsed();
     let mut other = serde_json::Map::new();
     let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::again::Again;
 use super::how::{How, Judge};
-use super::kind::{Kind, Typed};
+use super::kind::{Kind, ReplayError, Typed};
 use super::replay::say_not_replayed;
 use super::{Rooted, find_whole};
 use crate::commands::PortArgs;
@@ -71,11 +71,12 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let judge = Judge::of_replays(args.how, baseline.config.execution_mode)?;
     let (mut reports, mut passed, mut others) = (Vec::new(), 0, Vec::new());
     for number in 1..args.runs {
-        let replayed = match again.once(&judge, session).await? {
+        let replayed = match again.once(&judge, session).await {
             Ok(replayed) => replayed,
-            Err(not) => {
-                return say_not_replayed(&baseline.snapshot_id, Kind::Rerun, &not, session);
+            Err(ReplayError::NotReplayed(why)) => {
+                return say_not_replayed(&baseline.snapshot_id, Kind::Rerun, &why, session);
             }
+            Err(ReplayError::Failed(failure)) => return Err(failure),
         };
         passed += u32::from(replayed.pass);
         if session.form == Form::Text {

@@ -24,7 +24,7 @@ use serde_json::Value;
 use super::Again;
 use crate::commands::snapshot::command::{names_of, said, say_unread, surroundings};
 use crate::commands::snapshot::consent::{self, Answer};
-use crate::commands::snapshot::kind::{Kind, NotReplayed};
+use crate::commands::snapshot::kind::{Kind, NotReplayed, ReplayError};
 use crate::commands::snapshot::unredacted::policy_of;
 use crate::commands::snapshot::{failed, key};
 use crate::exit::Failure;
@@ -58,8 +58,8 @@ impl Again {
     /// The folder, the recording and the command as they are to be.
     ///
     /// # Errors
-    /// What keeps anything from being run; inside, why there is nothing to compare.
-    pub(in super::super) async fn prepare(&self) -> Result<Result<Prepared, NotReplayed>, Failure> {
+    /// What keeps anything from being run; or why there is nothing to compare.
+    pub(in super::super) async fn prepare(&self) -> Result<Prepared, ReplayError> {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let process = more.and_then(|more| more.other.get(PROCESS));
         let Some(process) = process.cloned().or(if self.typed.argv.is_empty() {
@@ -67,12 +67,12 @@ impl Again {
         } else {
             Some(Value::Null)
         }) else {
-            return Ok(Err(NotReplayed::NoCommand));
+            return Err(NotReplayed::NoCommand.into());
         };
         let calls = self.folder.calls(&self.kept.path).map_err(failed)?;
         let calls: Vec<Call> = calls.iter().filter_map(Call::of_file).collect();
         if let Some(not) = self.missing(&calls) {
-            return Ok(Err(not));
+            return Err(not.into());
         }
         let changes: Vec<Change> = more
             .and_then(|more| more.other.get(WORKSPACE))
@@ -129,19 +129,19 @@ impl Again {
                 error @ (scratch::ScratchError::ContentUnavailable { .. }
                 | scratch::ScratchError::NameUnavailable { .. }),
             ) => {
-                return Ok(Err(NotReplayed::NoWorkspace(error.to_string())));
+                return Err(NotReplayed::NoWorkspace(error.to_string()).into());
             }
             Err(error @ scratch::ScratchError::ContentRedacted { .. }) => {
-                return Ok(Err(NotReplayed::NoWorkspace(format!(
+                return Err(NotReplayed::NoWorkspace(format!(
                     "{error}; give the variable that had them, put the file back as it was then and \
                      replay again, or put the whole folder back and replay with --in-place"
-                ))));
+                )).into());
             }
             Err(error @ scratch::ScratchError::ValueChanged { .. }) => {
-                return Ok(Err(NotReplayed::NoWorkspace(format!(
+                return Err(NotReplayed::NoWorkspace(format!(
                     "{error}; put the whole folder back as it was and replay with --in-place, or leave \
                      the file out of another capture with --exclude"
-                ))));
+                )).into());
             }
             Err(error) => return Err(said(error)),
         }
@@ -164,7 +164,7 @@ impl Again {
         }
         self.consent(&plan)?;
         self.say_within(&calls);
-        Ok(Ok(Prepared {
+        Ok(Prepared {
             about,
             plan,
             cleaner,
@@ -172,7 +172,7 @@ impl Again {
             calls,
             source,
             copied,
-        }))
+        })
     }
 
     /// What the recording lacks for this kind of replay.
