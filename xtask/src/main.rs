@@ -1,6 +1,6 @@
 //! The project's own commands. `cargo xtask ci` is the one to run before a change is done.
 //!
-//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`mod@bench`]. Data and
+//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`], [`mod@bench`]. Data and
 //! findings go to stdout, a broken call to stderr. Exit codes: 0 done, 1 something was found or
 //! failed, 2 the call was wrong.
 //!
@@ -18,6 +18,7 @@
 mod bench;
 mod ci;
 mod direction;
+mod picture;
 mod project;
 mod soak;
 mod tidy;
@@ -73,6 +74,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME] [--cases N] [--seed N] [--dev]",
         about: "the long runs: every test named soak_NAME with its full count",
         run: soak::run,
+    },
+    Command {
+        name: "picture",
+        arguments: "",
+        about: "runs the demo and draws what it printed, for the README",
+        run: picture::run,
     },
     Command {
         name: "bench",
