@@ -7,8 +7,9 @@ pub const MAX_DEFINITION_BYTES: usize = 16 << 20;
 pub const MAX_JSON_DEPTH: usize = 100;
 /// The same for a text that is read at all. The parser stops at 127.
 pub const MAX_READ_DEPTH: usize = 120;
-/// Bytes of a document's text that an event holds; a longer one lies in a blob.
-pub const MAX_INLINE_TEXT_BYTES: usize = 256 << 10;
+/// Bytes of a document's text that an event holds; a longer one is kept in a blob. Small enough
+/// that stores keep the event in its row, so that a damaged blob harms one save.
+pub const MAX_INLINE_TEXT_BYTES: usize = 24 << 10;
 /// Nodes of a definition.
 pub const MAX_NODES: usize = 20_000;
 /// Edges of a definition.

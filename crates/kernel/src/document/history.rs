@@ -161,7 +161,7 @@ impl History {
             state = match form.clone() {
                 Form::Whole { body: digest } => State::of(blobs.get(&digest)?)?,
                 Form::Text { text } => State::Text(text.into_bytes()),
-                Form::Edited { edits } => State::Text(text::edited(&state.into_text(), &edits)?),
+                Form::Edited { edits } => State::Text(text::edited(state.into_text(), &edits)?),
                 Form::Opened { run, extension } => {
                     let mut body = Body {
                         derived: Derived::opened(run),
