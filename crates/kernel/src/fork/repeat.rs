@@ -163,6 +163,10 @@ fn alone(run: &Run, nodes: &dyn Recompute) -> Option<(Command, Timestamp)> {
     Some((Command::Fire { timer }, due.max(run.head.at)))
 }
 
+/// Steps that are decided ahead to find an effect. A run that computes for longer is taken for one
+/// that reaches none.
+const MAX_STEPS_AHEAD: usize = 1_000;
+
 /// Whether a run would by itself come to an attempt that cannot be computed and has not begun.
 fn reaches_effect(run: &Run, nodes: &dyn Recompute) -> bool {
     let live = |run: &Run| -> BTreeSet<AttemptId> {
@@ -171,13 +175,16 @@ fn reaches_effect(run: &Run, nodes: &dyn Recompute) -> bool {
     };
     let begun = live(run);
     let mut ahead = run.clone();
-    while let Some((command, at)) = alone(&ahead, nodes) {
+    for _ in 0..MAX_STEPS_AHEAD {
+        let Some((command, at)) = alone(&ahead, nodes) else {
+            return live(&ahead).difference(&begun).next().is_some();
+        };
         match decide(ahead, &command.into(), at) {
             Ok(decided) => ahead = decided.run,
             Err(_) => return false,
         }
     }
-    live(&ahead).difference(&begun).next().is_some()
+    false
 }
 
 /// The outcome of the first attempt in flight that can be computed.
