@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
 
 use crate::call::Keep;
 use crate::clean::Cleaner;
@@ -95,9 +97,10 @@ impl Preload {
         for entry in fs::read_dir(self.folder.join(MADE))? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let Ok(text) = fs::read_to_string(entry.path()) else {
+            let Some(text) = read_made(&entry.path(), left) else {
                 continue;
             };
+            left -= text.len();
             let mut readings = String::new();
             for line in text.lines() {
                 let (word, rest) = line.split_once(' ').unwrap_or_default();
@@ -113,13 +116,26 @@ impl Preload {
                 };
                 set.insert(cleaner.text(rest));
             }
-            left = left.saturating_sub(readings.len());
-            if is_name(&name) && !readings.is_empty() && left > 0 {
+            if is_name(&name) && !readings.is_empty() {
                 told.readings.insert(name, cleaner.text(&readings));
             }
         }
         Ok(told)
     }
+}
+
+/// What a process wrote, if it is a regular file of at most so many bytes: the program may have put
+/// anything else there.
+fn read_made(path: &Path, most: usize) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let facts = file.metadata().ok()?;
+    if !facts.is_file() || facts.len() > most as u64 {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(most as u64).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Whether a file may be called so: names come from snapshots, too.

@@ -62,8 +62,9 @@ function claim() {
       const file = fs.openSync(made, 'ax', 0o600);
       return { file, begun: recorded(path.join(folder, 'recorded', name)) };
     } catch (error) {
+      // Nothing is recorded where the folder cannot be written.
       if (error.code !== 'EEXIST') {
-        throw error;
+        break;
       }
     }
   }
@@ -115,9 +116,10 @@ function next(kind, where, real) {
   const place = places.get(site);
   let value = real();
   const isNumber = typeof value === 'number';
-  if (place.used < place.values.length) {
-    const given = place.values[place.used];
-    place.used += 1;
+  const given = place.values[place.used];
+  place.used += 1;
+  // A value that redaction changed cannot be read; it counts as not recorded.
+  if (given !== undefined && !(isNumber && Number.isNaN(Number(given)))) {
     if (isNumber) {
       shifts.set(kind, Number(given) - value);
     }

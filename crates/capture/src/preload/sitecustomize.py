@@ -28,6 +28,9 @@ class Readings(object):
                 self.file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
             except FileExistsError:
                 continue
+            except OSError:
+                # Nothing is recorded where the folder cannot be written.
+                break
             self.path, self.about = path, os.fstat(self.file)
             self.begun = recorded(os.path.join(FOLDER, "recorded", name))
             break
@@ -57,6 +60,9 @@ class Readings(object):
             kind, value, is_number = site.split(" ", 1)[0], real(), False
             given = next(place[1], None)
             is_number = isinstance(value, int)
+            if given is not None and is_number and not given.lstrip("-").isdigit():
+                # Redaction changed it, so it counts as not recorded.
+                given = None
             if given is not None:
                 if is_number:
                     given = int(given)
