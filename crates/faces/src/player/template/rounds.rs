@@ -107,6 +107,11 @@ pub(super) fn unroll(
         .map(|node| node.parallel_group.as_deref())
         .collect();
     let Ok(mut planned) = plan::plan(&groups, &outer) else {
+        let what = "edges lead from one loop to another and back, so neither can run first; remove \
+                    one of these edges";
+        for of in &loops {
+            problems.add(&of.back.path, ProblemCode::InvalidLoop, what);
+        }
         return;
     };
     let mut batches = Vec::new();
