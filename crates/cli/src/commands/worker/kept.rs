@@ -128,6 +128,14 @@ impl Worker<'_> {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Cut::Stop),
+                // Before the output: a program that never pauses must not starve the heartbeats.
+                () = tokio::time::sleep_until(due) => {
+                    if Instant::now() >= beat {
+                        beat = Instant::now() + order.heartbeat;
+                        self.tell(order, Word::Heartbeat).await?;
+                    }
+                    self.send_output(order, errors, false).await?;
+                }
                 seen = program.running.next() => match seen {
                     Seen::Started { .. } => {}
                     Seen::Output(Stream::Stderr, bytes) => {
@@ -143,13 +151,6 @@ impl Worker<'_> {
                     }
                     Seen::Finished(finish) => return Ok(Heard::Ended(finish)),
                 },
-                () = tokio::time::sleep_until(due) => {
-                    if Instant::now() >= beat {
-                        beat = Instant::now() + order.heartbeat;
-                        self.tell(order, Word::Heartbeat).await?;
-                    }
-                    self.send_output(order, errors, false).await?;
-                }
             }
         }
     }
