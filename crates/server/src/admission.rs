@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use hyper::StatusCode;
-use kernel::ids::TenantId;
+use kernel::ids::{StreamId, TenantId};
 use runtime::access::{Action, Principal};
 use runtime::telemetry;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ const MANY: usize = 4_096;
 /// Rates of requests, as token buckets. Who is nobody has none: what anybody may ask for, and
 /// refused credentials, are not counted.
 pub(crate) struct Rates {
-    principals: Option<Buckets<(TenantId, String)>>,
+    principals: Option<Buckets<(TenantId, String, Option<StreamId>)>>,
     tenants: Option<Buckets<TenantId>>,
 }
 
@@ -85,7 +85,9 @@ impl Rates {
     /// Counts a request.
     pub(crate) fn check(&self, who: &Principal) -> Result<(), Problem> {
         if let Some(principals) = &self.principals {
-            principals.check(&(who.tenant.clone(), who.id.clone()), "key")?;
+            // A token that reads one run must not use up the rate of the key that made it.
+            let key = (who.tenant.clone(), who.id.clone(), who.run.clone());
+            principals.check(&key, "key")?;
         }
         match &self.tenants {
             Some(tenants) => tenants.check(&who.tenant, "tenant"),
