@@ -104,7 +104,8 @@ impl Again {
                 return Err(Failure::new(
                     "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands",
                 )
-                .hint("leave them away; --kind says what is done for real"));
+                .hint("remove these options; `--kind` selects what runs live")
+                .into());
             }
             let of_run = super::of_run::OfRun {
                 recorded,
@@ -138,7 +139,7 @@ impl Again {
             Err(error @ RunError::NotStarted { .. }) => {
                 return Err(NotReplayed::NotStarted(error.to_string()).into());
             }
-            Err(error) => return Err(not_run(error)),
+            Err(error) => return Err(not_run(error).into()),
         };
         if outcome.status == Status::Cancelled {
             return Err(NotReplayed::Cancelled.into());

@@ -105,9 +105,9 @@ impl OfRun<'_> {
                 Err(self.no_run().into())
             }
             Err(ForkFailed::Door(error)) => Err(error.into()),
-            Err(ForkFailed::Refused(refused)) => Err(Failure::new(format!(
-                "the run cannot be replayed: {refused}"
-            ))),
+            Err(ForkFailed::Refused(refused)) => {
+                Err(Failure::new(format!("the run cannot be replayed: {refused}")).into())
+            }
         }
     }
 

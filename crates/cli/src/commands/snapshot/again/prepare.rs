@@ -143,7 +143,7 @@ impl Again {
                      the file out of another capture with --exclude"
                 )).into());
             }
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(said(error).into()),
         }
         let about = self.about(&process, &cleaner, &surroundings, &*source)?;
         let plan = self.plan(
@@ -158,9 +158,8 @@ impl Again {
             return Err(Failure::new(format!(
                 "--ignore-request {pointer}: no recorded request has this field"
             ))
-            .hint(
-                "`runwright snapshot show` lists the steps; a pointer is as /messages/0/content",
-            ));
+            .hint("`runwright snapshot show` lists the steps; a pointer is as /messages/0/content")
+            .into());
         }
         self.consent(&plan)?;
         self.say_within(&calls);
