@@ -19,7 +19,7 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
         return Err(Failure::Usage("cargo xtask picture".to_owned()));
     }
     let output = project
-        .cargo(&["run", "--quiet", "--locked", "--", "demo"])
+        .cargo(&["run", "--quiet", "--release", "--locked", "--", "demo"])
         .output()
         .map_err(|error| format!("cannot run the demo: {error}"))?;
     if !output.status.success() {

@@ -12,6 +12,8 @@ use crate::exit::Failure;
 
 /// The name of the data folder inside a project folder.
 const DATA_FOLDER: &str = ".runwright";
+/// The settings of a project, which its folder may have before it has a store.
+const SETTINGS_FILE: &str = runtime::executors::FILE;
 /// What this program makes in a data folder of another name, beside the files of SQLite.
 const OWN_NAMES: [&str; 8] = [
     ".gitignore",
@@ -41,8 +43,8 @@ impl Place {
     /// Finds both from what was typed.
     ///
     /// The project is the folder asked for; else the one that a data folder named `.runwright`
-    /// lies in; else the nearest folder, from the current one up, that has a `.runwright`; else
-    /// the nearest one that has a `.workflow`; else the current folder.
+    /// lies in; else the nearest folder, from the current one up, that has a `.runwright` or a
+    /// `runwright.toml`; else the nearest one that has a `.workflow`; else the current folder.
     pub(crate) fn find(project: Option<&Path>, data: Option<&Path>) -> Result<Self, Failure> {
         let here = std::env::current_dir().map_err(|error| {
             Failure::new(format!(
@@ -69,7 +71,9 @@ impl Place {
             (None, None) => {
                 let mut above = here.ancestors();
                 above
-                    .find(|folder| folder.join(DATA_FOLDER).is_dir())
+                    .find(|folder| {
+                        folder.join(DATA_FOLDER).is_dir() || folder.join(SETTINGS_FILE).is_file()
+                    })
                     .or_else(|| {
                         here.ancestors()
                             .find(|folder| folder.join(WORKFLOW_FOLDER).is_dir())
@@ -244,6 +248,9 @@ mod tests {
             (found.project, found.data),
             (top.clone(), top.join(DATA_FOLDER))
         );
+
+        std::fs::write(top.join("a").join(SETTINGS_FILE), "").unwrap();
+        assert_eq!(find(None, None).project, top.join("a"));
 
         let asked = find(Some(Path::new("..")), None);
         assert_eq!(

@@ -27,7 +27,7 @@ pub(crate) struct Typed {
     data: Option<PathBuf>,
 
     /// Folder the workflow's processes work in [default: the nearest one, from here up, that has
-    /// a .runwright folder; else this one]
+    /// a .runwright folder or a runwright.toml; else this one]
     #[arg(long, global = true, value_name = "DIR", env = env::PROJECT, hide_env = true)]
     project: Option<PathBuf>,
 

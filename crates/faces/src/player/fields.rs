@@ -1,6 +1,6 @@
 //! Reading objects of a document, with everything that is wrong said at once.
 
-use kernel::problem::{ProblemCode, Problems, pointer};
+use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 use serde_json::{Map, Value};
 
 /// An object with the path to it.
@@ -10,6 +10,27 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// The keys that look like misspelt ones. Other unknown keys may be another player's.
+    pub(super) fn misspelt(&self, known: &[&str]) -> Vec<Problem> {
+        let unknown = self
+            .object
+            .keys()
+            .filter(|key| !known.contains(&key.as_str()));
+        let problem = |key: &String| {
+            let absent = known
+                .iter()
+                .copied()
+                .filter(|known| !self.object.contains_key(*known));
+            let meant = closest(key, absent)?;
+            let what = format!(
+                "the key {} has no effect; did you mean `{meant}`?",
+                quoted(key)
+            );
+            Some(Problem::new(self.at(key), ProblemCode::UnknownField, what))
+        };
+        unknown.filter_map(problem).collect()
+    }
+
     pub(super) fn open(path: String, value: &'a Value, problems: &mut Problems) -> Option<Self> {
         match value {
             Value::Object(object) => Some(Self { path, object }),

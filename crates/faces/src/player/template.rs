@@ -237,6 +237,42 @@ impl Template {
     }
 }
 
+/// The keys of a template.
+const KEYS: &[&str] = &[
+    "template_id",
+    "name",
+    "description",
+    "version",
+    "tags",
+    "context_schema",
+    "nodes",
+    "edges",
+    "checkpoints",
+    "atomic_groups",
+    "execution_mode",
+    "metadata",
+];
+/// The keys of a node.
+const NODE_KEYS: &[&str] = &[
+    "id",
+    "name",
+    "type",
+    "executor",
+    "args_template",
+    "cli_tool",
+    "cli_mode",
+    "cli_rule",
+    "parallel_group",
+    "on_fail",
+    "retry",
+    "timeout_ms",
+    "input_ports",
+    "output_ports",
+    "run_in_background",
+    "description",
+    "auto_continue",
+];
+
 fn read(document: &Value, given: &BTreeSet<String>, problems: &mut Problems) -> Option<Template> {
     let fields = Fields::open(String::new(), document, problems)?;
     let id = fields
@@ -255,6 +291,7 @@ fn read(document: &Value, given: &BTreeSet<String>, problems: &mut Problems) -> 
         id,
         ..Template::default()
     };
+    template.warnings.extend(fields.misspelt(KEYS));
     let mut variables: BTreeSet<String> = template.context.keys().cloned().collect();
     variables.extend(given.iter().cloned());
     let listed = nodes(&fields, &mut template, &variables, problems);
@@ -372,6 +409,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn node(mut self, path: String, value: &Value, problems: &mut Problems) -> Option<Node> {
         let fields = Fields::open(path, value, problems)?;
+        self.warnings.extend(fields.misspelt(NODE_KEYS));
         let id = fields.required_text("id", "a name, unique in the template", problems);
         if id.is_some_and(|id| {
             let length = id.chars().count();

@@ -183,8 +183,8 @@ enum Command {
 /// Does what was asked.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     if args.asked() > 1 {
-        let what =
-            "--list, --resume, --status, --archive, --abort and a template are different things";
+        let what = "--list, --resume, --status, --archive, --abort, --dry-run and a template exclude \
+                    each other";
         return Err(Failure::new(what).hint("ask for one of them"));
     }
     let goes_on = args.resume.is_some() || !args.retry.is_empty() || !args.skip.is_empty();

@@ -215,9 +215,26 @@ fn what_is_odd_is_a_warning_unless_strict() {
 }
 
 #[test]
+fn misspelt_keys_are_named() {
+    let mut document = chain(&[node("a", "true", ""), node("b", "true", "")]);
+    document["descripton"] = json!("a sample");
+    document["nodes"][0]["onfail"] = json!("skip");
+    let lab = Lab::with_template(&document);
+    let strict = ["play", "sample", "--strict"];
+    refused(&lab, &strict, &["did you mean `description`?"]);
+    refused(&lab, &strict, &["did you mean `on_fail`?"]);
+    lab.call(&["play", "sample"])
+        .with(0)
+        .says("did you mean `on_fail`?");
+    document["edges"][0]["max_round"] = json!(3);
+    let lab = Lab::with_template(&document);
+    refused(&lab, &["play", "sample"], &["did you mean `max_rounds`?"]);
+}
+
+#[test]
 fn two_things_at_once() {
     let lab = Lab::new();
-    refused(&lab, &["play", "x", "--list"], &["are different things"]);
+    refused(&lab, &["play", "x", "--list"], &["exclude each other"]);
     refused(
         &lab,
         &["play", "--resume"],

@@ -79,6 +79,9 @@ fn read(
         let Some(edge) = Fields::open(pointer(&fields.at("edges"), index), value, problems) else {
             continue;
         };
+        for misspelt in edge.misspelt(&["from", "to", "max_rounds"]) {
+            problems.add(misspelt.path, misspelt.code, misspelt.message);
+        }
         let mut end = |key: &str| {
             let id = edge.required_text(key, "the id of a node", problems)?;
             let node = by_id.get(id).copied();
