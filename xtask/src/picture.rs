@@ -25,12 +25,27 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     if !output.status.success() {
         return Err(Failure::Found("the demo failed".to_owned()));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = String::from_utf8_lossy(&output.stderr);
+    let text = story(&text);
     let path = project.root().join(PICTURE);
     std::fs::write(&path, draw(&text))
         .map_err(|error| format!("cannot write {PICTURE}: {error}"))?;
     println!("drew {PICTURE}");
     Ok(())
+}
+
+/// The lines from the first command to the end of the run.
+fn story(text: &str) -> String {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("$ "));
+    let mut story = String::new();
+    for line in lines.by_ref() {
+        story.push_str(line);
+        story.push('\n');
+        if line.ends_with("the run is completed") {
+            break;
+        }
+    }
+    story
 }
 
 /// Lines of a terminal as SVG.
@@ -99,5 +114,7 @@ mod tests {
         assert!(svg.contains("fill=\"#ff7b72\">$ kill -9 7</text>"));
         assert!(svg.contains("fill=\"#7ee787\">  00:01 ✓ a &lt;b&gt; &amp; c</text>"));
         assert!(draw(&"x".repeat(200)).contains('…'));
+        let said = "Hello\n$ a\n  b\n  the run is completed\nBye\n";
+        assert_eq!(story(said), "$ a\n  b\n  the run is completed\n");
     }
 }

@@ -124,8 +124,8 @@ impl Preload {
     }
 }
 
-/// What a process wrote, if it is a regular file of at most so many bytes: the program may have put
-/// anything else there.
+/// The text of a file that a process made. `None` for a file of another kind, which the program may
+/// have made in its place, and for one of more than `most` bytes.
 fn read_made(path: &Path, most: usize) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
