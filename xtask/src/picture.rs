@@ -57,8 +57,7 @@ fn draw(text: &str) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
          width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"A run survives kill -9\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#0d1117\"/>\n\
-         <g font-family=\"ui-monospace, Menlo, Consolas, monospace\" font-size=\"13\" \
-         xml:space=\"preserve\">\n"
+         <g font-family=\"ui-monospace, Menlo, Consolas, monospace\" font-size=\"13\">\n"
     );
     for (number, line) in lines.iter().enumerate() {
         let y = MARGIN + number * LINE_HEIGHT + 13;
@@ -66,7 +65,7 @@ fn draw(text: &str) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             svg,
-            "<text x=\"{MARGIN}\" y=\"{y}\" fill=\"{colour}\">{line}</text>"
+            "<text xml:space=\"preserve\" x=\"{MARGIN}\" y=\"{y}\" fill=\"{colour}\">{line}</text>"
         );
     }
     svg.push_str("</g>\n</svg>\n");
