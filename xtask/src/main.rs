@@ -60,7 +60,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
         arguments: "[--bless]",
-        about: "the house rules, in about a second; --bless updates the quoted event hash",
+        about: "the house rules; --bless updates the quoted event hash and lowers the counts of prose",
         run: tidy::run,
     },
     Command {
