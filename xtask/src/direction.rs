@@ -1,7 +1,7 @@
 //! Dependencies point one way: the workspace's own edges against the list in this file.
 //!
 //! A crate exists to stop a dependency, so a new edge is a decision: it needs a line here and a
-//! record in `docs/decisions/`.
+//! record in `docs/design/decisions/`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use super::Finding;
 use super::tree::Tree;
 use crate::COMMANDS;
 
-const DECISIONS: &str = "docs/decisions/";
+const DECISIONS: &str = "docs/design/decisions/";
 const SECTIONS: &[&str] = &["## Status", "## Context", "## Decision", "## Consequences"];
 
 /// A decision record is `NNNN-title.md`, numbered without gaps, with its four sections.
@@ -17,7 +17,8 @@ pub(super) fn decision_records(tree: &Tree) -> Vec<Finding> {
         };
         for section in SECTIONS {
             if !text.lines().any(|line| line == *section) {
-                let message = format!("no section `{section}`; see docs/decisions/template.md");
+                let message =
+                    format!("no section `{section}`; see docs/design/decisions/template.md");
                 findings.push(Finding::fail(path, None, message));
             }
         }
@@ -202,18 +203,18 @@ mod tests {
     #[test]
     fn records_have_their_sections_and_numbers() {
         let tree = Tree::from([
-            ("docs/decisions/0001-a.md", RECORD),
-            ("docs/decisions/0002-b.md", RECORD),
-            ("docs/decisions/template.md", RECORD),
+            ("docs/design/decisions/0001-a.md", RECORD),
+            ("docs/design/decisions/0002-b.md", RECORD),
+            ("docs/design/decisions/template.md", RECORD),
         ]);
         assert_eq!(decision_records(&tree), []);
         let tree = Tree::from([
             (
-                "docs/decisions/0001-a.md",
+                "docs/design/decisions/0001-a.md",
                 "# T\n\n## Status\n\n## Context\n\n## Decision\n",
             ),
-            ("docs/decisions/0003-b.md", RECORD),
-            ("docs/decisions/notes.md", RECORD),
+            ("docs/design/decisions/0003-b.md", RECORD),
+            ("docs/design/decisions/notes.md", RECORD),
         ]);
         let found = decision_records(&tree);
         assert_eq!(found.len(), 3, "{found:?}");

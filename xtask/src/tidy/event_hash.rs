@@ -1,4 +1,4 @@
-//! The event format and its description change together: `docs/event-format.md` quotes a hash
+//! The event format and its description change together: `docs/design/event-format.md` quotes a hash
 //! over the files that define events.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::Finding;
 use super::tree::Tree;
 
 const SOURCES: &str = "crates/kernel/src/";
-const DOCUMENT: &str = "docs/event-format.md";
+const DOCUMENT: &str = "docs/design/event-format.md";
 const PREFIX: &str = "event.rs hash: ";
 
 /// The quoted hash is that of the files as they are.
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn blessing_adds_a_missing_line() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("docs")).unwrap();
+        std::fs::create_dir_all(dir.path().join("docs/design")).unwrap();
         let tree = Tree::from([EVENT, (DOCUMENT, "# Events\n")]);
         bless(dir.path(), &tree).unwrap();
         let page = std::fs::read_to_string(dir.path().join(DOCUMENT)).unwrap();

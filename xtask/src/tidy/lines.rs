@@ -169,7 +169,7 @@ mod tests {
         );
         let check = |path, text| lines_of(&unfinished(&Tree::from([(path, text)])));
         assert_eq!(check("crates/a/src/lib.rs", text.as_str()), [2, 3]);
-        assert_eq!(check("docs/testing.md", text.as_str()), NONE);
+        assert_eq!(check("docs/design/testing.md", text.as_str()), NONE);
         assert_eq!(check("crates/a/src/lib.rs", "mktemp(\"aXXXXXX\");\n"), NONE);
     }
 

@@ -1,5 +1,5 @@
 //! The events of a document stream, as they are stored. Changing this file is a change of the
-//! event format: see `docs/event-format.md`.
+//! event format: see `docs/design/event-format.md`.
 //!
 //! Beside the saves stand the events of a run that they imply, in the format of run streams.
 

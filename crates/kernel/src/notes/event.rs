@@ -1,5 +1,5 @@
 //! The events of a notes stream, as they are stored. Changing this file is a change of the event
-//! format: see `docs/event-format.md`.
+//! format: see `docs/design/event-format.md`.
 
 use serde::{Deserialize, Serialize};
 

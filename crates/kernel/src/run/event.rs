@@ -3,7 +3,7 @@
 //! One stored event is one event on the OpenWOP wire with the same sequence; the tags here are
 //! the storage's own and stable, the faces render them. What OpenWOP has no word for carries the
 //! vendor prefix `runwright.`. Changing this file is a change of the event format: see
-//! `docs/event-format.md`, which quotes its hash.
+//! `docs/design/event-format.md`, which quotes its hash.
 
 mod parts;
 

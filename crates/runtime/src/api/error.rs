@@ -188,7 +188,7 @@ pub enum ApiError {
 
 /// What to do about a task that no worker will do.
 pub const BY_HAND: &str = "start a worker, or settle the task by a command to the queue \
-                           (docs/workers.md, By hand)";
+                           (docs/guide/workers.md, By hand)";
 
 /// What a run's state does not allow.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
 //! A second opinion about which node runs when, written from the documentation alone
-//! (`docs/glossary.md`, `docs/decisions/0007-trigger-rule-groups.md`, `0009-stopping.md`).
+//! (`docs/reference/glossary.md`, `docs/design/decisions/0007-trigger-rule-groups.md`, `0009-stopping.md`).
 //!
 //! It knows no events, no log and no scheduler: after each outcome it looks at the whole graph
 //! again and again until nothing more follows. It shares no code with the kernel.

@@ -1,5 +1,5 @@
 //! Queues of tasks: how they stand, what happened in them, commands of the runtime contract, and
-//! what workers take and say. The contract is told in `docs/workers.md`.
+//! what workers take and say. The contract is told in `docs/guide/workers.md`.
 
 mod batch;
 mod events;
