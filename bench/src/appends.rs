@@ -45,7 +45,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     Ok(all)
 }
 
-/// What one sample found.
+/// The result of one sample.
 #[derive(Clone, Copy)]
 struct Found {
     raw: f64,
@@ -128,7 +128,7 @@ fn options(writers: usize) -> EngineOptions {
     }
 }
 
-/// What an engine appends for so many runs.
+/// Records the appends of an engine that drives `runs` runs.
 async fn record(settings: &Settings, runs: usize) -> io::Result<Vec<Vec<Append>>> {
     let appends = Arc::new(Mutex::new(BTreeMap::<StreamId, Vec<Append>>::new()));
     let noted = Arc::clone(&appends);
@@ -189,7 +189,7 @@ async fn bare(
     Ok(begun.elapsed().as_secs_f64())
 }
 
-/// Seconds the engine takes for so many runs, and how many transactions it made.
+/// Drives `runs` runs. Returns the seconds the engine takes and the number of its transactions.
 async fn driven(settings: &Settings, writers: usize, runs: usize) -> io::Result<(f64, u64)> {
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let store = host::sqlite(dir.path(), Access::Create)?;

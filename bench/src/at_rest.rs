@@ -27,14 +27,14 @@ const WRITERS: usize = 256;
 /// Longer than a driver waits with the hold in its hand, so that the run is parked.
 const DUE_AFTER: Duration = Duration::from_millis(1_500);
 
-/// What a fresh process is asked.
+/// The request to a fresh process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Ask {
     dir: PathBuf,
     due: StreamId,
 }
 
-/// What it found.
+/// Its measurements.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Found {
     /// Until the store was open.

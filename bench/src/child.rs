@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{at_rest, host, http, snapshot};
 
-/// What a child is asked, as the value of the hidden option `--child`.
+/// The order to a child process, as the value of the hidden option `--child`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) enum Order {
     /// Read one snapshot.
     Snapshot(snapshot::Ask),
     /// Open a large store and drive what is due.
     AtRest(at_rest::Ask),
-    /// Serve until there is no more input.
+    /// Serve until the input ends.
     Serve(http::serving::Ask),
 }
 

@@ -146,7 +146,7 @@ fn code_line(line: usize) -> String {
     format!("{}\n", lines[line % lines.len()])
 }
 
-/// A snapshot whose response is a list of so many rows.
+/// A snapshot whose response is a list of `rows` rows.
 fn file(rows: usize, shift: usize) -> io::Result<Vec<u8>> {
     let rows: Vec<Value> = (0..rows)
         .map(|row| json!({ "row": row + shift, "text": "some words in a row", "ok": true }))

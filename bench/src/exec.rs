@@ -1,7 +1,7 @@
-//! One command to a runtime as a cold process, on a state directory without history and on one
-//! with 50,000 events: without the published files, with all of them brought up to date, and with
-//! all of them by a process that serves the directory. Beside it the published program, where
-//! `RUNWRIGHT_OMX_RUNTIME` names one. Processor time is that of the process that is started alone.
+//! One command to a runtime as a cold process, on a state directory without history and on one with
+//! 50,000 events. The second is measured without the published files, with all of them current, and
+//! with all of them written by a process that serves the directory. `RUNWRIGHT_OMX_RUNTIME` names a
+//! published program to compare with. Only the processor time of the started process counts.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -91,7 +91,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
             if let Keeper::Served(program) = &case.keeper {
                 case.server = Some(Server::start(program, case.dir.path())?);
             }
-            // What comes first takes the history over and makes the files.
+            // The first command imports the history and writes the files.
             case.exec(&json!({ "command": "CaptureSnapshot" }))?;
             cases.push(case);
         }
@@ -109,7 +109,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     Ok(cases.into_iter().flat_map(Case::series).collect())
 }
 
-/// The program, built beside this one.
+/// The program, built in the same target folder.
 pub(crate) fn ours() -> io::Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("runwright");
     if beside.is_file() {
@@ -121,8 +121,8 @@ pub(crate) fn ours() -> io::Result<PathBuf> {
     }
 }
 
-/// Writes what the published program leaves behind after so many events: of twenty, twelve are
-/// of requests, seven of messages, one asks for a snapshot.
+/// Writes the history that the published program leaves after `events` events. Out of
+/// every twenty, twelve belong to requests, seven to messages and one asks for a snapshot.
 fn history(dir: &Path, events: usize) -> io::Result<()> {
     if events == 0 {
         return Ok(());
@@ -159,7 +159,7 @@ fn history(dir: &Path, events: usize) -> io::Result<()> {
     fs::write(dir.join("events.json"), serde_json::to_vec_pretty(&log)?)?;
     let mut file = fs::File::create(dir.join("dispatch-seen.json"))?;
     file.write_all(&serde_json::to_vec_pretty(&ledger)?)?;
-    // What was written before is not the business of whoever is measured.
+    // The history is on disk before the measurement begins.
     file.sync_all()
 }
 

@@ -1,4 +1,4 @@
-//! What the benchmarks of the engine stand on: a store in a folder, an engine over it, workflows.
+//! The setup for benchmarks of the engine: a store in a folder, an engine over it, workflows.
 
 use std::io;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! What a figure depends on besides the code.
+//! The environment that a figure depends on in addition to the code.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-/// The machine at the moment of measuring. What cannot be found out is `unknown`.
+/// The machine at the moment of measuring. Facts that cannot be determined are `unknown`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Machine {
@@ -70,7 +70,7 @@ fn filesystem(mountinfo: &str, dir: &Path) -> Option<String> {
             dir.starts_with(point)
                 .then_some((point.as_os_str().len(), kind.split(' ').next()?))
         })
-        // Of mounts over the same point the last one counts, which `max_by_key` takes.
+        // Among mounts over the same point the last one counts, which `max_by_key` takes.
         .max_by_key(|(length, _)| *length)
         .map(|(_, kind)| kind.to_owned())
 }

@@ -41,7 +41,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Something that can be measured.
 struct Benchmark {
-    /// What it is called on the command line.
+    /// Its name on the command line.
     name: &'static str,
     /// One line for `--list`.
     about: &'static str,
@@ -86,7 +86,7 @@ struct Arguments {
     /// How much is measured: `small` only shows that everything works.
     #[arg(long, default_value = "full")]
     size: Size,
-    /// What a process that a benchmark starts has to do.
+    /// The order to a process that a benchmark starts.
     #[arg(long, hide = true)]
     child: Option<String>,
 }

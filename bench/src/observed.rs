@@ -1,4 +1,4 @@
-//! A store that tells of every append, as soon as it is acknowledged.
+//! A store that reports every append as soon as it is acknowledged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ type Answer<T> = Result<T, StoreError>;
 
 type Tell = dyn Fn(&Batch, Guard, &HoldChange) + Send + Sync;
 
-/// Tells of every append that its inner store acknowledges.
+/// Reports every append that its inner store acknowledges.
 pub(crate) struct Observed {
     inner: Arc<dyn Store>,
     tell: Box<Tell>,

@@ -1,5 +1,5 @@
-//! What a recorded call costs: a request to a model's server on the loopback by itself, through the
-//! recording proxy, and answered from the recording; and a tool in a folder of 1,000 files.
+//! The cost of a recorded call: a request to a model's server on the loopback by itself, through
+//! the recording proxy, and answered from the recording; and a tool in a folder of 1,000 files.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,8 +1,9 @@
-//! One worker of a queue over HTTP: it takes several tasks with each poll and settles them together.
+//! One worker of a queue over HTTP. It takes several tasks with each poll and settles them
+//! together.
 //!
-//! The server is a process of its own, as in `http`; the tasks are requests that wait in the queue
-//! before the worker begins. It does nothing with a task but report it. Beside a bare client stands
-//! `runwright worker`: with a program for each task, and with programs that it keeps running.
+//! As in `http`, the server is its own process. The tasks are requests that wait in the queue
+//! before the worker begins, and the worker only reports them. `runwright worker` is compared with
+//! a bare client: with a program for each task, and with programs that it keeps running.
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, Stdio};

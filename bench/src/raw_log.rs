@@ -83,7 +83,7 @@ impl RawLog {
 
 impl Drop for RawLog {
     fn drop(&mut self) {
-        // What is left behind is a file in the benchmark's own folder.
+        // A leftover file lies in the benchmark's own folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(crate) struct Series {
     /// `benchmark/case`.
     pub(crate) name: String,
-    /// What a sample counts.
+    /// The unit of a sample.
     pub(crate) unit: &'static str,
     /// In the order they were taken.
     pub(crate) samples: Vec<f64>,

@@ -26,10 +26,10 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 /// Events of a round of the loop: head and writer start and complete, and the channel's write.
 const EVENTS_PER_ROUND: usize = 5;
-/// Events of a run beside those of its rounds.
+/// Events of a run in addition to those of its rounds.
 const EVENTS_AROUND: usize = 4;
 
-/// What a cold process is asked to read.
+/// The read request to a cold process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Ask {
     dir: PathBuf,
@@ -39,13 +39,13 @@ pub(crate) struct Ask {
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum From {
-    /// What every reader does.
+    /// As every reader does.
     Checkpoint,
     /// As if there were no checkpoint.
     Start,
 }
 
-/// What it says.
+/// Its answer.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Answer {
     micros: f64,
@@ -77,7 +77,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
             });
             let sample = || {
                 let answer: Answer = Child::answer_of(&order)?;
-                // A run that is not of the size it stands for would make its figure a lie.
+                // A run of the wrong size would make its figure wrong.
                 if answer.events.abs_diff(*events as u64) > EVENTS_PER_ROUND as u64 {
                     return Err(host::failed(format!(
                         "a run of {} events, not {events}",
@@ -102,7 +102,7 @@ fn rounds_for(events: usize) -> usize {
         .div_ceil(EVENTS_PER_ROUND)
 }
 
-/// A finished run of so many rounds; the channel ends with the same value, whatever their number.
+/// A finished run of `rounds` rounds. The channel ends with the same value for any number.
 async fn looped(dir: &Path, rounds: usize) -> io::Result<StreamId> {
     let store = host::sqlite(dir, Access::Create)?;
     let engine = host::engine(store, dir, EngineOptions::default());

@@ -1,6 +1,6 @@
 //! A template of 10,000 nodes: read and planned, as every session and every dry run begins, and
-//! compiled to a definition, as a session goes on. Chains, groups of nine, and a reference to an
-//! earlier node in each.
+//! compiled to a definition, as a session continues. It has chains, groups of nine, and in each
+//! node a reference to an earlier one.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;

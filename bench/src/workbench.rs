@@ -1,6 +1,6 @@
-//! Workbench runs saved, read and listed over HTTP, beside an Express server that only keeps
-//! parsed bodies in memory. Ours is durable: a save is answered when it is on disk. Both take
-//! turns, so that both meet the same machine, and each turn gives a ratio.
+//! Workbench runs saved, read and listed over HTTP, compared with an Express server that only keeps
+//! parsed bodies in memory. Ours is durable: it acknowledges a save when it is on disk. Both take
+//! turns, so that both run on the same machine state, and each turn gives a ratio.
 //!
 //! The Express server needs Node.js and `RUNWRIGHT_NODE_MODULES`, a folder with `express`, which
 //! `cargo xtask bench` makes ready; without it only our own figures are taken.
@@ -35,16 +35,16 @@ const REVISIONS: usize = 100;
 /// How many such runs: rows and pages that every store has anyway count less.
 const RUNS: usize = 20;
 
-/// What is asked for again and again.
+/// A request that a client repeats.
 #[derive(Clone, Copy)]
 enum Job {
-    /// Save a run of about so many bytes, each time with one event more.
+    /// Save a run of about this many bytes, with one more event each time.
     Put(usize),
-    /// Save a run of about so many bytes, each time another.
+    /// Save another run of about this many bytes each time.
     PutNew(usize),
-    /// Read a run of about so many bytes.
+    /// Read a run of about this many bytes.
     Get(usize),
-    /// List 500 runs of so many.
+    /// List 500 of this many runs.
     List(usize),
 }
 
@@ -88,7 +88,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     Ok(all)
 }
 
-/// What runs of 100 revisions take on disk, beside what 100 copies of each would.
+/// Disk space of runs of 100 revisions, compared with that of 100 copies of each.
 fn room(settings: &Settings) -> io::Result<Vec<Series>> {
     let dir = tempfile::tempdir_in(&settings.dir)?;
     Server::start(dir.path())?.stop()?;
@@ -135,7 +135,7 @@ fn size(dir: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// The server to compare with. It is killed when it is not needed any more.
+/// The server to compare with. It is killed on drop.
 struct Express {
     process: Child,
     address: SocketAddr,
@@ -175,7 +175,8 @@ impl Drop for Express {
     }
 }
 
-/// Lets so many clients work side by side for the time of a repetition; answers per second.
+/// Lets `clients` clients work concurrently for the time of a repetition; returns answers per
+/// second.
 async fn work(
     settings: &Settings,
     (address, key): (SocketAddr, &str),
@@ -231,7 +232,7 @@ async fn work(
     Ok(done as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// What has to be there first.
+/// Saves the runs that the job needs.
 async fn prepare(address: SocketAddr, key: &Arc<str>, job: Job) -> io::Result<()> {
     let runs = match job {
         Job::Put(_) | Job::PutNew(_) => return Ok(()),

@@ -1,5 +1,5 @@
-//! The client's side: HTTP/1.1 over one kept connection, no more than the benchmarks need, so
-//! that what they cost is the server's.
+//! The client's side: HTTP/1.1 over one kept connection, with only the features that the benchmarks
+//! need, so that they measure the server.
 
 use std::io;
 use std::net::SocketAddr;

@@ -25,7 +25,7 @@ const ROUNDS: usize = 100;
 
 type Stamps = Arc<Mutex<HashMap<u64, Instant>>>;
 
-/// A run that goes on step by step.
+/// A run that advances step by step.
 pub(super) fn ticking() -> Value {
     json!({
         "id": "ticking", "name": "Ticking", "version": "1.0.0",
@@ -105,7 +105,7 @@ async fn sample(settings: &Settings, subscribers: usize) -> io::Result<Vec<f64>>
     while let Some(seen) = tasks.join_next().await {
         let seen = seen.map_err(host::failed)??;
         let stamps = stamps.lock();
-        // What was there before the subscriber came says nothing about the delay.
+        // Events from before the subscription say nothing about the delay.
         let first_live = seen.len() / 2;
         let live = seen.iter().skip(first_live);
         delays.extend(live.filter_map(|(seq, at)| {

@@ -28,7 +28,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 const RUN: &str = r#"{"workflowId":"three-steps"}"#;
 
-/// What the server is given to run.
+/// The workflows that the server runs.
 pub(crate) fn definitions() -> [Value; 2] {
     [appends::three_steps(), delay::ticking()]
 }
@@ -45,7 +45,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     Ok(all)
 }
 
-/// What a client can do again and again.
+/// A request that a client repeats.
 #[derive(Clone, Copy)]
 enum Job {
     /// Create a run and watch it end.
@@ -118,7 +118,7 @@ fn reads(settings: &Settings) -> io::Result<Vec<Series>> {
     Ok(all)
 }
 
-/// Lets so many clients work side by side for the time of a repetition.
+/// Lets `clients` clients work concurrently for the time of a repetition.
 async fn work(
     settings: &Settings,
     server: &Server,

@@ -19,20 +19,20 @@ use store_sqlite::Access;
 use crate::child::Order;
 use crate::host;
 
-/// What a server process is asked.
+/// The request to a server process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Ask {
     dir: PathBuf,
 }
 
-/// What it says once it listens.
+/// Printed once the server listens.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Address {
     address: SocketAddr,
     key: String,
 }
 
-/// What it says at its end.
+/// Printed at the end of the server process.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Spent {
     pub(crate) peak_mib: f64,

@@ -13,18 +13,19 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// A run with so many events.
+    /// A run with `events` events.
     pub(super) fn of_events(id: &str, events: usize) -> Self {
         let trace = (0..events).map(|n| event(id, n)).collect();
         let id = id.to_owned();
         Self { id, trace }
     }
 
-    /// A run whose document has about so many bytes.
+    /// A run whose document has about `bytes` bytes.
     pub(super) fn of_bytes(id: &str, bytes: usize) -> Self {
         let mut recording = Self::of_events(id, 0);
         let mut size = recording.whole().len();
-        // The latest versions of four artifacts stand beside the trace once more.
+        // The document contains the latest versions of four artifacts a second time, next to the
+        // trace.
         while size + 4_000 < bytes {
             let next = event(id, recording.trace.len());
             size += next.to_string().len() + 1;
@@ -38,7 +39,7 @@ impl Recording {
         self.at(self.trace.len())
     }
 
-    /// The document after so many events.
+    /// The document after `events` events.
     pub(super) fn at(&self, events: usize) -> String {
         let trace = &self.trace[..events];
         let steps: Vec<Value> = (0..4)
