@@ -7,7 +7,7 @@
 pub struct Order {
     /// Its number.
     pub number: u32,
-    /// What was ordered.
+    /// The ordered item.
     pub item: &'static str,
     /// How many.
     pub pieces: u32,
@@ -43,7 +43,7 @@ pub const ORDERS: [Order; 4] = [
     },
 ];
 
-/// What an order comes to, in cents.
+/// The total of an order, in cents.
 pub fn total(order: &Order) -> u32 {
     order.pieces * order.cents
 }
@@ -63,7 +63,7 @@ pub fn orders_json(orders: &[Order]) -> String {
     format!("[{}]", orders.join(","))
 }
 
-/// What is left of each item, as JSON.
+/// The stock of each item, as JSON.
 pub fn stock_json() -> &'static str {
     r#"{"tea":3,"cups":0,"kettle":12}"#
 }

@@ -10,7 +10,7 @@ fn main() -> std::io::Result<()> {
     let listener = TcpListener::bind(address)?;
     println!("the shop is open at http://{}", listener.local_addr()?);
     for stream in listener.incoming() {
-        // A customer who leaves is no reason to close the shop.
+        // The shop stays open when a customer disconnects.
         let _ = stream.and_then(serve);
     }
     Ok(())
