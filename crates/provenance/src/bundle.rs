@@ -1,4 +1,4 @@
-//! A snapshot with everything that lies beside it, as one JSON document: to be handed on.
+//! A snapshot with its sidecar files as one JSON document, for export.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub const MAX_BUNDLED: usize = 32 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bundle {
-    /// The document as it stands in its file.
+    /// The document as in its file.
     pub snapshot: Value,
     /// The calls of its execution.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,7 +59,7 @@ pub enum BundleError {
     /// Its contents are too many for one document.
     #[error("the contents of the snapshot have more than {MAX_BUNDLED} bytes; hand on its files")]
     TooLarge,
-    /// What came is not what was sealed.
+    /// The content does not match its seal.
     #[error("the snapshot is not what was written: {}", .0.first().map_or("", |one| &one.message))]
     Damaged(Vec<Finding>),
     /// Another snapshot has its id here.
@@ -84,10 +84,11 @@ impl Bytes {
 }
 
 impl Folder {
-    /// A snapshot with what lies beside it, and the contents it names as far as they are kept.
+    /// Returns a snapshot with its sidecar files and the contents it names, as far as they are
+    /// kept.
     ///
     /// # Errors
-    /// When a file cannot be read, a content is damaged, or all of it is too large.
+    /// When a file cannot be read, a content is damaged, or the bundle is too large.
     pub fn bundle(&self, kept: &Kept) -> Result<Bundle, BundleError> {
         let calls = self.calls(&kept.path)?;
         let mut bundled = BTreeMap::new();

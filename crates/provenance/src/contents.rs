@@ -1,5 +1,5 @@
-//! Which contents belong to a snapshot. Whoever keeps, hands on, takes in, sweeps or checks them
-//! asks here.
+//! Determines which contents belong to a snapshot, for capture, export, import, pruning and
+//! verification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const WORKSPACE: &str = "workspace";
 const PROCESS: &str = "process";
 /// The member of `extensions` with what the clock and chance gave to each process.
 const READINGS: &str = "readings";
-/// What was read and written by what was run.
+/// Hashes of the command's input and outputs.
 const STREAMS: [&str; 3] = ["stdin_hash", "stdout_hash", "stderr_hash"];
 
 /// Every hash that a snapshot and its calls name, of a content or of something else.
@@ -38,9 +38,9 @@ pub fn named(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     all
 }
 
-/// The contents that it takes to do again what was recorded: what calls were given and came to, what
-/// they and the whole changed in the folder, what was read and written, and what the clock and chance
-/// gave. None where hashes alone are kept.
+/// The contents that a replay needs: inputs and outputs of calls, file changes of the calls and of
+/// the whole run, the command's input and outputs, and readings of the clock and of randomness.
+/// Empty where only hashes are kept.
 pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     let extensions = document.snapshot.extensions.as_ref();
     if extensions.and_then(|more| more.content) == Some(Content::HashesOnly) {
@@ -69,7 +69,7 @@ pub(crate) fn users(document: &Document, calls: &[Call], name: &str) -> BTreeMap
     let mut open: Vec<_> = members
         .map(|(name, value)| (format!("/{name}"), value))
         .collect();
-    // What the schema has a word for is named first.
+    // Members that the schema names come first.
     open.sort_by_key(|(path, _)| path != "/extensions");
     while let Some((path, value)) = open.pop() {
         match value {

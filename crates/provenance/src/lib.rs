@@ -1,4 +1,4 @@
-//! What execution snapshots need of the outside; what they say is `faces::provenance`.
+//! File and network access for execution snapshots; their content is `faces::provenance`.
 //!
 //! A capture, in short:
 //!
@@ -23,8 +23,8 @@
 //! # }
 //! ```
 //!
-//! Found again with [`Folder::resolve`] (an id, the beginning of one, a name, `latest`, a path),
-//! read with [`Folder::read`], [`Folder::calls`] and [`Folder::blob`]; what a replay came to is
+//! Snapshots are found with [`Folder::resolve`] (an id, a prefix of one, a name, `latest`, a path)
+//! and read with [`Folder::read`], [`Folder::calls`] and [`Folder::blob`]. Outcomes of replays are
 //! kept with [`Folder::record_replay`].
 
 mod bundle;

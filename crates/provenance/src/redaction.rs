@@ -1,9 +1,9 @@
-//! Takes secrets out of what goes into a snapshot and the blobs beside it.
+//! Removes secrets from snapshots and their blobs.
 //!
-//! The rules for texts are those of [`runtime::redact`], by which logs are kept clean, and its masks:
-//! evidence is also cleaned by names. A value is known by its place as well: the member of an object
-//! that is called like a secret, the argument behind `--password`. What is taken out leaves
-//! `[REDACTED:kind]` behind; neither its hash nor its length is kept.
+//! The rules for texts are those of [`runtime::redact`], which keep logs clean, and its masks:
+//! evidence is also cleaned by names. A value is also recognised by its place: the member of an
+//! object with the name of a secret, the argument after `--password`. A removed value is replaced
+//! by `[REDACTED:kind]`; neither its hash nor its length is kept.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use faces::provenance::document::{OFF, RedactionCount};
 use runtime::redact::{Redactor, is_secret_name, secret_arguments, secrets_of_variable};
 use serde_json::Value;
 
-/// The version of the rules; it stands in each snapshot.
+/// The version of the rules, recorded in each snapshot.
 const VERSION: u32 = 7;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
@@ -21,18 +21,18 @@ const MIN_KNOWN_BYTES: usize = 8;
 pub struct Redaction {
     policy: Policy,
     known: Redactor,
-    /// What is looked for where nothing else is: names and values.
+    /// With [`Policy::Off`]: the only names and values to remove.
     alone: Vec<(String, String)>,
     kinds: Mutex<BTreeMap<String, u64>>,
 }
 
-/// What is taken out.
+/// The values to remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Everything that may be a secret.
     #[default]
     On,
-    /// What this program itself uses as one, and nothing else: somebody asked for that.
+    /// Only the values that this program uses as secrets itself. An explicit choice of the user.
     Off,
 }
 
@@ -64,8 +64,8 @@ impl Redaction {
         redaction
     }
 
-    /// One that takes out nothing but the keys of models' servers, and what it [learns](Self::know)
-    /// beside them.
+    /// A redaction that removes only the keys of models' servers and the values it
+    /// [learns](Self::know).
     pub fn off(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut redaction = Self {
             policy: Policy::Off,
@@ -132,8 +132,8 @@ impl Redaction {
         redacted
     }
 
-    /// What [`bytes`](Self::bytes) gives, and what was taken out of it by kind, which is not counted
-    /// until somebody [tallies](Self::tally) it.
+    /// The result of [`bytes`](Self::bytes), and the removed values by kind. They are not counted
+    /// until the caller [tallies](Self::tally) them.
     pub fn sifted(&self, bytes: &[u8]) -> (Vec<u8>, BTreeMap<String, u64>) {
         let redacted = match std::str::from_utf8(bytes) {
             Ok(text) => self.known.text(text).into_owned().into_bytes(),
@@ -158,12 +158,12 @@ impl Redaction {
         }
     }
 
-    /// A text with the secrets it was told by their names; `None` where another stood in it.
+    /// A text with its named secrets restored; `None` where it contained another.
     pub fn restored(&self, text: &str) -> Option<String> {
         self.known.restored(text)
     }
 
-    /// Bytes without secrets; those that are no text, too.
+    /// Bytes without secrets, including bytes that are not text.
     pub fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
         let (redacted, taken) = self.sifted(bytes);
         self.tally(&taken);
@@ -177,13 +177,13 @@ impl Redaction {
         redacted
     }
 
-    /// A value without secrets: in every text, and every text under a name that stands for one.
+    /// A value without secrets: in every text, and every text under the name of a secret.
     pub fn value(&self, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => *text = self.text(text),
             Value::Array(items) => {
-                // Of arguments, the one behind `--password` is it.
+                // Among arguments, the one after `--password` is a secret.
                 let secrets = match self.policy {
                     Policy::On => secret_arguments(items.iter().map(Value::as_str)),
                     Policy::Off => Vec::new(),
@@ -216,7 +216,7 @@ impl Redaction {
         }
     }
 
-    /// Takes the whole of a text that is a secret by where it stands.
+    /// Replaces a whole text that its place marks as a secret.
     fn take(&self, text: &mut String) {
         if !text.is_empty() && !is_mark(text) {
             self.tally(&BTreeMap::from([("field".to_owned(), 1)]));
@@ -224,7 +224,7 @@ impl Redaction {
         }
     }
 
-    /// What was taken out so far, as a snapshot says it.
+    /// The counts of removed values, in the form of a snapshot.
     pub fn counted(&self) -> RedactionCount {
         let kinds = self
             .kinds
@@ -245,8 +245,8 @@ impl Redaction {
     }
 }
 
-/// What was taken out of a text that was changed by it, by kind. Never nothing: a value that had such a
-/// mark in it already is not the same for all that.
+/// The values that redaction removed from a text, by kind. Never empty: even if the text already
+/// contained such a mark, it was changed.
 pub fn taken_out(before: &str, after: &str) -> BTreeMap<String, u64> {
     let mut taken = new_marks(before, after);
     if taken.is_empty() {
@@ -255,7 +255,7 @@ pub fn taken_out(before: &str, after: &str) -> BTreeMap<String, u64> {
     taken
 }
 
-/// What stands in a text now in the place of secrets and did not before, by kind.
+/// The marks that a text has gained, by kind.
 fn new_marks(before: &str, after: &str) -> BTreeMap<String, u64> {
     const MARK: &str = "[REDACTED";
     if before == after {
@@ -279,7 +279,7 @@ fn new_marks(before: &str, after: &str) -> BTreeMap<String, u64> {
     new
 }
 
-/// Whether a secret was taken out here, and nothing else stands beside it.
+/// Whether a text is a single redaction mark.
 fn is_mark(text: &str) -> bool {
     let text = text.trim_matches([' ', '\t', '"', '\'']);
     text.starts_with("[REDACTED") && text.find(']') == Some(text.len() - 1)

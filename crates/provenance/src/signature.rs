@@ -1,4 +1,4 @@
-//! Signatures beside the seal, by which others can check who captured a snapshot.
+//! Signatures in addition to the seal, by which others can check who captured a snapshot.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};

@@ -18,19 +18,19 @@ use crate::signature::PublicKey;
 /// How files of others are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Ids that are no UUIDs, placeholders in the place of hashes and commands that could connect
-    /// past the recorder are told of.
+    /// Ids that are not UUIDs, placeholders for hashes, and commands that could connect past the
+    /// recorder are warnings.
     Lenient,
     /// They are errors.
     Strict,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// The snapshot.
     pub snapshot_id: String,
-    /// What can be said of it.
+    /// The verdict.
     pub state: State,
     /// Whether nothing is wrong with it.
     pub is_valid: bool,
@@ -39,7 +39,7 @@ pub struct Verified {
     pub signed_by: Option<PublicKey>,
     /// How many contents it takes to replay it.
     pub contents: usize,
-    /// What is wrong, and what is odd.
+    /// Errors and warnings.
     pub findings: Vec<Finding>,
 }
 
@@ -49,7 +49,7 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
     options.build(&schema).expect("the schema is one")
 });
 
-/// What is wrong or odd with a document by itself: held against the schema and its own hashes.
+/// Checks a document by itself, against the schema and its own hashes.
 pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
     let mut findings = seal::check(document);
     for error in VALIDATOR.iter_errors(&document.raw) {
@@ -67,8 +67,8 @@ pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
     findings
 }
 
-/// Why something is no snapshot, with the member that is wrong, and whether its seal shows that it was
-/// changed.
+/// The reason why a document is not a snapshot, with the invalid member, and whether its seal shows
+/// a change.
 pub(crate) fn located(bytes: &[u8], why: NoSnapshot) -> NoSnapshot {
     let Ok(raw) = serde_json::from_slice::<Value>(bytes) else {
         return why;
@@ -165,8 +165,8 @@ impl Folder {
         })
     }
 
-    /// Looks at what lies beside a snapshot: its calls, its replays, and the contents it needs or
-    /// names. How many contents it needs.
+    /// Checks the sidecar files of a snapshot: its calls, its replays, and the contents it needs or
+    /// names. Returns the number of contents it needs.
     fn check_beside(&self, kept: &Kept, findings: &mut Vec<Finding>) -> Result<usize, FolderError> {
         let replays = told(self.check_replays(kept), "replays_damaged", findings)?;
         findings.extend(replays.into_iter().flatten());
@@ -203,7 +203,7 @@ impl Folder {
     }
 }
 
-/// What was read of a file beside a snapshot; where it is damaged, that is told.
+/// The content of a sidecar file. Damage becomes a finding.
 fn told<T>(
     read: Result<T, FolderError>,
     code: &'static str,

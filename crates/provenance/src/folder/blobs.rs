@@ -117,8 +117,8 @@ impl Writer {
     }
 }
 
-/// The hash of a file's bytes, read in pieces, and how many there are. Of a link: of the text it
-/// is; it is not followed.
+/// Hashes a file in pieces; returns the hash and the number of bytes. A link is hashed by its
+/// target text and not followed.
 ///
 /// # Errors
 /// When it cannot be read.

@@ -76,7 +76,7 @@ pub(super) fn bytes(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Fold
 /// How the name of a file begins that has not taken its own yet.
 pub(super) const UNFINISHED: &str = ".unfinished-";
 
-/// A folder for nobody else, with all above it.
+/// Creates a folder that only its owner may access, with its parents.
 pub(super) fn make_folder(path: &Path) -> Result<(), FolderError> {
     let mut builder = fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(path);

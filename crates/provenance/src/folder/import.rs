@@ -11,7 +11,7 @@ use super::write::{Beside, Writer, pretty};
 use super::{Folder, FolderError, Kept};
 use crate::contents;
 
-/// What became of a snapshot that was taken in.
+/// The outcome of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Imported {
     /// It lies here now.
@@ -21,11 +21,11 @@ pub enum Imported {
 }
 
 impl Writer {
-    /// Takes in a snapshot that was read from another folder, or from nowhere in particular, with
-    /// what lies beside it there. Its core stays what it is.
+    /// Imports a snapshot with its sidecar files from another folder, or from a location outside
+    /// any folder. Its core stays unchanged.
     ///
     /// # Errors
-    /// When the disk does not take it, or what lies beside it cannot be read.
+    /// When the disk rejects a write, or a sidecar file cannot be read.
     pub fn import(&self, kept: &Kept, from: &Folder) -> Result<Imported, FolderError> {
         if let Some(path) = self.known(&kept.document)? {
             return Ok(Imported::Known(path));
@@ -63,7 +63,7 @@ impl Writer {
         Ok(None)
     }
 
-    /// Puts a document under a name that is free, as it stands.
+    /// Puts a document unchanged under a free name.
     pub(crate) fn place_document(
         &self,
         document: &Document,
@@ -89,7 +89,7 @@ pub(super) fn as_it_stands(document: &Document) -> serde_json::Result<Vec<u8>> {
     }
 }
 
-/// Whether a document means what stands in it: nothing was read in a sense of ours.
+/// Whether a document round-trips: reading it lost and reinterpreted nothing.
 pub fn is_as_written(document: &Document) -> bool {
     serde_json::to_value(&document.snapshot)
         .is_ok_and(|typed| canonical_json(&typed) == canonical_json(&document.raw))

@@ -21,7 +21,7 @@ const MIN_PREFIX: usize = 4;
 /// The version of the index; another one is not read.
 const INDEX_VERSION: u32 = 4;
 
-/// What lists say of a snapshot.
+/// A list entry for a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its file within the folder.
@@ -31,7 +31,7 @@ pub struct Entry {
     /// The name it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What was carried out.
+    /// The workflow or command that was carried out.
     pub workflow_id: String,
     /// When the execution ended.
     pub captured_at: Timestamp,
@@ -45,13 +45,13 @@ pub struct Entry {
     /// The workspace of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// What the latest replay came to.
+    /// The outcome of the latest replay.
     pub match_status: MatchStatus,
-    /// How many replays came to their end.
+    /// The number of replays that finished.
     pub replay_count: u64,
-    /// Somebody wants it kept.
+    /// Whether the snapshot is pinned.
     pub is_pinned: bool,
-    /// What its seal says of the document; calls and contents are not looked at.
+    /// Whether the document matches its seal; calls and contents are not checked.
     pub seal: Seal,
     /// Secrets were not taken out of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -64,33 +64,33 @@ pub struct Entry {
     pub needs: Vec<String>,
 }
 
-/// Something in the folder that is no snapshot and should be one, or part of one.
+/// A file in the folder that should be a snapshot, or part of one, and is damaged or incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Broken {
     /// Its file within the folder.
     pub file: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: String,
 }
 
 impl Broken {
-    /// Whether this is what a writer leaves that is still at it, or that was killed: half a file,
-    /// or what lies beside a snapshot that never came. Nothing that was ever whole is damaged.
+    /// Whether this is a leftover of a writer that is still at work or was killed: half a file, or
+    /// sidecar files without a snapshot. Nothing that was ever whole is damaged.
     pub fn is_unfinished(&self) -> bool {
         !matches!(kind(&self.file), Kind::Snapshot)
     }
 }
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Listing {
     /// The snapshots, the latest first.
     pub entries: Vec<Entry>,
-    /// What was passed over.
+    /// The entries that were passed over.
     pub broken: Vec<Broken>,
 }
 
-/// Why a name stands for no snapshot.
+/// The reason why a name resolves to no single snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum Unresolved {
     /// Nothing is called so.
@@ -99,7 +99,7 @@ pub enum Unresolved {
     /// Several ids begin so, or several snapshots have the name.
     #[error("{name} may be any of {}", among.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The name to resolve.
         name: String,
         /// Their ids, with their files.
         among: Vec<String>,
@@ -109,7 +109,8 @@ pub enum Unresolved {
     Folder(#[from] FolderError),
 }
 
-/// What the index keeps: entries by file, with what tells that the file is still the same.
+/// The content of the index: entries by file, with the data that shows whether the file is
+/// unchanged.
 #[derive(Default, Serialize, Deserialize)]
 struct Index {
     version: u32,
@@ -126,7 +127,7 @@ struct Indexed {
 }
 
 impl Entry {
-    /// What a list says of a snapshot.
+    /// The list entry for a snapshot.
     pub fn of(file: String, document: &Document, is_pinned: bool) -> Self {
         let snapshot = &document.snapshot;
         let extensions = snapshot.extensions.as_ref();
@@ -156,15 +157,15 @@ impl Entry {
 }
 
 impl Folder {
-    /// What the folder holds. A folder that is not there holds nothing.
+    /// Lists the folder. A missing folder is empty.
     ///
     /// # Errors
-    /// When the folder cannot be read. A file that cannot is told of in the listing.
+    /// When the folder cannot be read. The listing includes files that cannot be read.
     pub fn list(&self) -> Result<Listing, FolderError> {
         let folder = self.snapshots();
         let files = match fs::read_dir(&folder) {
             Ok(files) => files,
-            // One that nobody here may look into may hold some.
+            // An inaccessible folder may hold some, so it is an error.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Listing::default());
             }
@@ -326,10 +327,10 @@ impl Folder {
     }
 }
 
-/// What a file of the folder is by its name.
+/// The type of a file of the folder, by its name.
 pub(super) enum Kind<'a> {
     Snapshot,
-    /// Of the snapshot with this stem.
+    /// A sidecar file of the snapshot with this stem.
     Beside(&'a str),
     Unfinished,
     Other,

@@ -5,14 +5,14 @@
 //!   snapshots/STEM.json            a snapshot
 //!   snapshots/STEM.calls.jsonl     the calls of its execution
 //!   snapshots/STEM.replays.jsonl   attempts to replay it
-//!   snapshots/STEM.pin             somebody wants it kept
+//!   snapshots/STEM.pin             the pin: the snapshot is kept
 //!   snapshots/STEM.sig             the signature of its seal
 //!   blobs/sha256/ab/REST           bytes, by their hash
 //!   index.json                     what `list` knows already; may be deleted at any moment
 //! ```
 //!
-//! A file takes its name when it is whole and on disk. Whatever else is found is passed over and
-//! told of. Who writes holds the folder together with other writers; who prunes holds it alone.
+//! A file gets its name when it is complete and on disk. Any other file is passed over and
+//! reported. Writers hold the folder's lock shared; pruning holds it exclusively.
 
 mod blobs;
 mod files;
@@ -64,7 +64,7 @@ pub struct Folder {
 pub struct Kept {
     /// Its file.
     pub path: PathBuf,
-    /// What stands in it.
+    /// Its content.
     pub document: Document,
 }
 
@@ -76,10 +76,10 @@ pub enum FolderError {
     Io {
         /// Where.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         error: io::Error,
     },
-    /// A file is no snapshot.
+    /// A file is not a snapshot.
     #[error("{}: {why}", path.display())]
     NoSnapshot {
         /// Which.
@@ -87,7 +87,7 @@ pub enum FolderError {
         /// Why not.
         why: NoSnapshot,
     },
-    /// A file beside a snapshot, or a blob, is not what was written.
+    /// A sidecar file or a blob differs from the data that was written.
     #[error("{}: {why}", path.display())]
     Damaged {
         /// Which.
@@ -107,7 +107,7 @@ pub enum FolderError {
         /// The hash.
         hash: String,
     },
-    /// A capture is going on, or somebody prunes.
+    /// A capture or a prune is in progress.
     #[error("another process is writing to {}; try again when it is done", path.display())]
     Busy {
         /// The folder.
@@ -168,7 +168,7 @@ impl Folder {
     /// Reads a snapshot, here or anywhere.
     ///
     /// # Errors
-    /// When it cannot be read, or is no snapshot.
+    /// When it cannot be read, or is not a snapshot.
     pub fn read(&self, path: &Path) -> Result<Kept, FolderError> {
         let missing = || FolderError::io(path)(io::ErrorKind::NotFound.into());
         let bytes = files::bytes(path, MAX_SNAPSHOT_BYTES as u64)?.ok_or_else(missing)?;
@@ -184,10 +184,10 @@ impl Folder {
         }
     }
 
-    /// The calls that were recorded beside a snapshot, in order; none where it has no such file.
+    /// The calls that were recorded with a snapshot, in order. Empty when it has no such file.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line of it is no call.
+    /// When the file cannot be read, or one of its lines is not a call.
     pub fn calls(&self, snapshot: &Path) -> Result<Vec<Call>, FolderError> {
         lines(&beside(snapshot, CALLS), Tail::MustBeWhole)
     }
@@ -202,7 +202,7 @@ impl Folder {
     /// Every attempt to replay a snapshot, in order. A last line that was cut off is left out.
     ///
     /// # Errors
-    /// When the file cannot be read, or another line of it is no attempt.
+    /// When the file cannot be read, or a line other than the last is not an attempt.
     pub fn attempts(&self, snapshot: &Path) -> Result<Vec<Attempt>, FolderError> {
         lines(&beside(snapshot, REPLAYS), Tail::MayBeCut)
     }
@@ -221,18 +221,18 @@ impl Folder {
         })
     }
 
-    /// Whether somebody wants a snapshot kept.
+    /// Whether a snapshot is pinned.
     pub fn is_pinned(&self, snapshot: &Path) -> bool {
         beside(snapshot, PIN).exists()
     }
 }
 
-/// A file beside a snapshot.
+/// The path of a sidecar file of a snapshot.
 fn beside(snapshot: &Path, ending: &str) -> PathBuf {
     snapshot.with_extension(ending)
 }
 
-/// What may be at the end of a file of lines.
+/// The accepted state of the last line of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tail {
     MustBeWhole,

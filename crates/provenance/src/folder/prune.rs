@@ -1,4 +1,4 @@
-//! What may go, and letting it go.
+//! Decides which snapshots may be removed, and removes them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use super::list::{Kind, kind};
 use super::{Broken, CALLS, Entry, Folder, FolderError, PIN, REPLAYS, SIGNATURE, beside};
 use crate::contents;
 
-/// What becomes of a snapshot.
+/// The fate of a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fate {
     /// The snapshot.
@@ -36,16 +36,16 @@ impl Fate {
     }
 }
 
-/// What may go at some moment.
+/// The snapshots that may be removed at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// What becomes of each snapshot.
+    /// The fate of each snapshot.
     pub fates: Vec<Fate>,
-    /// What is passed over.
+    /// The entries that are passed over.
     pub broken: Vec<Broken>,
 }
 
-/// How a snapshot stands.
+/// The retention state of a snapshot.
 struct Standing {
     /// By itself.
     alone: Verdict,
@@ -55,14 +55,14 @@ struct Standing {
     until: Timestamp,
 }
 
-/// What went.
+/// The removed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pruned {
     /// Ids of snapshots.
     pub snapshots: Vec<String>,
-    /// Blobs that nothing needs any more.
+    /// Blobs without a remaining reference.
     pub blobs: u64,
-    /// Files that were left behind by something that was cut off.
+    /// Leftovers of interrupted writers.
     pub leftovers: u64,
     /// Whether blobs were looked through; not while a file here cannot be read, which may need
     /// any of them.
@@ -70,7 +70,7 @@ pub struct Pruned {
 }
 
 impl Folder {
-    /// What may go now.
+    /// The snapshots that may be removed now.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -93,7 +93,7 @@ impl Folder {
             .iter()
             .map(|entry| self.standing(entry, now))
             .collect();
-        // What stays needs what it names; what goes with it does not.
+        // A kept snapshot needs the contents it names; a removed one does not.
         let mut needed: BTreeSet<&str> = BTreeSet::new();
         loop {
             let stays = |entry: &Entry, standing: &Option<Standing>| {
@@ -141,7 +141,7 @@ impl Folder {
         })
     }
 
-    /// How a snapshot stands. `None` where it cannot be read.
+    /// The retention state of a snapshot. `None` where it cannot be read.
     fn standing(&self, entry: &Entry, now: Timestamp) -> Option<Standing> {
         let path = self.snapshots().join(&entry.file);
         let kept = self.read(&path).ok()?;
@@ -189,7 +189,7 @@ impl Folder {
         let _hold = self.hold(Hold::Alone)?;
         let folder = self.snapshots();
         let mut fates = self.plan_of(now, is_of)?.fates;
-        // What needs another was captured after it, and goes before it.
+        // A dependent snapshot was captured later, and is removed earlier.
         fates.sort_by_key(|fate| std::cmp::Reverse(fate.entry.captured_at));
         for fate in fates {
             if fate.is_expired() && is_of(&fate.entry) {
@@ -218,7 +218,7 @@ impl Folder {
         Ok(pruned)
     }
 
-    /// Removes a snapshot and what lies beside it, but for its contents.
+    /// Removes a snapshot and its sidecar files, but not its contents.
     fn let_go(&self, snapshot: &Path) -> Result<(), FolderError> {
         // The snapshot first: without it the rest is a leftover.
         files::remove(snapshot)?;
@@ -228,7 +228,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes what was cut off and what nothing names any more, and makes that durable.
+    /// Removes leftovers and unreferenced blobs, and makes that durable.
     fn clear(&self, pruned: &mut Pruned) -> Result<(), FolderError> {
         let folder = self.snapshots();
         pruned.leftovers = self.clear_leftovers(&folder)?;
@@ -241,7 +241,7 @@ impl Folder {
         synced.map_err(FolderError::io(&folder))
     }
 
-    /// Removes what was cut off: nobody else writes now.
+    /// Removes leftovers. The caller holds the exclusive lock, so no other writer is active.
     fn clear_leftovers(&self, folder: &Path) -> Result<u64, FolderError> {
         let mut count = 0;
         for name in names(folder)? {
@@ -297,7 +297,7 @@ impl Folder {
     }
 }
 
-/// What lies in a folder.
+/// The names in a folder.
 pub(super) fn names(folder: &Path) -> Result<Vec<String>, FolderError> {
     let mut names = Vec::new();
     for file in fs::read_dir(folder).map_err(FolderError::io(folder))? {

@@ -1,4 +1,4 @@
-//! What replays of a snapshot came to.
+//! Outcomes of replays of a snapshot.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -20,9 +20,10 @@ use super::{Folder, FolderError, Kept, REPLAYS, beside};
 const MAX_NAME: u64 = 4096;
 
 impl Folder {
-    /// Records an attempt, gives it its number, and brings the snapshot's `replay_status` up to
-    /// date if the attempt came to its end. The record is durable first. While both are written the
-    /// lock has the name of the snapshot: an end between the two is made up for by the next attempt.
+    /// Records an attempt with its number, and updates the snapshot's `replay_status` if the
+    /// attempt finished. The record is durable first. While both are written the lock file contains
+    /// the name of the snapshot: the next attempt completes an update that was interrupted between
+    /// the two.
     ///
     /// # Errors
     /// When the files cannot be read or written, or the record was changed.
@@ -78,7 +79,7 @@ impl Folder {
         Ok(status)
     }
 
-    /// What is wrong with the record of replays of a snapshot.
+    /// Checks the record of replays of a snapshot.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -136,7 +137,7 @@ fn set_text(lock: &mut File, text: &str) -> std::io::Result<()> {
     lock.sync_all()
 }
 
-/// Adds a line behind the last whole one.
+/// Appends a line after the last complete one.
 fn append(
     path: &Path,
     seed: &str,

@@ -1,5 +1,5 @@
-//! Snapshots of runs: the same log is one snapshot, a log that went on another that names the one
-//! before.
+//! Snapshots of runs. An unchanged log maps to the same snapshot; a log that grew becomes a new
+//! snapshot that names the earlier one.
 
 use faces::provenance::calls::CALLS;
 use faces::provenance::capture::Captured;
@@ -12,7 +12,7 @@ use super::write::Writer;
 use super::{FolderError, Kept};
 use crate::{Redaction, new_id};
 
-/// What became of a captured run.
+/// The outcome of keeping a captured run.
 #[derive(Clone, Debug)]
 pub enum KeptRun {
     /// It was written.
@@ -36,18 +36,18 @@ impl KeptRun {
 }
 
 impl Writer {
-    /// Writes the snapshot of a captured run, unless one with the same content is there. Of a run
-    /// that went on since, it names the snapshot before.
+    /// Writes the snapshot of a captured run, unless one with the same content exists. If the run
+    /// has continued since, the new snapshot names the earlier one.
     ///
     /// # Errors
-    /// When the disk does not take it, or nothing that can be sealed came of it.
+    /// When the disk rejects a write, or the capture cannot be sealed.
     pub fn write_run(
         &self,
         captured: Captured,
         name: Option<String>,
         redaction: &Redaction,
     ) -> Result<KeptRun, FolderError> {
-        // Whoever captures the same run meanwhile waits, and then finds this one.
+        // A concurrent capture of the same run waits here, and then finds this snapshot.
         let path = self.folder.base.join(".runs.lock");
         let lock = lock_file(&path)?;
         lock.lock().map_err(FolderError::io(&path))?;
@@ -89,7 +89,7 @@ impl Writer {
     }
 }
 
-/// The hash of what a snapshot says of its run, whatever it is called and named after.
+/// The hash of the snapshot's content about its run, without ids, names and seals.
 fn content_of(mut raw: Value) -> String {
     if let Some(members) = raw.as_object_mut() {
         members.remove("snapshot_id");

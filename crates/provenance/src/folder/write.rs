@@ -1,4 +1,4 @@
-//! Writing snapshots, and what somebody says about keeping them.
+//! Writes snapshots and pins.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::signature::{Signature, SigningKey};
 /// Tries at a name that is free. Snapshots of one workflow in one millisecond are few.
 const MAX_NAMES: usize = 10_000;
 
-/// Whoever puts blobs and a snapshot into a folder. While there is one, nothing is swept.
+/// Puts blobs and a snapshot into a folder. Nothing is pruned while it exists.
 #[derive(Debug)]
 pub struct Writer {
     pub(super) folder: Folder,
@@ -31,7 +31,7 @@ impl Folder {
     /// Begins to write; the folder is made where there is none.
     ///
     /// # Errors
-    /// When the folder cannot be made, or somebody prunes it right now.
+    /// When the folder cannot be created, or a prune is in progress.
     pub fn writer(&self) -> Result<Writer, FolderError> {
         Ok(Writer {
             _hold: self.hold(Hold::Shared)?,
@@ -39,10 +39,10 @@ impl Folder {
         })
     }
 
-    /// Says that somebody wants a snapshot kept, or nobody does any more. Its file stays as it is.
+    /// Pins or unpins a snapshot. Its file stays unchanged.
     ///
     /// # Errors
-    /// When the folder cannot be written to, or somebody prunes it right now.
+    /// When the folder cannot be written, or a prune is in progress.
     pub fn pin(&self, snapshot: &Path, is_wanted: bool) -> Result<(), FolderError> {
         let _hold = self.hold(Hold::Shared)?;
         let path = beside(snapshot, PIN);
@@ -60,11 +60,12 @@ impl Writer {
         &self.folder
     }
 
-    /// Writes a sealed snapshot and the calls of its execution, under a name that is free. It is
-    /// there, whole and durable, once this returned; before, nothing of it is a snapshot.
+    /// Writes a sealed snapshot and the calls of its execution under a free name. When this
+    /// returns, the snapshot is complete and durable; until then, no part of it counts as a
+    /// snapshot.
     ///
     /// # Errors
-    /// When the disk does not take it, or what is written is no snapshot.
+    /// When the disk rejects a write, or the data is not a valid snapshot.
     pub fn write(&self, snapshot: &Snapshot, calls: &[Call]) -> Result<Kept, FolderError> {
         let beside = Beside::of(calls, &[]);
         let folder = self.folder.snapshots();
@@ -80,7 +81,7 @@ impl Writer {
             Err(why) => return Err(FolderError::NoSnapshot { path: folder, why }),
         };
         let mut lines = beside.calls.split(|byte| *byte == b'\n');
-        // What could not be read again is not written.
+        // Never write a line that could not be read back.
         if lines.any(|line| line.len() > MAX_CALL_BYTES) {
             return Err(damaged(format!(
                 "a call has more than {MAX_CALL_BYTES} bytes"
@@ -112,7 +113,7 @@ impl Writer {
         files::replace(&path, &text)
     }
 
-    /// Puts a snapshot under a name that is free, and what lies beside it.
+    /// Puts a snapshot and its sidecar files under a free name.
     pub(super) fn place(
         &self,
         stem: &str,
@@ -129,7 +130,7 @@ impl Writer {
             if path.exists() {
                 continue;
             }
-            // The snapshot last: whoever sees it sees what belongs to it.
+            // The snapshot last: a reader that sees it also sees its sidecar files.
             let mut placed = Vec::new();
             let mut is_free = true;
             for (ending, bytes) in [(CALLS, &with.calls), (REPLAYS, &with.replays)] {

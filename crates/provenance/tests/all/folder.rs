@@ -50,7 +50,7 @@ fn what_is_written_is_read_again_and_valid() {
         (mode(&kept.path), mode(&folder.snapshots())),
         (0o600, 0o700)
     );
-    // Exactly these: nothing unfinished is left behind.
+    // Exactly these: no unfinished file is left.
     assert_eq!(files(&folder.snapshots()).len(), 2);
 }
 
@@ -101,8 +101,8 @@ fn what_was_cut_off_is_passed_over_and_told_of() {
     assert_eq!(listing.entries.len(), 1);
     let broken: Vec<&str> = listing.broken.iter().map(|broken| &*broken.file).collect();
     assert_eq!(broken, [".unfinished-1", "gone.calls.jsonl", "half.json"]);
-    // The next that prunes clears what nobody will finish, and keeps contents while it cannot
-    // tell who needs them.
+    // The next prune clears unfinished files, and keeps contents while it cannot determine their
+    // users.
     let blob = folder.writer().unwrap().put_blob(b"x").unwrap();
     let pruned = folder.prune(at_day(1)).unwrap();
     assert_eq!((pruned.leftovers, pruned.has_swept), (2, false));
@@ -133,7 +133,7 @@ fn the_index_may_be_gone_old_or_wrong() {
     }
     fs::remove_file(&index).unwrap();
     assert_eq!(folder.list().unwrap(), before);
-    // A file that changed behind its back is read again.
+    // A file that was changed by another program is read again.
     let file = folder.snapshots().join(&before.entries[0].file);
     folder
         .record_replay(&file, attempt(DAY, Some(MatchStatus::NoMatch), false))
@@ -338,7 +338,7 @@ fn what_goes_needs_nothing_any_more_so_a_parent_goes_with_its_child() {
         Vec::<String>::new()
     );
     let now = at_day(99);
-    // Whoever may not let go of the last needs the others, too.
+    // The last snapshot may not be removed, so the others are needed too.
     let is_first = |entry: &provenance::Entry| entry.workflow_id != "last";
     let verdicts = |fates: &[provenance::Fate]| {
         let fates = fates.iter();
@@ -413,7 +413,7 @@ fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
     let later = &later.kept().document.snapshot;
     let follows = later.extensions.as_ref().unwrap().follows.as_deref();
     assert_eq!(follows, Some(ids[0]));
-    // What comes to something else although the log is the same, has an id of its own.
+    // A different result from the same log has its own id.
     let other = keep(captured("c", ids[1], "2026-03-02T00:00:00.000Z"));
     assert!(other.is_new() && other.kept().document.snapshot.snapshot_id != ids[1]);
     assert_eq!(folder.list().unwrap().entries.len(), 3);
@@ -423,7 +423,7 @@ fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
         0
     );
     assert_eq!(folder.prune(at_day(300)).unwrap().snapshots.len(), 3);
-    // Whoever captures at the same time comes to the same.
+    // Concurrent captures produce the same snapshot.
     let (_other, folder) = crate::support::folder();
     std::thread::scope(|scope| {
         for _ in 0..8 {

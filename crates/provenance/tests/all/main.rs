@@ -1,4 +1,4 @@
-//! What the folder of snapshots keeps, whatever happens to it, and who reads meaning.
+//! Durability of the folder of snapshots under failures, and models that compare meaning.
 
 mod endpoint;
 mod folder;
