@@ -1,4 +1,4 @@
-//! The trait.
+//! The [`Store`] trait.
 
 use std::time::Duration;
 
@@ -11,45 +11,46 @@ use kernel::time::Timestamp;
 use crate::StoreError;
 use crate::types::*;
 
-/// Durable, ordered logs with holds, timers, unique keys, an outbox and blobs beside them.
+/// Durable, ordered logs with holds, timers, unique keys, an outbox and blobs.
 ///
-/// **Guarantees of every method.** What a method returned as done survives a kill of the process
-/// and, unless the store was opened otherwise, a power cut. A method that returned an error
-/// other than `Unavailable` changed nothing. After `Unavailable` an append may or may not have
-/// been made durable; the next load tells.
+/// **Guarantees of every method.** Once a method has returned success, its result survives a kill
+/// of the process and, unless the store was opened otherwise, a power cut. A method that returned
+/// an error other than `Unavailable` changed nothing. After `Unavailable` an append may or may not
+/// have been made durable; the next load shows which.
 ///
-/// **Time.** Holds, timers and keys are measured by the store's clock alone. A hold lives and a
-/// key is taken *while* `now < expires_at`; a timer is due *from* `due <= now` on, and stays due
-/// until a batch cancels or replaces it.
+/// **Time.** Only the store's clock counts for holds, timers and keys. A hold lives and a key is
+/// taken *while* `now < expires_at`. A timer is due *from* `due <= now` on, and stays due until a
+/// batch cancels or replaces it.
 ///
-/// **Walls.** Methods that name a tenant see only that tenant's rows. Those that name a stream
-/// trust the caller to have checked whose it is.
+/// **Tenants.** Methods that name a tenant see only that tenant's rows. Methods that name a stream
+/// trust the caller to have checked its tenant.
 ///
-/// **Texts.** Ids, names and keys are any text without NUL; contents and answers any bytes.
+/// **Texts.** Ids, names and keys are any text without NUL. Contents and answers are any bytes.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Appends a batch: events, index row, timers, keys and outbox in one transaction.
     ///
-    /// When it returns `Ok` everything in the batch is durable and visible to every other
-    /// method, in this and in other processes. When it returns an error nothing of the batch is
-    /// visible. Where several refusals apply, the first of these is given:
+    /// After `Ok`, everything in the batch is durable and visible to every other method, in this
+    /// and in other processes. After an error, nothing of the batch is visible. Where several
+    /// refusals apply, the first of these is returned:
     ///
-    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the hold on record. A
-    ///    stream that is unknown, purged, never claimed or released has no hold on record.
+    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the hold on record. There is
+    ///    none for a stream that is unknown, purged, never claimed or released.
     /// 2. `Conflict::Sequence`: the log does not hold exactly `batch.first_seq()` events. A
     ///    first batch needs a stream that does not exist and was never purged.
     /// 3. `Conflict::Held`: `HoldChange::Take` while a live hold of the same tenant has the
     ///    stream's concurrency key.
-    /// 4. `Conflict::Key`: a key is taken and not expired, by whichever stream, this one and an
-    ///    earlier claim of the same batch included. The first such key in the batch is named.
-    /// 5. `Missing`: a blob the batch refers to is not there under the batch's tenant.
+    /// 4. `Conflict::Key`: a key is taken and not expired, by any stream. An earlier claim by the
+    ///    same stream or in the same batch counts too. The first such key in the batch is named.
+    /// 5. `Missing`: a blob the batch refers to is missing under the batch's tenant.
     ///
-    /// A refused append neither delays nor undoes others that share its transaction. An expired
-    /// key is claimed as if it had never been. Content of any size is accepted.
+    /// A refused append neither delays nor undoes others that share its transaction. An expired key
+    /// can be claimed like a new one. Content of any size is accepted.
     ///
     /// # Panics
-    /// When the batch is empty, has a header and does not begin at 0 or the other way round, or
-    /// comes with a hold change that is not allowed (see [`HoldChange`]): bugs of the caller.
+    /// When the batch is empty, when it has a header and does not begin at 0 or the other way
+    /// round, or when the hold change is not allowed (see [`HoldChange`]). These are bugs of the
+    /// caller.
     async fn append(
         &self,
         batch: Batch,
@@ -57,9 +58,9 @@ pub trait Store: Send + Sync + 'static {
         hold: HoldChange,
     ) -> Result<Appended, StoreError>;
 
-    /// Reads a stream at one moment: header, at most `limit` events, index row, hold. `Missing`
-    /// for an unknown or purged stream. A sequence behind the end is no error and gives no
-    /// records; `first_seq` is then the sequence asked for.
+    /// Reads a stream at one moment: header, at most `limit` events, index row, hold. `Missing` for
+    /// an unknown or purged stream. A sequence past the end is valid and returns no records;
+    /// `first_seq` is then the requested sequence.
     async fn load(
         &self,
         stream: &StreamId,
@@ -67,10 +68,10 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Loaded, StoreError>;
 
-    /// Takes the hold on a stream for `ttl` from now. `Missing` for an unknown or purged stream;
-    /// `Conflict::Held` while another holder's hold lives, or while a live hold of the same
-    /// tenant on another stream has the stream's concurrency key; the same holder may claim
-    /// again and gets a new epoch. Afterwards every append under an older epoch is `Fenced`.
+    /// Takes the hold on a stream for `ttl` from now. The same holder may claim again and gets a
+    /// new epoch. Afterwards every append under an older epoch is `Fenced`. `Missing` for an
+    /// unknown or purged stream. `Conflict::Held` while another holder's hold lives, or while a
+    /// live hold of the same tenant on another stream has the stream's concurrency key.
     async fn claim(
         &self,
         stream: &StreamId,
@@ -78,34 +79,33 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<Hold, StoreError>;
 
-    /// Lets holds expire `ttl` from now; answers for each, in order. `Missing` for an unknown or
-    /// purged stream; `Fenced` for a hold whose epoch has passed or that was released. A hold
-    /// that expired and that nobody took lives again, unless a live hold has taken its
-    /// concurrency key meanwhile: that is `Fenced` too. Touches no log.
+    /// Renews holds: each expires `ttl` from now. Returns one result per hold, in order. `Missing`
+    /// for an unknown or purged stream; `Fenced` for a hold that was released or whose epoch has
+    /// passed. An expired hold that was not claimed again becomes live, unless a live hold has
+    /// taken its concurrency key meanwhile; then it is `Fenced` too. Touches no log.
     async fn renew(
         &self,
         holds: &[Hold],
         ttl: Duration,
     ) -> Result<Vec<Result<Hold, StoreError>>, StoreError>;
 
-    /// Gives a hold up, so that another process may claim at once. A hold that has passed on is
-    /// left alone and that is not an error, nor is a stream that is not there.
+    /// Releases a hold, so that another process may claim at once. Does nothing for a hold that has
+    /// passed to another holder or a stream that does not exist.
     async fn release(&self, hold: &Hold) -> Result<(), StoreError>;
 
-    /// Streams that are runnable, or have a timer due by the store's clock, and are not held by
-    /// a live hold nor blocked by their concurrency key; of streams of a tenant that share a
-    /// concurrency key only the first. A hint, not a promise: the claim decides.
+    /// Streams that are runnable, or have a timer due by the store's clock. Streams with a live
+    /// hold and streams blocked by their concurrency key are left out. Streams of a tenant that
+    /// share a concurrency key are represented by the first. This is a hint: the claim decides.
     ///
-    /// Greater priorities go first, then whoever waits longest: a runnable stream since its
-    /// `updated_at`, any stream since its earliest timer if that is earlier (for one that is not
-    /// runnable, since that timer). Equal waits are ordered by stream id.
+    /// Greater priorities go first, then the longest wait. A runnable stream waits since its
+    /// `updated_at`, or since its earliest timer if that is earlier. A stream that is not runnable
+    /// waits since its earliest timer. Equal waits are ordered by stream id.
     ///
-    /// `next_at` is later than now and not later than the first moment at which a stream that is
-    /// kept back now no longer is, if nothing is appended, claimed, renewed or released. What
-    /// keeps a stream back is that it is not runnable and its timers lie ahead, that a live hold
-    /// is on it, or that one is on its concurrency key. It may be earlier than that moment. It
-    /// is there whenever there is such a moment, and `None` if the queue has neither a live hold
-    /// nor a timer to come.
+    /// `next_at` is later than now. It is not later than the first moment at which a blocked stream
+    /// becomes due, if nothing is appended, claimed, renewed or released; it may be earlier. A
+    /// stream is blocked when it is not runnable and its timers are in the future, when a live hold
+    /// is on it, or when one is on its concurrency key. `next_at` is set whenever there is such a
+    /// moment. It is `None` if the queue has neither a live hold nor a timer to come.
     async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError>;
 
     /// Looks up an unexpired unique key.
@@ -116,9 +116,9 @@ pub trait Store: Send + Sync + 'static {
         key: &str,
     ) -> Result<Option<KeyRow>, StoreError>;
 
-    /// Puts a unique key on record that belongs to no stream, in the place of what the caller saw
-    /// under its name: `seen` is what [`Store::key`] answered. `Conflict::Key` when something else
-    /// is there now. A claim that has expired already frees the key.
+    /// Records a unique key that belongs to no stream. It replaces `seen`, the result of the
+    /// caller's [`Store::key`]. `Conflict::Key` when the row has changed since. A claim that has
+    /// already expired frees the key.
     async fn put_key(
         &self,
         tenant: &TenantId,
@@ -127,7 +127,7 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<(), StoreError>;
 
     /// Keeps a checkpoint, replacing one of the same or a shorter length. One that folds fewer
-    /// events than the one kept, or more than the log holds, is ignored. `Missing` for an
+    /// events than the existing one, or more than the log holds, is ignored. `Missing` for an
     /// unknown or purged stream. Loss of a checkpoint is harmless, so durability may lag.
     async fn put_checkpoint(
         &self,
@@ -135,63 +135,63 @@ pub trait Store: Send + Sync + 'static {
         checkpoint: Checkpoint,
     ) -> Result<(), StoreError>;
 
-    /// Keeps bytes under their digest and tenant, once. Durable when it returns. A blob that
-    /// nothing refers to stays for [`BLOB_GRACE`] from its last put; then [`Store::maintain`] or
-    /// a purge collects it.
+    /// Keeps bytes once under their digest and tenant. Durable when it returns. An unreferenced
+    /// blob stays for [`BLOB_GRACE`] from its last put; then [`Store::maintain`] or a purge
+    /// collects it.
     async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Result<Digest, StoreError>;
 
-    /// Reads a blob of a tenant; `Missing` for another tenant's, `Corrupt` when the bytes do not
-    /// have the digest any more.
+    /// Reads a blob of a tenant. `Missing` for another tenant's, `Corrupt` when the bytes no longer
+    /// have the digest.
     async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Result<Vec<u8>, StoreError>;
 
     /// Lists index rows, newest creation first.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, StoreError>;
 
-    /// Events behind `after` in commit order, at most `limit`. Never shows an event whose
-    /// position is below one already shown. Purged events are left out; their positions are
-    /// never given to others. The first position is greater than `Position(0)`, and positions
-    /// may have gaps.
+    /// Events after position `after` in commit order, at most `limit`. Never returns an event whose
+    /// position is below one already returned. Purged events are left out; their positions are
+    /// never used again. The first position is greater than `Position(0)`, and positions may have
+    /// gaps.
     async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError>;
 
     /// The oldest messages not yet acknowledged as delivered, in commit order and, within a
     /// batch, in the batch's order.
     async fn outbox(&self, limit: usize) -> Result<Vec<Outgoing>, StoreError>;
 
-    /// Forgets delivered messages. A place that is not there is ignored; as no place is ever
-    /// used again, acknowledging twice is harmless.
+    /// Deletes delivered messages. An unknown place is ignored. Places are never used again, so
+    /// acknowledging twice is harmless.
     async fn delivered(&self, places: &[u64]) -> Result<(), StoreError>;
 
     /// Erases a stream whole (events, index row, hold, checkpoint, timers, keys, outbox, blob
-    /// references) and leaves a tombstone. Its id is never free again; the keys it had are, except
-    /// those that have a digest and expire: a request stays answered for as long as was said, and
-    /// its key belongs to no stream then. Blobs that nothing refers to any more go with it, except
-    /// those put within [`BLOB_GRACE`].
-    /// Messages of other streams to it stay. `Conflict::Held` while a live hold is on it;
-    /// `Missing` if unknown. Purging again answers the first tombstone.
+    /// references) and leaves a tombstone. Its id is never free again. Its keys become free, except
+    /// those with a digest and an expiry: those belong to no stream from then on and answer
+    /// repeated requests until they expire. Unreferenced blobs are erased too, except those put
+    /// within [`BLOB_GRACE`]. Messages of other streams to it stay. `Conflict::Held` while a live
+    /// hold is on it; `Missing` if unknown. A second purge returns the first tombstone.
     async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError>;
 
     /// The tombstone of a purged stream.
     async fn tombstone(&self, stream: &StreamId) -> Result<Option<Tombstone>, StoreError>;
 
     /// Housekeeping in small steps: repacks settled streams, drops expired keys and unreferenced
-    /// blobs whose grace is over. Returns whether there is more to do; called until it says no,
-    /// it has collected all there is. Changes nothing that other methods show, except blobs.
+    /// blobs whose grace is over. Returns whether there is more to do; once it returns `false`,
+    /// everything is collected. Changes no result of other methods except for blobs.
     async fn maintain(&self) -> Result<bool, StoreError>;
 
-    /// Checks the store's own structure (not the meaning of events) and lists what is wrong.
+    /// Checks the store's own structure, not the meaning of events, and lists the faults.
     async fn inspect(&self) -> Result<Vec<Finding>, StoreError>;
 
-    /// The store's clock, which holds and timers are measured by.
+    /// The store's clock, which decides about holds and timers.
     fn now(&self) -> Timestamp;
 }
 
 /// How long a blob may wait, from its last put, for the batch that refers to it.
 pub const BLOB_GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// Stops a call of [`Store::append`] that only a bug can make. Every store begins with it.
+/// Panics on a call of [`Store::append`] that only a bug can make. Every store begins its `append`
+/// with it.
 ///
 /// # Panics
-/// As [`Store::append`] says.
+/// As documented at [`Store::append`].
 pub fn assert_appendable(batch: &Batch, guard: Guard, hold: &HoldChange) {
     assert!(
         !batch.records().is_empty(),

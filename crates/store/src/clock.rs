@@ -1,8 +1,7 @@
-//! The clock a store measures holds, timers and keys by.
+//! The clock for holds, timers and keys.
 
 use kernel::time::Timestamp;
 
-/// A clock a store measures holds and timers by.
 pub trait StoreClock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
@@ -21,24 +20,24 @@ impl StoreClock for SystemClock {
     }
 }
 
-/// A clock that stands until it is moved, for tests.
+/// A clock for tests that moves only when it is set or advanced.
 #[cfg(feature = "testing")]
 #[derive(Debug)]
 pub struct ManualClock(std::sync::atomic::AtomicI64);
 
 #[cfg(feature = "testing")]
 impl ManualClock {
-    /// A clock that shows `at`.
+    /// A clock at time `at`.
     pub fn new(at: Timestamp) -> Self {
         Self(at.0.into())
     }
 
-    /// Moves the clock to `at`, which may lie in the past.
+    /// Sets the clock to `at`, which may be in the past.
     pub fn set(&self, at: Timestamp) {
         self.0.store(at.0, std::sync::atomic::Ordering::SeqCst);
     }
 
-    /// Moves the clock on.
+    /// Moves the clock forward.
     pub fn advance(&self, by: std::time::Duration) {
         self.set(self.now().plus(by));
     }

@@ -1,4 +1,4 @@
-//! How content lies in a row: one byte says the codec, one the key it is sealed with.
+//! How content is stored in a row: one byte names the codec, one the sealing key.
 //!
 //! ```text
 //! row  = codec u8 | key id u8 (0: not sealed) | data
@@ -7,14 +7,14 @@
 //!      | digest [32] | content length u64 LE  codec 2, external: the content is a blob
 //! ```
 //!
-//! The content of an event goes through [`encode`] and [`decode`]. Content of
-//! [`EXTERNAL_BYTES`] or more leaves its row for the blob table, where it lies once per tenant
-//! under its digest, however many rows (of forks, say) refer to it. The bytes of a blob are a
-//! row that is never external: [`pack_blob`] and [`unpack_blob`].
+//! The content of an event goes through [`encode`] and [`decode`]. Content of [`EXTERNAL_BYTES`] or
+//! more leaves its row for the blob table. It is kept there once per tenant under its digest, even
+//! if many rows (of forks, say) refer to it. The bytes of a blob are a row that is never external:
+//! [`pack_blob`] and [`unpack_blob`].
 //!
-//! Decoding trusts nothing it reads: an unknown codec or key, a length that does not fit, a
-//! frame that unpacks to more or less than it claims and a blob with another digest are all
-//! [`StoreError::Corrupt`], and no memory is set aside on the word of a stored length.
+//! Decoding does not trust the stored bytes. [`StoreError::Corrupt`] is returned for an unknown
+//! codec or key, a length that does not fit, a frame that unpacks to a different length than it
+//! claims and a blob with another digest. No memory is allocated from a stored length alone.
 
 use std::io::Read;
 
@@ -22,14 +22,14 @@ use kernel::digest::Digest;
 
 use crate::StoreError;
 
-/// Content from this size on is compressed where it lies, if that makes it smaller.
+/// Content from this size on is compressed in its row, if that makes it smaller.
 pub const COMPRESS_BYTES: usize = 4 << 10;
 
-/// Content from this size on lies in the blob table and its row only names it.
+/// Content from this size on is moved to the blob table; its row only names it.
 pub const EXTERNAL_BYTES: usize = 32 << 10;
 
-/// The most that a frame may unpack to. Larger content is stored plain, so that a damaged
-/// frame can never ask for more memory than this.
+/// The most that a frame may unpack to. Larger content is stored plain, so that a damaged frame
+/// cannot make the decoder allocate more memory than this.
 pub const MAX_UNPACKED_BYTES: usize = 1 << 30;
 
 const PLAIN: u8 = 0;
@@ -37,7 +37,7 @@ const ZSTD: u8 = 1;
 const EXTERNAL: u8 = 2;
 const NO_KEY: u8 = 0;
 
-/// The fastest levels miss most of what JSON gives away, the higher ones cost more than a sync.
+/// The fastest levels compress JSON poorly; the higher ones cost more than a sync.
 const ZSTD_LEVEL: i32 = 3;
 
 /// Content as it is stored.
@@ -45,7 +45,7 @@ const ZSTD_LEVEL: i32 = 3;
 pub struct Encoded {
     /// The bytes of the row.
     pub row: Vec<u8>,
-    /// The blob that must lie under the stream's tenant for the row to be readable.
+    /// The blob that must exist under the stream's tenant for the row to be readable.
     pub blob: Option<BlobBody>,
 }
 
@@ -90,7 +90,7 @@ pub fn encode(content: &[u8]) -> Encoded {
     }
 }
 
-/// The blob a row refers to, `None` for a row that holds its content.
+/// The blob that a row refers to; `None` for a row that holds its content.
 pub fn external(row: &[u8]) -> Result<Option<Digest>, StoreError> {
     let (codec, data) = split(row)?;
     if codec == EXTERNAL {
@@ -100,8 +100,8 @@ pub fn external(row: &[u8]) -> Result<Option<Digest>, StoreError> {
     }
 }
 
-/// Decodes a row. `fetch` is asked for the stored bytes of a blob where the row is external;
-/// a blob it does not find (`Missing`) makes the row `Corrupt`.
+/// Decodes a row. `fetch` returns the stored bytes of a blob where the row is external. If it
+/// returns `Missing`, the row is `Corrupt`.
 pub fn decode(
     row: &[u8],
     fetch: impl FnOnce(&Digest) -> Result<Vec<u8>, StoreError>,
@@ -169,8 +169,8 @@ fn inflate(size: u64, frame: &[u8]) -> Result<Vec<u8>, StoreError> {
     if size > MAX_UNPACKED_BYTES as u64 {
         return Err(corrupt("a packed row claims to be impossibly large"));
     }
-    // One byte more than claimed is asked for, which tells a frame that holds more. The buffer
-    // grows with what really comes out.
+    // Reads one byte more than claimed, to detect a frame that holds more. The buffer grows with
+    // the bytes actually read.
     let mut content = Vec::new();
     zstd::Decoder::with_buffer(frame)
         .map_err(broken)?

@@ -1,12 +1,11 @@
 //! The differential run: the same calls against two stores, and every answer compared.
 //!
-//! A seed draws a sequence of operations. Each is played against the reference and against the
-//! other store, with the same clock; results, refusals and, at the end, everything that can be
-//! read must be the same. Two things may differ between stores and are compared by what they
-//! mean: positions and places of the outbox by what lies there, and `next_at` of the queue by
-//! the bounds its documentation gives.
+//! A seed draws a sequence of operations. Each is run against the reference and against the other
+//! store, with the same clock. Results, refusals and, at the end, all readable content must be
+//! equal. Two things may differ between stores and are compared by their meaning: positions and
+//! places of the outbox by the items at them, and `next_at` of the queue by its documented bounds.
 //!
-//! A store's test is a soak that says how many seeds make a sample and how many the full count:
+//! A store's test is a soak that gives the number of seeds in a sample and in the full count:
 //!
 //! ```
 //! use store::differential::{Fresh, compare};
@@ -18,7 +17,7 @@
 //! }
 //! ```
 //!
-//! A difference is cut down to the operations it needs before it is reported with its seed;
+//! A difference is reduced to the operations that cause it before it is reported with its seed;
 //! `RUNWRIGHT_SEED` replays it.
 
 mod answer;
@@ -37,13 +36,13 @@ use op::Op;
 /// Makes fresh beds.
 pub type Fresh<'a> = &'a dyn Fn() -> Box<dyn Bed>;
 
-/// How many further runs may be spent on cutting a difference down.
+/// How many further runs may be spent on reducing a difference.
 const CUTS: usize = 400;
 
-/// Plays `ops` operations of a seed against both stores.
+/// Runs `ops` operations of a seed against both stores.
 ///
 /// # Panics
-/// With the operations that show it, when the stores differ.
+/// When the stores differ; the message lists the operations that show it.
 pub fn compare(reference: Fresh<'_>, other: Fresh<'_>, seed: u64, ops: usize) {
     let mut draws = Draws::new(seed);
     let drawn: Vec<_> = (0..ops).map(|_| Op::draw(&mut draws)).collect();
@@ -61,7 +60,7 @@ pub fn compare(reference: Fresh<'_>, other: Fresh<'_>, seed: u64, ops: usize) {
     );
 }
 
-/// Plays operations on fresh beds; a panic is a difference like any other.
+/// Runs operations on fresh beds; a panic counts as a difference.
 fn attempt(reference: Fresh<'_>, other: Fresh<'_>, ops: &[Op]) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -80,7 +79,7 @@ fn attempt(reference: Fresh<'_>, other: Fresh<'_>, ops: &[Op]) -> Result<(), Str
     })
 }
 
-/// Leaves operations out, large pieces first, as long as a difference remains.
+/// Removes operations, large pieces first, as long as a difference remains.
 fn cut_down(
     reference: Fresh<'_>,
     other: Fresh<'_>,

@@ -1,32 +1,32 @@
-//! What can go wrong in a store, by what the caller does next.
+//! Errors of a store, grouped by the caller's next step.
 
 use kernel::batch::KeyClaim;
 
 /// Why a store refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else was first. Load again and decide again.
+    /// Another writer was first. Load again and decide again.
     #[error("somebody else was first: {0}")]
     Conflict(Conflict),
-    /// The caller does not hold the stream any more. Stop driving it.
+    /// The caller no longer holds the stream. Stop driving it.
     #[error("the hold on the stream has passed to another holder")]
     Fenced,
-    /// There is no such stream or blob.
+    /// Unknown stream or blob.
     #[error("not in the store")]
     Missing,
-    /// The stored bytes are not what was written. Nothing was changed.
+    /// The stored bytes differ from the written ones. Nothing was changed.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// The store could not do it now; nothing was acknowledged. Trying again is safe.
+    /// The store is temporarily unable to do this; nothing was acknowledged. A retry is safe.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
 }
 
-/// What [`StoreError::Corrupt`] says of a log in which an event is not there.
+/// The text of [`StoreError::Corrupt`] for a log in which an event is missing.
 pub const GAP: &str = "the log of a stream has a gap";
 
 impl StoreError {
-    /// Whether an event of a log is not there, rather than another than was written.
+    /// Whether an event of a log is missing, as opposed to altered.
     pub fn is_gap(&self) -> bool {
         matches!(self, Self::Corrupt(what) if what == GAP)
     }
@@ -52,7 +52,7 @@ pub enum Conflict {
         /// The key.
         key: String,
     },
-    /// The stream is held by somebody else, or its concurrency key is in use.
+    /// Another holder has the stream, or its concurrency key is in use.
     #[error("the stream is held by another holder")]
     Held,
 }

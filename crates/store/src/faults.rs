@@ -1,8 +1,8 @@
-//! The fault-injecting wrapper: a store that becomes `Unavailable` when a test says so.
+//! A fault-injecting wrapper: a store that becomes `Unavailable` when a test plans it.
 //!
-//! A call that fails [`Strike::Before`] was never made. One that fails [`Strike::After`] was made
-//! and its answer is lost: an append is durable and its caller does not know, which is what the
-//! caller of any real store must live with.
+//! A call that fails [`Strike::Before`] is never made. One that fails [`Strike::After`] is made and
+//! its answer is lost: the append is durable and its caller does not know. Callers of any real
+//! store must handle that.
 //!
 //! To fail each call of a scenario in turn, run it once with [`Plan::Never`], count
 //! [`FaultyStore::calls`], and run it again for each number with [`Plan::Nth`], or with
@@ -25,7 +25,7 @@ use crate::error::StoreError;
 use crate::seed::Draws;
 use crate::types::*;
 
-/// When within a call the fault strikes.
+/// When the fault strikes within a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strike {
     /// The call is not made.
@@ -34,20 +34,20 @@ pub enum Strike {
     After,
 }
 
-/// Which calls fail. Calls are counted from 0, beginning when the plan is set.
+/// Which calls fail. Calls are counted from 0 since the plan was set.
 #[derive(Clone, Debug, Default)]
 pub enum Plan {
-    /// None.
+    /// No call.
     #[default]
     Never,
-    /// One.
+    /// One call.
     Nth {
         /// Its number.
         nth: u64,
         /// When it fails.
         strike: Strike,
     },
-    /// One of a method.
+    /// One call of a method.
     NthOf {
         /// The method.
         method: Method,
@@ -56,20 +56,20 @@ pub enum Plan {
         /// When it fails.
         strike: Strike,
     },
-    /// One, and everything behind it is not even made: the store is gone for this process.
+    /// One call and all later ones, which are not made: the store is gone for this process.
     From {
         /// The number of the first that fails.
         nth: u64,
         /// When that one fails.
         strike: Strike,
     },
-    /// Some, by chance.
+    /// Some calls, by chance.
     Random {
         /// The same seed fails the same calls.
         seed: u64,
-        /// How many in a thousand fail before.
+        /// How many in a thousand fail before the call.
         before: u64,
-        /// How many in a thousand, of the others, fail after.
+        /// How many in a thousand of the others fail after the call.
         after: u64,
     },
 }
@@ -108,13 +108,13 @@ impl fmt::Display for Method {
 /// A call that went through the wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What was called.
+    /// The method that was called.
     pub method: Method,
-    /// When it was made to fail, if it was.
+    /// When it failed, if it did.
     pub strike: Option<Strike>,
 }
 
-/// A store that fails by plan and keeps a log of its calls.
+/// A store that fails by plan and records its calls.
 pub struct FaultyStore {
     inner: Arc<dyn Store>,
     state: Mutex<State>,
@@ -164,7 +164,7 @@ impl FaultyStore {
             None => call.await,
             Some(Strike::Before) => Err(injected(method, "before it was made")),
             Some(Strike::After) => {
-                // The answer is what is lost; whatever it was, the caller must not learn it.
+                // Fault injection: the call is made and the caller must not see its answer.
                 let _lost = call.await;
                 Err(injected(method, "after it was made"))
             }
@@ -177,7 +177,7 @@ fn injected(method: Method, when: &str) -> StoreError {
 }
 
 impl State {
-    /// Notes a call and says whether it fails.
+    /// Records a call and returns whether it fails.
     fn begin(&mut self, method: Method) -> Option<Strike> {
         let planned = &self.calls[self.since..];
         let number = planned.len() as u64;

@@ -1,8 +1,8 @@
-//! Group commit: one thread writes, and whatever waits at a moment shares one transaction.
+//! Group commit: one thread writes, and all waiting jobs share one transaction.
 //!
-//! A job checks before it writes, so a refused one leaves no trace in the transaction of its
-//! neighbours. Only when a job breaks (the database failed, or it was refused after a write) is
-//! the group rolled back and each of its jobs tried alone.
+//! A job checks before it writes, so a refused one leaves no trace in the transaction of the
+//! others. Only when a job breaks (the database failed, or it was refused after a write) is the
+//! group rolled back and each of its jobs retried alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::StoreError;
 
-/// Jobs that share a transaction, at most.
+/// Maximum number of jobs that share a transaction.
 const GROUP_JOBS: usize = 1_024;
-/// Bytes of the jobs that share a transaction; one job may be larger.
+/// Maximum bytes of the jobs that share a transaction; a single job may be larger.
 const GROUP_BYTES: usize = 8 << 20;
-/// Bytes of the jobs that wait; whoever comes later waits before entering the queue.
+/// Maximum bytes of waiting jobs; callers wait for room before they enqueue more.
 const QUEUE_BYTES: usize = 64 << 20;
-/// What a job weighs beside the bytes it brings.
+/// The overhead of a job in addition to its own bytes.
 const JOB_BYTES: usize = 512;
 
 static COMMITS: AtomicU64 = AtomicU64::new(0);
@@ -37,21 +37,21 @@ pub trait Transactions: Send + 'static {
     /// Begins a transaction that only reads and sees one state of the database.
     fn begin_reading(&self) -> Result<(), StoreError>;
 
-    /// Makes it durable. After an error it is over, and may or may not have become durable.
+    /// Makes the transaction durable. After an error it has ended, and may or may not be durable.
     fn commit(&self) -> Result<(), StoreError>;
 
-    /// Undoes what is left of it; harmless where nothing is.
+    /// Undoes an open transaction; does nothing where none is open.
     fn rollback(&self);
 
     /// A number that grows with each row changed.
     fn changes(&self) -> u64;
 }
 
-/// A transaction's share of one caller. It may run more than once, each time in a transaction
-/// that knows nothing of the time before.
+/// One caller's work in a transaction. It may run more than once, each time in a transaction that
+/// does not contain its earlier writes.
 trait Job<D>: Send {
     fn bytes(&self) -> usize;
-    /// Runs in the open transaction. An error means that it has to be rolled back.
+    /// Runs in the open transaction. After an error the transaction must be rolled back.
     fn run(&mut self, database: &D) -> Result<(), StoreError>;
     /// Answers the caller, after the commit or its failure.
     fn answer(self: Box<Self>, commit: Result<(), StoreError>);
@@ -89,10 +89,10 @@ where
 
     fn answer(self: Box<Self>, commit: Result<(), StoreError>) {
         let Self { outcome, reply, .. } = *self;
-        // Without the commit a refusal is void too: it may rest on a neighbour's writes.
+        // Without the commit a refusal is void too: it may rest on another job's writes.
         let answer =
             commit.and_then(|()| outcome.expect("a commit follows the run of each of its jobs"));
-        // Nobody waits any more when the caller was cancelled; the write stands.
+        // The send fails if the caller was cancelled; the write remains.
         let _ = reply.send(answer);
     }
 }
@@ -105,7 +105,7 @@ pub struct GroupCommit<D> {
 }
 
 impl<D: Transactions> GroupCommit<D> {
-    /// Starts the thread, which owns the database from here on.
+    /// Starts the thread, which owns the database from then on.
     pub fn start(database: D) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -119,8 +119,8 @@ impl<D: Transactions> GroupCommit<D> {
         })
     }
 
-    /// Runs `work` in a transaction and returns its result once that is durable. Jobs run in
-    /// the order of their submission. `bytes` is what the job keeps in memory while it waits.
+    /// Runs `work` in a transaction and returns its result once that is durable. Jobs run in the
+    /// order of their submission. `bytes` is the memory that the job uses while it waits.
     pub async fn submit<T, F>(&self, bytes: usize, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -149,21 +149,21 @@ impl<D: Transactions> GroupCommit<D> {
 }
 
 impl<D> Drop for GroupCommit<D> {
-    /// Waits for what was submitted, so that the database is at rest when its handle is gone.
+    /// Waits for submitted jobs, so that the database is at rest after its handle is dropped.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed, and its callers were told that it stopped.
+            // The thread's panic was printed, and its callers got an error.
             let _ = thread.join();
         }
     }
 }
 
-/// What went wrong with a group.
+/// Why a group failed.
 enum Broken {
-    /// One of its jobs; the others may still succeed.
+    /// One of its jobs failed; the others may still succeed.
     Job(StoreError),
-    /// The transaction as a whole.
+    /// The transaction failed as a whole.
     Transaction(StoreError),
 }
 

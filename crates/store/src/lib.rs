@@ -1,18 +1,18 @@
 //! The store: where logs live.
 //!
-//! A store keeps bytes and columns; it never looks inside an event. What it must act on (index
-//! row, timers, unique keys, outbox messages, blob references) comes beside the events in the
-//! [`Batch`](kernel::batch::Batch) and becomes durable with them, in one transaction. [`Store`]
-//! is the whole contract: about twenty methods, each with the guarantee it gives once it
-//! returns and the refusals it may give instead.
+//! A store keeps bytes and columns; it never looks inside an event. The data it acts on (index row,
+//! timers, unique keys, outbox messages, blob references) is next to the events in the
+//! [`Batch`](kernel::batch::Batch) and becomes durable with them, in one transaction. [`Store`] is
+//! the whole contract: about twenty methods, each with its guarantee on success and its possible
+//! refusals.
 //!
 //! | to read | for |
 //! |---|---|
 //! | [`Store`] | what every store promises |
-//! | [`StoreError`] | what can go wrong, by what the caller does next |
-//! | [`codec`] | how content lies in a row, the same in every store |
+//! | [`StoreError`] | errors, grouped by the caller's next step |
+//! | [`codec`] | how content is stored in a row, the same in every store |
 //! | [`memory`] | the promises as the simplest code that keeps them |
-//! | [`group`], [`pack`], [`Prepared`], [`readers`] | what any store of rows needs beside its own SQL |
+//! | [`group`], [`pack`], [`Prepared`], [`readers`] | shared parts of any store of rows; only the SQL is its own |
 //!
 //! With the feature `testing`:
 //!
@@ -21,15 +21,15 @@
 //! | `conformance` | a named test for each promise, run against any store |
 //! | `differential` | seeded call sequences against two stores, every answer compared |
 //! | `faults` | a store whose nth call fails, before or after it was made |
-//! | `seed` | chance that replays |
+//! | `seed` | reproducible random draws |
 //!
 //! **A new store** implements [`Store`], begins `append` with [`assert_appendable`], stores
 //! content through [`codec`], and has two tests: the conformance suite and a differential run
 //! against [`memory::MemoryStore`]. Both open it through one small type, a `conformance::Bed`.
 //!
-//! **Safety and liveness.** That at most one holder writes is a matter of epochs, which are
-//! compared inside each append. Clocks only decide when somebody else may try. A store whose
-//! clock is wrong is late or hasty, never wrong.
+//! **Safety and liveness.** Epochs, which are compared inside each append, guarantee at most one
+//! writing holder. Clocks only decide when another process may try. A store with a wrong clock is
+//! late or hasty, but stays consistent.
 //!
 //! **Architecture invariant:** no event kind is named in this crate or in any store.
 

@@ -1,8 +1,8 @@
-//! The in-memory reference store: the trait's documentation as the simplest code that keeps it.
+//! The in-memory reference store: the simplest code that fulfils the trait's documentation.
 //!
-//! One mutex, ordered maps, and a scan wherever a real store has an index. Other stores are
-//! compared with it call by call, so it prefers the plain way to the fast one. It is durable as
-//! long as one of its handles lives.
+//! One mutex, ordered maps, and a scan where a real store has an index. Other stores are compared
+//! with it call by call, so it prefers simplicity to speed. Its data lives as long as one of its
+//! handles.
 
 mod append;
 mod holds;
@@ -25,7 +25,7 @@ use crate::error::StoreError;
 use crate::types::*;
 use tables::Tables;
 
-/// A handle on a store in memory. Clones are further handles on the same data.
+/// A handle on an in-memory store. Clones are further handles on the same data.
 #[derive(Clone)]
 pub struct MemoryStore {
     tables: Arc<Mutex<Tables>>,
@@ -33,7 +33,7 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// A store with nothing in it.
+    /// An empty store.
     pub fn new(clock: Arc<dyn StoreClock>) -> Self {
         Self {
             tables: Arc::default(),
@@ -41,7 +41,7 @@ impl MemoryStore {
         }
     }
 
-    /// Another handle on the same data with a clock of its own, as another process has.
+    /// Another handle on the same data with its own clock, as another process would have.
     pub fn share(&self, clock: Arc<dyn StoreClock>) -> Self {
         Self {
             tables: Arc::clone(&self.tables),

@@ -7,8 +7,8 @@
 //!       | row of the codec                 kind 1: the content lies in a blob
 //! ```
 //!
-//! The links of the hash chain are left out, since they do not compress and follow from the one
-//! before the pack. A pack that was damaged does not end in the link it should.
+//! The links of the hash chain are left out: they do not compress, and can be recomputed from the
+//! one before the pack. A damaged pack does not end in the expected link.
 
 use kernel::batch::Record;
 use kernel::digest::Digest;
@@ -16,14 +16,15 @@ use kernel::digest::Digest;
 use crate::StoreError;
 use crate::codec;
 
-/// What a pack takes, if it holds more than one event: what a read of one may have to unpack.
+/// The size at which a pack is full, which bounds the work of reading one event. A single event may
+/// be larger.
 const FULL_EVENTS: u64 = 4_096;
 const FULL_BYTES: usize = 1 << 20;
 
 const CONTENT: u8 = 0;
 const EXTERNAL: u8 = 1;
 
-/// Makes a pack, event by event.
+/// Builds a pack event by event.
 #[derive(Debug)]
 pub struct Packer {
     body: Vec<u8>,
@@ -43,8 +44,8 @@ impl Packer {
         }
     }
 
-    /// Adds an event: its row, what the row decodes to, and its link. `Corrupt` if the link
-    /// does not follow.
+    /// Adds an event: its row, the decoded row, and its link. `Corrupt` if the link does not
+    /// follow.
     pub fn push(&mut self, row: &[u8], content: &[u8], chain: Digest) -> Result<(), StoreError> {
         self.link = self.link.chain(content);
         if self.link != chain {
@@ -63,7 +64,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Whether the next event belongs into another pack.
+    /// Whether the next event belongs in another pack.
     pub fn is_full(&self) -> bool {
         self.events >= FULL_EVENTS || self.content_bytes >= FULL_BYTES
     }

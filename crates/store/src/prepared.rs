@@ -1,4 +1,4 @@
-//! An append made ready where its caller runs, so that a store of rows only writes.
+//! An append prepared on its caller's thread, so that a store of rows only writes.
 
 use kernel::batch::{Batch, KeyClaim};
 use kernel::digest::Digest;
@@ -8,14 +8,14 @@ use kernel::time::Timestamp;
 use crate::codec::{self, Encoded};
 use crate::{Epoch, Guard, Hold, HoldChange, StoreError, assert_appendable};
 
-/// An append, with everything encoded that goes into rows as text or bytes.
+/// An append, with everything encoded that is stored as text or bytes.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What to append.
+    /// The batch to append.
     pub batch: Batch,
-    /// By what right.
+    /// The right to append.
     pub guard: Guard,
-    /// What becomes of the hold.
+    /// The change of the hold.
     pub hold: HoldChange,
     /// The row of each record.
     pub rows: Vec<Encoded>,
@@ -29,7 +29,7 @@ impl Prepared {
     /// Prepares an append.
     ///
     /// # Panics
-    /// As [`Store::append`](crate::Store::append) says.
+    /// As documented at [`Store::append`](crate::Store::append).
     pub fn new(batch: Batch, guard: Guard, hold: HoldChange) -> Self {
         assert_appendable(&batch, guard, &hold);
         let json = "rows of the kernel are always JSON";
@@ -45,7 +45,7 @@ impl Prepared {
         }
     }
 
-    /// The memory it keeps while it waits, in bytes, about.
+    /// The approximate memory used while it waits, in bytes.
     pub fn bytes(&self) -> usize {
         let contents = self.batch.records().iter();
         // Once in the batch and once in its row.
@@ -76,8 +76,8 @@ impl Prepared {
         }
     }
 
-    /// Refuses the first key of the batch that is taken, by an earlier claim of the batch or
-    /// as `taken` finds.
+    /// Refuses the first key of the batch that is taken, either by an earlier claim of the batch or
+    /// according to `taken`.
     pub fn check_keys<E: From<StoreError>>(
         &self,
         now: Timestamp,

@@ -1,4 +1,5 @@
-//! Reading beside a writer: a few connections, opened when first needed, one snapshot per read.
+//! Reading concurrently with a writer: a few connections, opened on first use, one snapshot per
+//! read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +33,7 @@ impl<D: Transactions> Readers<D> {
         Self { shared }
     }
 
-    /// Runs `work` in a transaction in which nothing changes, on a thread that may block.
+    /// Runs `work` in a read transaction, which sees one state, on a thread that may block.
     pub async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -48,7 +49,7 @@ impl<D: Transactions> Readers<D> {
         }
     }
 
-    /// The same on the thread of the caller.
+    /// The same on the caller's thread.
     pub fn read_blocking<T>(
         &self,
         work: impl Fn(&D) -> Result<T, StoreError>,
@@ -68,7 +69,7 @@ impl<D: Transactions> Shared<D> {
         database.begin_reading()?;
         let answer = work(&database);
         database.rollback();
-        // One that failed is not kept: it may hold on to what made it fail.
+        // A failed connection is dropped: it may still hold the cause of its failure.
         if !matches!(
             answer,
             Err(StoreError::Corrupt(_) | StoreError::Unavailable(_))

@@ -1,7 +1,7 @@
-//! Chance for tests, from a seed that replays.
+//! Reproducible random draws for tests, from a seed.
 
-/// SplitMix64. Kept here and not taken from a library, so that a seed found today draws the
-/// same run whichever version of what library is in use.
+/// SplitMix64. Implemented here instead of taken from a library, so that a seed draws the same
+/// values with every version of the dependencies.
 #[derive(Clone, Debug)]
 pub struct Draws(u64);
 
@@ -26,23 +26,23 @@ impl Draws {
         self.number() % end
     }
 
-    /// Whether something happens that happens so many times in a thousand.
+    /// `true` with a probability of `times` in a thousand.
     pub fn per_mille(&mut self, times: u64) -> bool {
         self.below(1000) < times
     }
 
-    /// One of some choices, of which there is at least one.
+    /// One of some choices, of which there must be at least one.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }
 }
 
-/// The seeds that a seeded test plays: `sample` of them, or `full` of them in a soak
-/// (`RUNWRIGHT_CASES=full`), or as many as `RUNWRIGHT_CASES` says, or the one seed of
+/// The seeds for a seeded test: `sample` of them, or `full` of them in a soak
+/// (`RUNWRIGHT_CASES=full`), or the number in `RUNWRIGHT_CASES`, or the one seed in
 /// `RUNWRIGHT_SEED`, to replay a failure.
 ///
 /// # Panics
-/// When one of the two variables is set and says something else.
+/// When one of the two variables has another value.
 pub fn cases(sample: u64, full: u64) -> Vec<u64> {
     let said = |name| std::env::var(name).ok();
     chosen(
@@ -88,7 +88,7 @@ mod tests {
             let mut draws = Draws::new(seed);
             [draws.number(), draws.number(), draws.below(10)]
         };
-        // Golden: a change of the generator would make every seed on record worthless.
+        // Golden values: a change of the generator would make every recorded seed worthless.
         assert_eq!(draw(7), [7191089600892374487, 309689372594955804, 6]);
         assert_ne!(draw(7), draw(8));
     }

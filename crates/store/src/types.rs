@@ -1,4 +1,4 @@
-//! The types the trait's methods speak.
+//! The types of the trait's methods.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use kernel::stream::{StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A place in the commit order of a whole store. Positions only grow; a reader that has seen
-/// one will never later find an event below it.
+/// A place in the commit order of a whole store. Positions only grow: a reader that has seen one
+/// never finds an event below it later.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Position(pub u64);
 
-/// The fencing number of a hold. The first claim of a stream gets 1, each later one
-/// more by one, whether or not the hold was released in between.
+/// The fencing number of a hold. The first claim of a stream gets 1, each later one gets one more,
+/// even if the hold was released in between.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -30,38 +30,38 @@ pub struct Epoch(pub u64);
 pub struct Hold {
     /// The stream.
     pub stream: StreamId,
-    /// The fence.
+    /// The fencing number.
     pub epoch: Epoch,
     /// Who holds it.
     pub holder: HolderId,
-    /// When it lapses by the store's clock, unless renewed.
+    /// When it expires by the store's clock, unless renewed.
     pub expires_at: Timestamp,
 }
 
-/// By what right an append is made.
+/// The right by which an append is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// As the holder: refused as `Fenced` unless the hold on record has this epoch. An expired
-    /// hold that nobody took since still passes, as safety comes from the epoch alone; a
-    /// released one does not.
+    /// As the holder: refused as `Fenced` unless the hold on record has this epoch. An expired hold
+    /// passes if no later claim was made, because the epoch alone guarantees safety; a released one
+    /// does not.
     Holder(Epoch),
-    /// From outside (cancel, resolve, signal, save): only the sequence decides.
+    /// From outside (cancel, resolve, signal, save): only the sequence is checked.
     Outside,
 }
 
-/// What an append does to the hold on its stream, in the same transaction.
+/// How an append changes the hold on its stream, in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HoldChange {
-    /// Nothing.
+    /// No change.
     Keep,
     /// Take it; allowed only with the first batch of a stream.
     Take {
         /// The new holder.
         holder: HolderId,
-        /// For how long, by the store's clock.
+        /// The duration by the store's clock.
         ttl: Duration,
     },
-    /// Give it up; allowed only under `Guard::Holder`.
+    /// Release it; allowed only under `Guard::Holder`.
     Release,
 }
 
@@ -74,7 +74,7 @@ pub struct Appended {
     pub hold: Option<Hold>,
 }
 
-/// Where to begin reading a stream.
+/// Where a read of a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFrom {
     /// At a sequence, ignoring checkpoints.
@@ -83,14 +83,14 @@ pub enum ReadFrom {
     Checkpoint,
 }
 
-/// A folded state at some length of the log. May be deleted at any moment.
+/// A folded state at some length of the log. It may be deleted at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// How many events it has folded.
     pub next_seq: Seq,
     /// The link of the hash chain after the last of them.
     pub chain: Digest,
-    /// The kernel's bytes.
+    /// The bytes that the kernel made.
     pub state: Vec<u8>,
 }
 
@@ -99,9 +99,9 @@ pub struct Checkpoint {
 pub struct Loaded {
     /// Its header.
     pub header: StreamHeader,
-    /// The checkpoint that was asked for.
+    /// The checkpoint, if one was requested and exists.
     pub checkpoint: Option<Checkpoint>,
-    /// Events from the start asked for (or from the checkpoint), gapless, up to the limit.
+    /// Events from the requested start (or from the checkpoint), gapless, up to the limit.
     pub records: Vec<Record>,
     /// The sequence of the first of `records`.
     pub first_seq: Seq,
@@ -113,12 +113,12 @@ pub struct Loaded {
     pub hold: Option<Hold>,
 }
 
-/// What a worker asks of the queue.
+/// A worker's query of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueQuery {
     /// Only this queue.
     pub queue: String,
-    /// At most so many.
+    /// Maximum number of streams.
     pub limit: usize,
 }
 
@@ -131,32 +131,32 @@ pub struct Due {
     pub tenant: TenantId,
 }
 
-/// The queue as it stands.
+/// The current state of the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DueAnswer {
-    /// Streams to claim now, best first: priority, then the longest waiting.
+    /// Streams to claim now, by priority, then the longest wait.
     pub ready: Vec<Due>,
-    /// When to look again even without a hint that something changed, by the store's clock.
+    /// When to query again even without a hint of a change, by the store's clock.
     pub next_at: Option<Timestamp>,
 }
 
 /// A unique key on record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRow {
-    /// The stream that claimed it; `None` for one that was put apart from any batch.
+    /// The stream that claimed it; `None` for one put by [`Store::put_key`](crate::Store::put_key).
     pub stream: Option<StreamId>,
     /// The digest of the claiming request.
     pub digest: Option<Digest>,
-    /// The answer to give again.
+    /// The answer to repeat.
     pub answer: Option<Vec<u8>>,
-    /// When it is free again.
+    /// When it becomes free.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Which index rows to list. Everything given must match.
+/// A filter for index rows. Every given condition must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListQuery {
-    /// Only this tenant. `None` lists all and is for the operator's own commands.
+    /// Only this tenant. `None` lists all and is reserved for the operator's commands.
     pub tenant: Option<TenantId>,
     /// Only this workspace.
     pub workspace: Option<String>,
@@ -170,14 +170,14 @@ pub struct ListQuery {
     pub tag: Option<String>,
     /// Only children of this run.
     pub parent: Option<StreamId>,
-    /// Continue behind this row of an earlier page.
+    /// Continue after this row of an earlier page.
     pub after: Option<ListCursor>,
-    /// At most so many rows.
+    /// Maximum number of rows.
     pub limit: usize,
 }
 
-/// Where a page of a list ended. Lists run from the newest creation to the oldest; equal times
-/// are ordered by stream id, descending.
+/// The end of a page of a list. Lists run from the newest creation to the oldest; equal times are
+/// ordered by stream id, descending.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListCursor {
     /// Creation time of the last row.
@@ -214,10 +214,10 @@ pub struct FeedEvent {
     pub content: Vec<u8>,
 }
 
-/// A message waiting for delivery.
+/// A message that waits for delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Its place in the outbox; deliveries are acknowledged by it.
+    /// Its place in the outbox, which acknowledges its delivery.
     pub place: u64,
     /// The stream that sent it.
     pub source: StreamId,
@@ -231,7 +231,7 @@ pub struct Outgoing {
     pub command: Vec<u8>,
 }
 
-/// What is left of a purged stream.
+/// The record of a purged stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {
     /// The stream.
@@ -248,11 +248,11 @@ pub struct Tombstone {
     pub purged_at: Timestamp,
 }
 
-/// Something [`Store::inspect`](crate::Store::inspect) found wrong.
+/// A fault found by [`Store::inspect`](crate::Store::inspect).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The stream, where the finding is about one.
+    /// The affected stream, if it concerns one.
     pub stream: Option<StreamId>,
-    /// What is wrong, for a person.
+    /// A description for a person.
     pub what: String,
 }

@@ -115,7 +115,7 @@ pub(super) async fn a_refused_append_leaves_no_trace(w: World<'_>) {
     assert_eq!(w.outgoing().await, [""; 0]);
     assert_eq!(w.key(log.header.tenant(), "dedup", "free").await, Ok(None));
     assert_eq!(w.fed(Position(0)).await, ["run-0.0", "run-1.0"]);
-    // The blob was not counted as referred to either: nothing keeps it behind its grace.
+    // The blob was not counted as referenced either: it is collected after its grace.
     w.clock.advance(BLOB_GRACE);
     w.maintain_all().await;
     assert_eq!(
@@ -136,7 +136,7 @@ pub(super) async fn the_first_of_several_refusals_is_given(w: World<'_>) {
             .key("taken", None)
             .blob(kernel::digest::Digest([7; 32]))
     };
-    // Everything at once, then one reason fewer each time.
+    // All refusal reasons at once, then one fewer each time.
     let again = Log::new("run-0");
     assert_eq!(
         w.append(wrong(&again).batch(), stale, taking("b")).await,

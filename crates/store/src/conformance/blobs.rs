@@ -64,7 +64,7 @@ pub(super) async fn tenants_do_not_see_each_others_blobs(w: World<'_>) {
     assert_eq!(w.blob(&globex, &digest).await, Err(StoreError::Missing));
     let theirs = Log::of("globex", "run-1").next(["no"]).blob(digest);
     assert_eq!(w.try_put(theirs).await, Err(StoreError::Missing));
-    // Both may have the same bytes, and one losing them is nothing to the other.
+    // Both tenants may store the same bytes; deleting one copy leaves the other.
     w.put_blob(&globex, b"ours".to_vec()).await.unwrap();
     let mut log = Log::of("globex", "run-1");
     let draft = log.next(["a"]).blob(digest);

@@ -1,4 +1,4 @@
-//! Checkpoints: a shorter way to the same state, never truth.
+//! Checkpoints: a shorter way to the same state, never the source of truth.
 
 use kernel::ids::StreamId;
 

@@ -11,7 +11,7 @@ use kernel::time::Timestamp;
 
 use super::world::START;
 
-/// What a writer knows of a log: where it ends and how its index row stands.
+/// A writer's view of a log: its end and its index row.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub(crate) header: StreamHeader,
@@ -73,7 +73,7 @@ impl Log {
         &self.header.stream
     }
 
-    /// A batch of these events at the end of the log, with the index row as it stands.
+    /// A batch of these events at the end of the log, with the current index row.
     pub(crate) fn next<C: Into<Vec<u8>>>(&self, contents: impl IntoIterator<Item = C>) -> Draft {
         let mut chain = self.chain;
         let records = contents.into_iter().map(|content| {
@@ -95,7 +95,7 @@ impl Log {
         })
     }
 
-    /// Notes that a batch was accepted.
+    /// Records that a batch was accepted.
     pub(crate) fn went(&mut self, batch: &Batch) {
         self.next_seq += batch.records().len() as Seq;
         self.chain = batch.records().last().expect("a batch is not empty").chain;
@@ -103,7 +103,7 @@ impl Log {
     }
 }
 
-/// A batch in the making.
+/// A batch under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Draft(pub(crate) Forged);
 

@@ -1,4 +1,4 @@
-//! The feed: every event once, in commit order, whatever else goes on.
+//! The feed: every event once, in commit order, during concurrent changes.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub(super) async fn pages_follow_each_other(w: World<'_>) {
     let all = w.feed(Position(0), usize::MAX).await.unwrap();
     for limit in 1..4 {
         let (mut seen, mut after) = (Vec::new(), Position(0));
-        // Bounded, so that a page that does not move on fails instead of hanging.
+        // Bounded, so that a page that does not advance fails instead of hanging.
         for _ in 0..=all.len() {
             let page = w.feed(after, limit).await.unwrap();
             assert!(page.len() <= limit);

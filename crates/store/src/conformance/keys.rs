@@ -203,7 +203,7 @@ pub(super) async fn a_key_without_a_stream_is_put_over_what_was_seen(mut w: Worl
         expires_at: at,
     };
     assert_eq!(w.key(&acme, "dedup", "k").await, Ok(Some(row.clone())));
-    // Who saw nothing, or something else, comes too late.
+    // A caller that saw no row, or a different one, is too late.
     let other = KeyRow {
         answer: None,
         ..row.clone()
@@ -220,7 +220,7 @@ pub(super) async fn a_key_without_a_stream_is_put_over_what_was_seen(mut w: Worl
     assert_eq!(again, Err(key_taken("k")), "what was seen is not there now");
     let found = w.key(&acme, "dedup", "k").await.unwrap().unwrap();
     assert_eq!(found.answer.as_deref(), Some(&b"done"[..]));
-    // One that has expired already frees it.
+    // A claim that has already expired frees the key.
     let free = request("k", "", Some(START));
     w.put_key(&acme, free, Some(found)).await.unwrap();
     assert_eq!(w.key(&acme, "dedup", "k").await, Ok(None));
@@ -251,7 +251,7 @@ pub(super) async fn a_key_without_a_stream_stands_beside_those_of_streams(w: Wor
     w.put_key(&others, request("k", "", None), None)
         .await
         .unwrap();
-    // Keys of streams go with them, others stay; and such a key may take the place of another.
+    // Keys of streams are purged with them, others stay. A key without a stream may replace one.
     let seen = w.key(&acme, "dedup", "of-run").await.unwrap();
     w.put_key(&acme, request("of-run", "", None), seen)
         .await

@@ -189,7 +189,7 @@ pub(super) async fn pages_follow_each_other_without_gap_or_double(w: World<'_>) 
     for limit in 1..5 {
         let mut pages = Vec::new();
         let mut after = None;
-        // Bounded, so that a page that does not move on fails instead of hanging.
+        // Bounded, so that a page that does not advance fails instead of hanging.
         for _ in 0..=all.len() {
             let query = ListQuery {
                 after,

@@ -1,4 +1,4 @@
-//! Load: what was written comes back, from where it is asked for.
+//! Load: reading returns what was written, from the requested place.
 
 use kernel::time::Timestamp;
 

@@ -1,6 +1,6 @@
-//! The conformance suite: every sentence of the trait's documentation as a case.
+//! The conformance suite: one case for every sentence of the trait's documentation.
 //!
-//! A store runs it with one line in its tests, which makes a named test of each case:
+//! A store runs it with one line in its tests, which generates a named test for each case:
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -45,16 +45,16 @@ use async_trait::async_trait;
 use crate::api::Store;
 use crate::clock::StoreClock;
 
-/// Where one test has its data.
+/// Storage for one test.
 #[async_trait]
 pub trait Bed: Send + Sync {
-    /// Opens a handle on the data: the first finds it empty, each later one finds what the
-    /// others left. Handles that are open at the same time stand for several processes, so they
+    /// Opens a handle on the data. The first handle finds it empty; each later one finds the data
+    /// of the others. Handles that are open at the same time represent several processes, so they
     /// share nothing but the data. All time comes from `clock`.
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store>;
 }
 
-/// Runs one case on an empty bed and looks at the store's health afterwards.
+/// Runs one case on an empty bed and checks the store's health afterwards.
 ///
 /// # Panics
 /// When the store does not conform.

@@ -146,7 +146,7 @@ pub(super) async fn a_purged_stream_stays_purged(w: World<'_>) {
         w.renew(&[hold], TTL).await.unwrap(),
         [Err(StoreError::Missing)]
     );
-    // What it had taken is free for others.
+    // Its keys and its concurrency key are free for others.
     log = Log::new("run-2");
     let draft = log.next(["a"]).key("k", None).concurrency("k");
     w.put(&mut log, draft).await;
@@ -213,7 +213,7 @@ pub(super) async fn housekeeping_changes_nothing_that_shows(mut w: World<'_>) {
         fed[fed.len() / 2 + 1..][..9]
     );
     assert_eq!(w.inspect().await, Ok(vec![]));
-    // The store does not know what settled means for a log; it may even grow again.
+    // The store does not interpret `settled`; the log may even grow again.
     let draft = logs[0].next(["after"]).index(|row| row.settled = false);
     w.put(&mut logs[0], draft).await;
     w.maintain_all().await;

@@ -15,7 +15,7 @@ async fn next_at(w: &World<'_>) -> Option<Timestamp> {
     .next_at
 }
 
-/// Follows `next_at` until a stream is due, and says when that was.
+/// Follows `next_at` until a stream is due, and returns that time.
 async fn due_at(w: &World<'_>) -> Timestamp {
     for _ in 0..20 {
         if !w.ready().await.is_empty() {
@@ -70,7 +70,7 @@ pub(super) async fn priority_goes_first_then_the_longest_wait_then_the_id(w: Wor
         });
         w.put(&mut log, draft).await;
     }
-    // Its timer has been due for longer than any runnable stream of its priority waits.
+    // Its timer has been due for longer than any runnable stream of its priority has waited.
     let mut timed = Log::new("run-t");
     let draft = timed
         .next(["a"])
@@ -156,7 +156,7 @@ pub(super) async fn timers_are_named_replaced_and_cancelled_in_order(w: World<'_
     let draft = log.next(["d"]).cancel("t").timer("t", at(30));
     w.put(&mut log, draft).await;
     assert_eq!(due_at(&w).await, at(30), "a timer set behind its cancel is");
-    // Names belong to a stream.
+    // Timer names belong to a stream.
     let mut other = w.create("run-2").await;
     let draft = other.next(["a"]).cancel("t");
     w.put(&mut other, draft).await;

@@ -1,4 +1,4 @@
-//! What the cases stand on: a store with a settable clock, and short words for what cases do.
+//! The cases' environment: a store with a settable clock, and short helpers.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ pub(crate) use super::draft::*;
 use crate::seed::Draws;
 use crate::*;
 
-/// When every case begins.
+/// The time at which every case begins.
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
-/// How long holds last where a case does not say.
+/// The default duration of holds.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -42,25 +42,25 @@ impl<'a> World<'a> {
         Self { bed, clock, store }
     }
 
-    /// Another handle on the same data, as another process has; the clock is shared.
+    /// Another handle on the same data, as another process would have; the clock is shared.
     pub(crate) async fn other(&self) -> Arc<dyn Store> {
         self.bed.open(self.clock.clone()).await
     }
 
-    /// Lets go of the handle and opens the data again.
+    /// Drops the handle and opens the data again.
     pub(crate) async fn reopen(&mut self) {
-        // The old handle must be gone before the data is opened again, so another store stands in.
+        // The old handle must be gone before the data is opened again, so this is a placeholder.
         self.store = Arc::new(crate::memory::MemoryStore::new(self.clock.clone()));
         self.store = self.bed.open(self.clock.clone()).await;
     }
 
-    /// Appends from outside what must be accepted.
+    /// Appends from outside; the append must succeed.
     pub(crate) async fn put(&self, log: &mut Log, draft: Draft) -> Appended {
         self.put_as(log, draft, Guard::Outside, HoldChange::Keep)
             .await
     }
 
-    /// Appends what must be accepted.
+    /// Appends; the append must succeed.
     pub(crate) async fn put_as(
         &self,
         log: &mut Log,
@@ -75,7 +75,7 @@ impl<'a> World<'a> {
         done
     }
 
-    /// Appends from outside what may be refused.
+    /// Appends from outside; the append may be refused.
     pub(crate) async fn try_put(&self, draft: Draft) -> Result<Appended, StoreError> {
         self.store
             .append(draft.batch(), Guard::Outside, HoldChange::Keep)
@@ -90,7 +90,7 @@ impl<'a> World<'a> {
         log
     }
 
-    /// Claims what must be free.
+    /// Claims a hold; the claim must succeed.
     pub(crate) async fn hold(&self, log: &Log, holder: &str) -> Hold {
         let claimed = self
             .store
@@ -99,7 +99,7 @@ impl<'a> World<'a> {
         claimed.expect("the stream is free to claim")
     }
 
-    /// The whole log as read from its beginning.
+    /// The whole log from its beginning.
     pub(crate) async fn read(&self, stream: &StreamId) -> Loaded {
         let loaded = self.store.load(stream, ReadFrom::Seq(0), usize::MAX).await;
         loaded.expect("the stream is there")
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
         rows.iter().map(|row| row.stream.to_string()).collect()
     }
 
-    /// Everything behind a position, as `stream.seq`.
+    /// Every event after a position, as `stream.seq`.
     pub(crate) async fn fed(&self, after: Position) -> Vec<String> {
         let events = self.store.feed(after, usize::MAX).await.unwrap();
         events
@@ -155,7 +155,7 @@ impl<'a> World<'a> {
             .collect()
     }
 
-    /// Housekeeping until there is no more to do.
+    /// Runs housekeeping until it is done.
     pub(crate) async fn maintain_all(&self) {
         for _ in 0..10_000 {
             if !self.store.maintain().await.unwrap() {
@@ -182,7 +182,7 @@ pub(crate) fn everything() -> ListQuery {
     }
 }
 
-/// Bytes that no codec makes smaller.
+/// Incompressible bytes.
 pub(crate) fn dense(len: usize) -> Vec<u8> {
     let mut draws = Draws::new(0);
     let numbers = std::iter::repeat_with(|| draws.number().to_le_bytes());

@@ -1,6 +1,6 @@
-//! Answers as text, so that two stores' can be compared and a difference can be read.
+//! Answers as text, so that they can be compared between stores and read by a person.
 //!
-//! Positions and places are left out: they may differ. Bytes are shown short, by their digest.
+//! Positions and places are left out: they may differ. Bytes are shown by their digest.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -10,7 +10,7 @@ use kernel::digest::Digest;
 use crate::error::StoreError;
 use crate::types::*;
 
-/// Says how two answers differ.
+/// Describes how two answers differ.
 pub(super) fn same(reference: impl Display, other: impl Display) -> Result<(), String> {
     let (reference, other) = (reference.to_string(), other.to_string());
     if reference == other {
@@ -21,7 +21,7 @@ pub(super) fn same(reference: impl Display, other: impl Display) -> Result<(), S
     ))
 }
 
-/// A refusal by its kind; the words of `Corrupt` and `Unavailable` are a store's own.
+/// A refusal by its kind; each store words `Corrupt` and `Unavailable` in its own way.
 pub(super) fn refusal(error: &StoreError) -> String {
     match error {
         StoreError::Corrupt(_) => "Corrupt".into(),
@@ -30,7 +30,7 @@ pub(super) fn refusal(error: &StoreError) -> String {
     }
 }
 
-/// What was answered, or why not.
+/// An answer or a refusal as text.
 pub(super) fn answer<T>(result: Result<T, StoreError>, show: impl FnOnce(T) -> String) -> String {
     match result {
         Ok(value) => show(value),

@@ -1,4 +1,4 @@
-//! Everything that can be read of a store, for the comparison at the end.
+//! All readable content of a store, for the comparison at the end.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::op::{BLOBS, KEYS, NAMESPACES, QUEUES, STREAMS, TENANTS};
 use super::play::{blob, stream, tenant};
 use crate::{DueQuery, ListQuery, Position, ReadFrom, Store};
 
-/// Compares two stores part by part, then asks both for their health.
+/// Compares two stores part by part, then checks the health of both.
 pub(super) async fn same_contents(a: &Arc<dyn Store>, b: &Arc<dyn Store>) -> Result<(), String> {
     let (left, right) = (parts(&**a).await, parts(&**b).await);
     for ((name, left), (_, right)) in left.into_iter().zip(right) {

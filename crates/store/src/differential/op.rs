@@ -1,7 +1,7 @@
 //! Operations and how they are drawn.
 //!
 //! An operation names streams, holders, keys and blobs by small numbers, and earlier results by
-//! how long ago they were, so that it still makes sense when others are left out around it.
+//! their age, so that it still makes sense when operations around it are removed.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(super) enum Op {
         namespace: u64,
         key: u64,
     },
-    /// Puts a key over what is there, or over what is not.
+    /// Puts a key over an existing row or over none.
     PutKey {
         tenant: u64,
         namespace: u64,
@@ -73,7 +73,7 @@ pub(super) enum Op {
     Outbox {
         limit: usize,
     },
-    /// Acknowledges messages now in the outbox, and such as were acknowledged before.
+    /// Acknowledges messages in the outbox and messages acknowledged before.
     Deliver {
         now: Vec<usize>,
         again: usize,
@@ -99,15 +99,15 @@ pub(super) struct Append {
     pub(super) guard: By,
     pub(super) hold: Change,
     pub(super) row: Row,
-    /// Name, and how many milliseconds ahead it is due; `None` cancels.
+    /// Name and due time in milliseconds from now; `None` cancels.
     pub(super) timers: Vec<(u64, Option<i64>)>,
-    /// Namespace, key, and for how many milliseconds.
+    /// Namespace, key, and lifetime in milliseconds.
     pub(super) keys: Vec<(u64, u64, Option<i64>)>,
     pub(super) messages: usize,
     pub(super) blobs: Vec<u64>,
 }
 
-/// Where in its log a batch wants to stand.
+/// The place in its log that a batch is made for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum At {
     End,
@@ -119,9 +119,9 @@ pub(super) enum At {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Content {
     Small(u64),
-    /// Bytes that pack well, and how many.
+    /// This many compressible bytes.
     Even(usize),
-    /// Bytes that do not.
+    /// This many incompressible bytes.
     Dense(usize),
 }
 
@@ -129,25 +129,25 @@ pub(super) enum Content {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     Outside,
-    /// With the hold of the stream that was given so many holds ago.
+    /// With the hold of the stream that was granted this many holds ago.
     Hold(usize),
-    /// With an epoch that was never given.
+    /// With an epoch that was never granted.
     Nonsense,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Keep,
-    /// Takes the hold where the batch is a first one.
+    /// Takes the hold where the batch is the first one.
     Take {
         holder: u64,
         ttl: Duration,
     },
-    /// Gives it up where the guard is a hold.
+    /// Releases it where the guard is a hold.
     Release,
 }
 
-/// What of the index row varies.
+/// The parts of the index row that vary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) runnable: bool,
@@ -176,7 +176,7 @@ pub(super) struct List {
     pub(super) statuses: Vec<u64>,
     pub(super) tag: Option<u64>,
     pub(super) parent: Option<u64>,
-    /// Continue behind this row of the whole list, whatever the filters.
+    /// Continue after this row of the whole list, regardless of the filters.
     pub(super) after: Option<u64>,
     pub(super) documents: bool,
     pub(super) limit: usize,
@@ -361,7 +361,7 @@ fn rarely(d: &mut Draws, end: u64) -> Option<u64> {
     d.per_mille(200).then_some(number)
 }
 
-/// Up to `most`, often none.
+/// Up to `most` items, often none.
 fn some<T>(d: &mut Draws, most: u64, one: impl Fn(&mut Draws) -> T) -> Vec<T> {
     let count = if flip(d) { 0 } else { 1 + d.below(most) };
     (0..count).map(|_| one(d)).collect()

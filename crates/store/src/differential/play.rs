@@ -1,4 +1,4 @@
-//! Plays operations against both stores and compares after each.
+//! Runs operations against both stores and compares after each.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::conformance::draft::{Draft, Log};
 use crate::conformance::world::{START, dense};
 use crate::*;
 
-/// What the caller of both stores knows.
+/// The state of the caller of both stores.
 struct Caller {
     clock: Arc<ManualClock>,
     logs: Vec<Log>,
     holds: Vec<Hold>,
     messages: usize,
-    /// What became of each append: `done` or the refusal.
+    /// The result of each append: `done` or the refusal.
     outcomes: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ fn holder(n: u64) -> HolderId {
     HolderId::new(format!("holder-{n}"))
 }
 
-/// Returns what became of each append, or the first difference.
+/// Returns the result of each append, or the first difference.
 pub(super) async fn play(
     reference: &dyn Bed,
     other: &dyn Bed,
@@ -52,7 +52,7 @@ pub(super) async fn play(
     let logs = (0..STREAMS).map(|n| {
         let tenant = tenant(n % TENANTS);
         let mut log = Log::of(tenant.as_str(), stream(n).as_str());
-        // Some streams share their time of creation.
+        // Some streams share their creation time.
         log.index.created_at = START.plus_ms(n / 3);
         log.index.kind = if n == 4 {
             StreamKind::Document
@@ -324,7 +324,7 @@ impl Caller {
         }
     }
 
-    /// Opens both stores again. A checkpoint may be lost by that, so it is put again.
+    /// Opens both stores again. That may lose a checkpoint, so it is put again.
     async fn reopen(&self, a: &mut Side<'_>, b: &mut Side<'_>) -> Result<(), String> {
         a.reopen(self.clock.clone()).await;
         b.reopen(self.clock.clone()).await;

@@ -1,4 +1,4 @@
-//! One of the two stores, and the calls whose answers are not compared as they are.
+//! One of the two stores, and the calls whose answers are not compared literally.
 
 use std::sync::Arc;
 
@@ -31,12 +31,12 @@ impl<'a> Side<'a> {
     }
 
     pub(super) async fn reopen(&mut self, clock: Arc<ManualClock>) {
-        // The old handle must be gone before the data is opened again, so another store stands in.
+        // The old handle must be gone before the data is opened again, so this is a placeholder.
         self.store = Arc::new(MemoryStore::new(clock.clone()));
         self.store = self.bed.open(clock).await;
     }
 
-    /// An append, answered by what the feed shows at its position.
+    /// An append, answered by the feed's event at its position.
     pub(super) async fn append(
         &mut self,
         batch: Batch,
@@ -94,7 +94,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Compares what is due: who and in which order exactly, `next_at` by its bounds.
+/// Compares the due streams and their order exactly, and `next_at` by its bounds.
 pub(super) async fn same_due(
     clock: &ManualClock,
     queue: u64,

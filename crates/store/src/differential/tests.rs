@@ -19,7 +19,7 @@ impl Bed for Planned {
     }
 }
 
-/// A store whose clock is off.
+/// A store whose clock is wrong.
 struct Skewed(MemoryStore);
 
 #[async_trait]
@@ -37,7 +37,7 @@ fn healthy() -> Box<dyn Bed> {
     planned(Plan::Never)
 }
 
-/// What a comparison that must find a difference says.
+/// The message of a comparison that must find a difference.
 fn difference(other: Fresh<'_>, seed: u64) -> String {
     let found = catch_unwind(AssertUnwindSafe(|| compare(&healthy, other, seed, 200)));
     *found
@@ -85,7 +85,7 @@ fn a_clock_that_stands_is_found() {
 
 #[test]
 fn what_is_drawn_reaches_results_and_refusals_alike() {
-    // A generator that mostly hits refusals would compare little.
+    // A generator that mostly causes refusals would compare little.
     let mut answers = std::collections::BTreeMap::<_, usize>::new();
     for seed in 1..40 {
         let runtime = tokio::runtime::Builder::new_current_thread()

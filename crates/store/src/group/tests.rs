@@ -6,7 +6,7 @@ use crate::Conflict;
 
 const REFUSED: StoreError = StoreError::Conflict(Conflict::Sequence);
 
-/// A database that keeps what it is told, and fails when it is told so.
+/// A database that records rows, and fails on request.
 #[derive(Clone, Default)]
 struct Script {
     durable: Arc<Mutex<Vec<Vec<u32>>>>,
@@ -78,7 +78,7 @@ fn refuses() -> Work {
     Box::new(|_| Err(REFUSED))
 }
 
-/// Refuses, but only after it has written.
+/// Refuses after it has written.
 fn refuses_late(row: u32) -> Work {
     Box::new(move |script| {
         script.write(row);
@@ -93,8 +93,8 @@ fn breaks(row: u32) -> Work {
     })
 }
 
-/// Submits jobs while the writer is kept busy by one that is refused, so that all make one
-/// group, and lets commits fail from then on.
+/// Submits jobs while the writer is busy with one that is refused, so that all of them make one
+/// group. Commits fail from then on.
 async fn as_group(script: &Script, failing_commits: u64, jobs: Vec<Work>) -> Vec<Answer> {
     let group = Arc::new(GroupCommit::start(script.clone()).unwrap());
     let (gate, wait) = mpsc::channel::<()>();
@@ -171,7 +171,7 @@ async fn a_group_is_bounded_in_jobs() {
     let answers = as_group(&script, 0, (0..many).map(writes).collect()).await;
     assert!(answers.iter().all(Result::is_ok));
     let groups = script.durable();
-    // The refused job that kept the writer busy was one of the first group.
+    // The refused job that kept the writer busy was in the first group.
     assert_eq!(groups[0].len(), GROUP_JOBS - 1);
     assert_eq!(groups.concat(), (0..many).collect::<Vec<_>>());
 }

@@ -137,7 +137,7 @@ impl Tables {
         }
     }
 
-    /// The row of an event, and the blob it refers to if its content left the row.
+    /// The row of an event, and its blob if the content is external.
     fn store_content(&mut self, tenant: &TenantId, record: &Record) -> (Row, Option<Digest>) {
         let Encoded { row, blob } = codec::encode(&record.content);
         let digest = blob.map(|body| {

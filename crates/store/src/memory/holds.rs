@@ -37,7 +37,8 @@ impl Tables {
         let found = self.stream(&hold.stream)?;
         let on_record = found.hold.as_ref().filter(|kept| kept.epoch == hold.epoch);
         let kept = on_record.ok_or(StoreError::Fenced)?;
-        // While it expired, a stream with the same concurrency key may have been claimed.
+        // While this hold was expired, a stream with the same concurrency key may have been
+        // claimed.
         if kept.expires_at <= now && self.concurrency_blocks(&hold.stream, found, now) {
             return Err(StoreError::Fenced);
         }
@@ -71,7 +72,7 @@ impl Tables {
         })
     }
 
-    /// When the last of the live holds that other streams have under a concurrency key expires.
+    /// The latest expiry of the live holds on other streams with this concurrency key.
     pub(super) fn key_held_until(
         &self,
         tenant: &TenantId,
@@ -92,7 +93,7 @@ impl Tables {
 }
 
 impl Stream {
-    /// Puts a hold with a new epoch on record, whatever was there.
+    /// Records a hold with a new epoch, replacing any earlier one.
     pub(super) fn take(
         &mut self,
         stream: &StreamId,

@@ -1,4 +1,4 @@
-//! What is due, in which order, and when to look again.
+//! The due streams, their order, and when to look again.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -41,8 +41,8 @@ impl Tables {
         }
     }
 
-    /// When nothing keeps a stream back any more: a time not after now if nothing does, `None`
-    /// if only an append can change it.
+    /// When a stream becomes due. A time not after now if it is due already, `None` if only an
+    /// append can change it.
     fn kept_back_until(
         &self,
         stream: &StreamId,
@@ -66,7 +66,7 @@ impl Stream {
         self.timers.values().min().copied()
     }
 
-    /// Since when a stream that is due waits.
+    /// Since when a due stream has waited.
     fn waits_since(&self) -> Option<Timestamp> {
         let runnable = self.index.runnable.then_some(self.index.updated_at);
         runnable.into_iter().chain(self.first_timer()).min()

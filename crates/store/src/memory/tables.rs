@@ -1,4 +1,4 @@
-//! What the store keeps, and every method that only reads or forgets.
+//! The store's data, and every method that only reads or deletes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -22,7 +22,7 @@ pub(super) struct Tables {
     pub(super) feed: BTreeMap<Position, (StreamId, Seq)>,
     pub(super) outbox: BTreeMap<u64, Outgoing>,
     pub(super) blobs: BTreeMap<(TenantId, Digest), Blob>,
-    /// The greatest ever given, so that what a purge removes is not given again.
+    /// The greatest position ever assigned, so that a purged one is not assigned again.
     pub(super) last_position: Position,
     pub(super) last_place: u64,
 }
@@ -48,7 +48,7 @@ pub(super) struct Row {
 pub(super) struct Blob {
     pub(super) stored: Vec<u8>,
     pub(super) references: usize,
-    /// `None` when it came only as the content of an event, which has no grace.
+    /// `None` for the content of an event, which has no grace.
     pub(super) put_at: Option<Timestamp>,
 }
 

@@ -6,7 +6,7 @@ use super::MemoryStore;
 use crate::conformance::Bed;
 use crate::{Store, StoreClock, SystemClock};
 
-/// The data of a store in memory lives as long as this.
+/// The data of an in-memory store lives as long as this.
 struct MemoryBed(MemoryStore);
 
 #[async_trait]
