@@ -9,22 +9,22 @@ use store::{Appended, Conflict, Epoch, Guard, HoldChange, Position, Prepared, St
 use crate::sql::{Db, Fallible};
 use crate::{blobs, queue, rows};
 
-// The three share one list of parameters, of which each uses what it needs.
+// The three share one list of parameters; each uses a part of it.
 const CREATE: &str = "INSERT INTO streams (name, tenant, next_seq, chain, settled, runnable,
     updated_at, index_row, queue, priority, concurrency_key, parent, created_at, epoch, holder,
     expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
 const UPDATE: &str = "UPDATE streams SET next_seq = ?3, chain = ?4, settled = ?5, runnable = ?6,
     updated_at = ?7, index_row = ?8 WHERE name = ?1 AND ?16 IS NULL";
-/// Apart, because SQLite rewrites every index that has a column named here, changed or not.
+/// Separate, because SQLite rewrites every index of a column named here, even if unchanged.
 const UPDATE_RARE: &str = "UPDATE streams SET queue = ?9, priority = ?10, concurrency_key = ?11,
     parent = ?12, created_at = ?13 WHERE name = ?1 AND ?16 IS NULL";
 
-/// What an append looks at of a stream that exists.
+/// The columns of an existing stream that an append needs.
 struct Found {
     id: i64,
     next_seq: Seq,
     held: Option<Epoch>,
-    /// The columns that rarely change are those of the batch.
+    /// The rarely changing columns equal those of the batch.
     same: bool,
 }
 
@@ -79,7 +79,7 @@ fn find(db: &Db, append: &Prepared) -> Fallible<Option<Found>> {
     )
 }
 
-/// The refusals, in the order the trait gives.
+/// The refusals, in the order that the trait documents.
 fn check(db: &Db, append: &Prepared, found: Option<&Found>, now: Timestamp) -> Fallible<()> {
     let (batch, tenant) = (&append.batch, append.batch.tenant().as_str());
     if let Guard::Holder(epoch) = append.guard
@@ -138,7 +138,7 @@ fn write_events(db: &Db, append: &Prepared, stream: i64) -> Fallible<Position> {
     Ok(Position(db.0.last_insert_rowid().unsigned_abs()))
 }
 
-/// Everything that most batches have none of.
+/// Everything that is absent from most batches.
 fn write_extras(db: &Db, append: &Prepared, stream: i64) -> Fallible<()> {
     let (batch, tenant) = (&append.batch, append.batch.tenant().as_str());
     for change in batch.timers() {

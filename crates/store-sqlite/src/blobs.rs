@@ -1,4 +1,4 @@
-//! Blobs: bytes under their digest, tenant first, counted.
+//! Blobs: bytes by tenant and digest, with a reference count.
 
 use kernel::digest::Digest;
 use kernel::time::Timestamp;
@@ -8,7 +8,7 @@ use store::{BLOB_GRACE, StoreError};
 
 use crate::sql::{Db, Fallible, corrupt};
 
-/// The time of a blob that was never put, only came as the content of an event: it has no grace.
+/// The time of a blob that came only as the content of an event: it has no grace.
 pub(crate) const NEVER_PUT: Timestamp = Timestamp(i64::MIN);
 
 pub(crate) fn exists(db: &Db, tenant: &str, digest: &Digest) -> Fallible<bool> {
@@ -16,7 +16,7 @@ pub(crate) fn exists(db: &Db, tenant: &str, digest: &Digest) -> Fallible<bool> {
     db.any(sql, params![tenant, digest.0])
 }
 
-/// Keeps a blob, once; its grace begins anew each time it is put.
+/// Keeps a blob once; each put restarts its grace.
 pub(crate) fn keep(db: &Db, tenant: &str, body: &BlobBody, put_at: Timestamp) -> Fallible<()> {
     let blob: Option<i64> = db.value(
         "INSERT INTO blobs (tenant, digest, size, put_at) VALUES (?1, ?2, ?3, ?4)
@@ -27,13 +27,13 @@ pub(crate) fn keep(db: &Db, tenant: &str, body: &BlobBody, put_at: Timestamp) ->
     db.run(sql, params![blob, body.stored]).map(drop)
 }
 
-/// Counts a reference of a stream to a blob that is there.
+/// Counts a reference of a stream to an existing blob.
 pub(crate) fn refer(db: &Db, stream: i64, tenant: &str, digest: &Digest) -> Fallible<()> {
     let sql = "INSERT INTO blob_refs SELECT ?1, id FROM blobs WHERE tenant = ?2 AND digest = ?3";
     db.run(sql, params![stream, tenant, digest.0]).map(drop)
 }
 
-/// Collects up to `limit` blobs that nothing refers to and whose grace is over.
+/// Collects up to `limit` unreferenced blobs whose grace is over.
 pub(crate) fn collect(db: &Db, limit: i64, now: Timestamp) -> Fallible<usize> {
     let grace = i64::try_from(BLOB_GRACE.as_millis()).unwrap_or(i64::MAX);
     db.run(

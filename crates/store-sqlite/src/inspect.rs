@@ -10,12 +10,12 @@ use crate::log::{self, Head};
 use crate::rows::{id, json};
 use crate::sql::{Db, Fallible, corrupt};
 
-/// Findings listed, at most; a damaged file may have any number.
+/// Maximum number of findings; a damaged file may have any number.
 const MAX_FINDINGS: usize = 1_000;
 /// Events read at a time.
 const PAGE: usize = 1_024;
 
-/// Pairs of a fault, in a comment, and a query of the names of streams that have it, or NULL.
+/// Pairs of a fault, in a comment, and a query of the affected stream names, or NULL.
 const CONTRADICTIONS: &str = include_str!("../schema/contradictions.sql");
 
 pub(crate) fn inspect(db: &Db) -> Fallible<Vec<Finding>> {

@@ -1,11 +1,12 @@
-//! The store over SQLite.
+//! The SQLite store.
 //!
-//! One thread per process owns the writing connection; what waits at a moment shares one transaction
-//! and one sync ([`store::group`]) and is acknowledged after its commit. Reads see one snapshot each
-//! ([`store::readers`]). Any number of processes may open a file: write transactions exclude each
-//! other, and the row id of an event is its position, so the feed is in commit order across all.
+//! One thread per process owns the writing connection. Waiting jobs share one transaction and one
+//! sync ([`store::group`]) and are acknowledged after its commit. Each read sees one snapshot
+//! ([`store::readers`]). Write transactions of several processes exclude each other. The row id of
+//! an event is its position, so the feed is in commit order across all processes.
 //!
-//! **Invariant:** no event kind is named here; rows are bytes and columns. Reading order: `schema/`, `options`, `open`, `append`, `log`, `queue`.
+//! **Invariant:** no event kind is named here; rows are bytes and columns. Reading order:
+//! `schema/`, `options`, `open`, `append`, `log`, `queue`.
 
 mod append;
 mod blobs;
@@ -42,19 +43,19 @@ type Answer<T> = Result<T, StoreError>;
 /// A store in one SQLite file.
 pub struct SqliteStore {
     clock: Arc<dyn StoreClock>,
-    /// `None` where reads queue behind writes. Dropped first: the last connection to close
+    /// `None` if reads use the writing connection. Dropped first: the last connection to close
     /// copies the log into the file, which a reader could not.
     readers: Option<Readers<Db>>,
-    /// `None` where the store was opened for reading only.
+    /// `None` if the store was opened for reading only.
     writer: Option<GroupCommit<Db>>,
 }
 
 impl SqliteStore {
-    /// Opens the store at `path`, making or migrating it where the options allow. Blocks.
+    /// Opens the store at `path`, creating or migrating it if the options allow. Blocks.
     ///
     /// # Errors
-    /// `Corrupt` for a file that is no store; `Unavailable` for a path that cannot be opened, a
-    /// store written by a newer version, and one that another process keeps locked.
+    /// `Corrupt` for a file that is not a store. `Unavailable` for a path that cannot be opened, a
+    /// store of a newer version, and one that another process keeps locked.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Answer<Self> {
         let (path, clock) = (path.as_ref().to_owned(), Arc::clone(&options.clock));
         let (sharing, limit) = (options.sharing, options.readers);
@@ -76,10 +77,12 @@ impl SqliteStore {
         })
     }
 
-    /// Rewrites the file without the copies of rows that SQLite leaves in pages it split. Blocks.
+    /// Rewrites the file without the stale copies of rows that SQLite leaves in split pages.
+    /// Blocks.
     ///
     /// # Errors
-    /// `Unavailable` while anything has the store open, or the disk is full; nothing has changed then.
+    /// `Unavailable` while the store is open anywhere, or the disk is full; then nothing has
+    /// changed.
     pub fn compact(path: impl AsRef<Path>, options: Options) -> Answer<()> {
         let (access, sharing) = (Access::Write, Sharing::Exclusive);
         let alone = Options {

@@ -15,7 +15,7 @@ use crate::blobs;
 use crate::rows::{id, json};
 use crate::sql::{Db, Fallible, clamp, corrupt};
 
-/// What a read needs to know of a stream before its events.
+/// The columns of a stream that a read of its events needs.
 pub(crate) struct Head {
     pub(crate) id: i64,
     pub(crate) tenant: String,
@@ -26,7 +26,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Where [`Head::read`] finds its columns; others stand behind them.
+    /// The columns that [`Head::read`] reads, followed by `others`.
     pub(crate) fn select(others: &str) -> String {
         format!(
             "SELECT id, tenant, packed_to, next_seq, chain, header, {others}
@@ -89,8 +89,8 @@ fn checkpoint(db: &Db, stream: i64) -> Fallible<Option<Checkpoint>> {
     })
 }
 
-/// The events of a stream from a sequence on: first from its packs, then from rows. Each is
-/// checked against its link of the hash chain, except the first of a read from the middle.
+/// The events from a sequence on, from packs, then from rows. Each is checked against its chain
+/// link, except the first of a read from the middle.
 pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible<Vec<Record>> {
     let wanted = usize::try_from(head.next_seq.saturating_sub(from)).unwrap_or(usize::MAX);
     let wanted = wanted.min(limit);
@@ -145,7 +145,7 @@ pub(crate) fn content(db: &Db, tenant: &str, row: &[u8]) -> Result<Vec<u8>, Stor
     codec::decode(row, |digest| Ok(blobs::stored(db, tenant, digest)?))
 }
 
-/// The pack that holds an event, and the sequence it begins at.
+/// The pack that contains an event, and its first sequence.
 fn unpack(db: &Db, stream: i64, tenant: &str, seq: Seq) -> Fallible<(Seq, Vec<Record>)> {
     let found = db.one(
         "SELECT first_seq, before, after, body FROM packs WHERE stream = ?1 AND first_seq <= ?2
@@ -161,7 +161,7 @@ fn unpack(db: &Db, stream: i64, tenant: &str, seq: Seq) -> Fallible<(Seq, Vec<Re
     found.ok_or_else(|| gap().into())
 }
 
-/// Packs that a read of the feed keeps unpacked at a time, one of each stream at most.
+/// Maximum number of packs that a read of the feed keeps unpacked, one per stream.
 const UNPACKED: usize = 32;
 
 pub(crate) fn feed(db: &Db, after: Position, limit: usize) -> Fallible<Vec<FeedEvent>> {

@@ -1,4 +1,4 @@
-//! What replaces or takes away rows: checkpoints, purges, and housekeeping in small steps.
+//! Replacing and removing rows: checkpoints, purges, and housekeeping in small steps.
 
 use kernel::digest::Digest;
 use kernel::ids::StreamId;
@@ -11,12 +11,12 @@ use crate::log::{self, Head};
 use crate::sql::{Db, Fallible, corrupt};
 use crate::{blobs, rows};
 
-/// Rows that one step of housekeeping removes, so that appends never wait long for it.
+/// Rows that one step of housekeeping removes, so that appends never wait long.
 const STEP_ROWS: i64 = 256;
-/// Bytes of content that one step packs, about.
+/// Approximate bytes of content that one step packs.
 const STEP_BYTES: usize = 1 << 20;
 
-/// Keeps a checkpoint unless it is older than the one kept or ahead of the log.
+/// Keeps a checkpoint unless it is older than the existing one or ahead of the log.
 pub(crate) fn put_checkpoint(db: &Db, stream: &StreamId, kept: &Checkpoint) -> Fallible<()> {
     if !db.any("SELECT 1 FROM streams WHERE name = ?1", [stream.as_str()])? {
         return Err(StoreError::Missing.into());
@@ -49,14 +49,14 @@ pub(crate) fn purge(db: &Db, stream: &StreamId, why: &str, now: Timestamp) -> Fa
     db.run(sql, params![id, why, now.0])?;
     erase_events(db, id)?;
     db.run("UPDATE keys SET stream = NULL WHERE stream = ?1 AND digest IS NOT NULL AND expires_at IS NOT NULL", [id])?;
-    // What else belongs to the stream goes by its foreign key.
+    // The other rows of the stream are deleted by their foreign key.
     db.run("DELETE FROM streams WHERE id = ?1", [id])?;
     blobs::collect(db, i64::MAX, now)?;
     rows::tombstone(db, stream)?.ok_or_else(|| StoreError::Missing.into())
 }
 
-/// Removes the events of a stream. SQLite gives the next row the greatest row id plus one, so
-/// where the newest events go a row without a stream keeps their last position taken.
+/// Removes the events of a stream. SQLite assigns the greatest row id plus one to the next row. If
+/// the newest events go, a row without a stream keeps their last position taken.
 fn erase_events(db: &Db, stream: i64) -> Fallible<()> {
     let newest = || db.value::<i64>("SELECT max(position) FROM events", []);
     let taken = newest()?;
@@ -68,7 +68,7 @@ fn erase_events(db: &Db, stream: i64) -> Fallible<()> {
     Ok(())
 }
 
-/// Removes some of what has expired. Answers whether there may be more.
+/// Removes some expired rows. Returns whether there may be more.
 pub(crate) fn sweep(db: &Db, now: Timestamp) -> Fallible<bool> {
     let keys = "DELETE FROM keys WHERE rowid IN (
         SELECT rowid FROM keys WHERE expires_at <= ?1 LIMIT ?2)";
@@ -77,7 +77,7 @@ pub(crate) fn sweep(db: &Db, now: Timestamp) -> Fallible<bool> {
     Ok(keys.max(blobs) as i64 == STEP_ROWS)
 }
 
-/// Packs some events of settled streams. Answers whether there were any.
+/// Packs some events of settled streams. Returns whether there were any.
 pub(crate) fn pack_settled(db: &Db) -> Fallible<bool> {
     let sql = Head::select("NULL") + " WHERE settled AND packed_to < next_seq LIMIT ?1";
     let unpacked = db.all(&sql, [STEP_ROWS], Head::read)?;
@@ -90,8 +90,7 @@ pub(crate) fn pack_settled(db: &Db) -> Fallible<bool> {
     Ok(!unpacked.is_empty())
 }
 
-/// Puts a pack in the place of the next events of a stream. Their rows stay, empty, to keep the
-/// order of the feed. Answers the bytes of content packed.
+/// Packs the next events of a stream and returns their bytes. Empty rows keep the feed's order.
 fn pack(db: &Db, head: &Head) -> Fallible<usize> {
     let (stream, first_seq) = (head.id, head.packed_to);
     let sql = "SELECT after FROM packs WHERE stream = ?1 AND next_seq = ?2";

@@ -10,7 +10,7 @@ use store::group::Transactions;
 use crate::options::{Access, Durability, Options, Sharing};
 use crate::sql::{Db, Fallible, corrupt};
 
-/// Marks a file as a store of ours ("RWst"), so that nothing else is ever migrated.
+/// Marks a file as a Runwright store ("RWst"); no other file is ever migrated.
 const APPLICATION_ID: i64 = 0x5257_7374;
 
 /// One idempotent script per version, committed together with its number; never edited later.
@@ -19,13 +19,13 @@ const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Of every connection: bounded page caches, nothing mapped (mapped pages count as memory, a file cut
-/// short would kill the process), damaged pages refused, deleted rows overwritten with zeros.
+/// For every connection: bounded page caches, no memory map (it counts as memory, and a truncated
+/// file would kill the process), damaged pages refused, deleted rows overwritten with zeros.
 const SETTINGS: &str = "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0; \
     PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
     PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
 
-/// Opens the connection that writes and brings the schema up to date.
+/// Opens the writing connection and migrates the schema.
 pub(crate) fn writer(path: &Path, options: &Options) -> Fallible<Db> {
     let flags = match options.access {
         Access::Create => OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
@@ -64,7 +64,7 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Fallible<Db> {
     conn.set_prepared_statement_cache_capacity(128);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?; // No replanning by value.
     let (mut since, timeout) = (Instant::now(), options.busy_timeout);
-    // In smaller steps than SQLite's own: a commit is short, and no other process wakes us.
+    // Smaller steps than SQLite's own: a commit is short, and other processes send no wake-up.
     conn.busy_handler(Some(move |tries: i32| {
         if tries == 0 {
             since = Instant::now();
@@ -72,7 +72,7 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Fallible<Db> {
         std::thread::sleep(Duration::from_micros(100 << tries.clamp(0, 5)));
         since.elapsed() < timeout
     }))?;
-    // Before anything is read, which would already ask for shared memory.
+    // Must precede the first read, which would already need shared memory.
     if options.sharing == Sharing::Exclusive {
         conn.execute_batch("PRAGMA locking_mode = EXCLUSIVE")?;
     }
@@ -80,7 +80,7 @@ fn connect(path: &Path, options: &Options, flags: OpenFlags) -> Fallible<Db> {
     Ok(Db(conn))
 }
 
-/// Turns write-ahead logging on. Unlike a transaction this does not wait for others by itself.
+/// Turns on write-ahead logging. Unlike a transaction, SQLite does not wait for others here.
 fn log_ahead(db: &Db, timeout: Duration) -> Fallible<()> {
     let since = Instant::now();
     while let Err(error) = db.0.execute_batch("PRAGMA journal_mode = WAL") {
@@ -93,8 +93,8 @@ fn log_ahead(db: &Db, timeout: Duration) -> Fallible<()> {
     Ok(())
 }
 
-/// The version of the schema, 0 for a file that holds nothing yet; an error for a file that is
-/// not ours or newer than this build. One look: another process may be making it right now.
+/// The schema version, 0 for an empty file; an error for a foreign file or a newer version. One
+/// query: another process may be creating the file right now.
 fn version(db: &Db) -> Fallible<usize> {
     const LOOK: &str = "SELECT iif(application_id = 0 AND (user_version <> 0 OR EXISTS (SELECT 1 FROM sqlite_schema)), -1, application_id) FROM pragma_application_id, pragma_user_version";
     let application: Option<i64> = db.value(LOOK, [])?;
@@ -114,7 +114,7 @@ fn no_store() -> StoreError {
     StoreError::Unavailable("the file is empty and no store; check the path".into())
 }
 
-/// Opens a connection that reads.
+/// Opens a reading connection.
 pub(crate) fn reader(path: &Path, options: &Options) -> Result<Db, StoreError> {
     Ok(connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
 }

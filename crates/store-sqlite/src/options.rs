@@ -5,28 +5,27 @@ use std::time::Duration;
 
 use store::{StoreClock, SystemClock};
 
-/// When an acknowledged write is safe from a power cut. From a kill of the process it is safe
-/// in both cases.
+/// When an acknowledged write is safe from a power cut. Both cases survive a kill of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Every acknowledgement waits for the sync of its commit.
     #[default]
     Full,
-    /// Commits are not synced one by one. A power cut or a crash of the operating system may
-    /// lose the last acknowledged writes, newest first, and with them the knowledge of effects
-    /// that were acted out since; what is left is whole, never torn.
+    /// Commits are not synced one by one. A power cut or a crash of the operating system may lose
+    /// the last acknowledged writes, newest first, and with them the record of effects carried out
+    /// since. The remaining log is whole, never torn.
     Relaxed,
 }
 
-/// What the opener wants to do with the file.
+/// How the opener uses the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Read and write; make the store if there is none.
+    /// Read and write; create the store if it does not exist.
     #[default]
     Create,
-    /// Read and write a store that exists.
+    /// Read and write an existing store.
     Write,
-    /// Read a store that exists. Every writing method is `Unavailable`, and a store of an older
+    /// Read an existing store. Every writing method is `Unavailable`, and a store of an older
     /// version is refused, because it cannot be migrated.
     Read,
 }
@@ -37,8 +36,8 @@ pub enum Sharing {
     /// Any number of processes.
     #[default]
     Processes,
-    /// Nobody: the file stays locked as long as the store is open, no shared memory is used and
-    /// reads queue behind writes. For file systems without shared memory maps.
+    /// No other process: the file stays locked while the store is open, no shared memory is used,
+    /// and reads share the connection with writes. For file systems without shared memory maps.
     Exclusive,
 }
 
@@ -51,15 +50,15 @@ pub struct Options {
     pub access: Access,
     /// Who else may open the file.
     pub sharing: Sharing,
-    /// The clock that holds, timers and expiries are measured by.
+    /// The clock for holds, timers and expiries.
     pub clock: Arc<dyn StoreClock>,
     /// How long a transaction waits for another process before it is `Unavailable`.
     pub busy_timeout: Duration,
-    /// How many reads run at a time, each on a connection of its own.
+    /// How many reads run at a time, each on its own connection.
     pub readers: usize,
-    /// At how many pages a commit copies the log into the file: fewer sync it more often.
+    /// A commit at this many pages copies the log into the file: fewer pages sync it more often.
     pub log_pages: u32,
-    /// The name of a registered SQLite VFS to reach the file through, instead of the default.
+    /// The name of a registered SQLite VFS to use instead of the default.
     pub vfs: Option<String>,
 }
 

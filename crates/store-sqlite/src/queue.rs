@@ -1,4 +1,4 @@
-//! The queue: who holds which stream, which streams wait for a worker, when to look again.
+//! The queue: holders of streams, streams that wait for a worker, when to look again.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(crate) fn renew(
     })
 }
 
-/// Takes a hold off its stream. The epoch stays, so that the next one is greater.
+/// Releases a hold. The epoch stays, so that the next one is greater.
 pub(crate) fn release(db: &Db, stream: &StreamId, epoch: Epoch) -> Fallible<()> {
     let sql = "UPDATE streams SET holder = NULL, expires_at = NULL
         WHERE name = ?1 AND epoch = ?2 AND holder IS NOT NULL";
@@ -119,11 +119,11 @@ pub(crate) fn due(db: &Db, query: &DueQuery, now: Timestamp) -> Fallible<DueAnsw
     Ok(DueAnswer { ready, next_at })
 }
 
-/// What is due at one priority, the longest waiting first. Three ordered ranges are merged row
+/// The due streams of one priority, the longest waiting first. Three ordered ranges are merged row
 /// by row, so that a full answer ends the scan.
 const DUE: &str = include_str!("../schema/due.sql");
 
-/// The greatest priority below another that any stream of the queue waits with.
+/// The next lower priority that any stream of the queue waits with.
 fn next_priority(db: &Db, queue: &str, below: i64) -> Fallible<Option<i64>> {
     db.value(
         "SELECT max(priority) FROM (
@@ -136,8 +136,7 @@ fn next_priority(db: &Db, queue: &str, below: i64) -> Fallible<Option<i64>> {
     )
 }
 
-/// When the next held stream of the queue may become free, or the next concurrency key, which
-/// may be held from another queue.
+/// The earliest time at which a held stream of the queue, or a concurrency key, may become free.
 fn next_expiry(db: &Db, queue: &str, now: Timestamp) -> Fallible<Option<i64>> {
     db.value(
         "SELECT min(at) FROM (

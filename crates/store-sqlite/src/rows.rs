@@ -1,4 +1,4 @@
-//! Reading what is a row: lists, keys, messages, tombstones.
+//! Reading single rows: lists, keys, messages, tombstones.
 
 use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
@@ -23,7 +23,7 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize)
     read.ok_or_else(|| corrupt("a header or an index row is not what was written").into())
 }
 
-/// Lists rows along the index of the narrowest owner asked for; the rest filters.
+/// Lists rows by the index of the narrowest requested owner; the other conditions filter.
 pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
     let owner = match (&query.parent, &query.tenant) {
         // A parent has few children, a tenant any number: the plus keeps its index out.
@@ -37,7 +37,7 @@ pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
     let (kind, statuses) = (query.kind.map(StreamKind::as_str), json!(query.statuses));
     let (at, name) = match &query.after {
         Some(after) => (after.created_at.0, after.stream.as_str()),
-        // Behind every row, as no time is greater.
+        // After every row: this is the greatest time.
         None => (i64::MAX, "\u{10ffff}"),
     };
     #[rustfmt::skip]
@@ -55,7 +55,7 @@ pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
     })
 }
 
-/// A unique key that is taken at a time.
+/// A unique key that is not expired at `now`.
 pub(crate) fn key(db: &Db, place: [&str; 3], now: Timestamp) -> Fallible<Option<KeyRow>> {
     let [tenant, namespace, key] = place;
     db.one(
@@ -74,7 +74,7 @@ pub(crate) fn key(db: &Db, place: [&str; 3], now: Timestamp) -> Fallible<Option<
     )
 }
 
-/// Puts a key in the place of the one that was seen.
+/// Replaces the key that the caller saw.
 pub(crate) fn put_key(
     db: &Db,
     tenant: &str,
@@ -88,7 +88,7 @@ pub(crate) fn put_key(
     write_key(db, tenant, claim, None)
 }
 
-/// Writes a key, in the place of the row of that name if there is one.
+/// Writes a key, replacing the row of that name if there is one.
 pub(crate) fn write_key(db: &Db, of: &str, claim: &KeyClaim, stream: Option<i64>) -> Fallible<()> {
     let (name, key, answer) = (&claim.namespace, &claim.key, &claim.answer);
     let (digest, at) = (claim.digest.map(|d| d.0), claim.expires_at.map(|at| at.0));
@@ -116,7 +116,7 @@ pub(crate) fn outbox(db: &Db, limit: usize) -> Fallible<Vec<Outgoing>> {
     )
 }
 
-/// What is left of a purged stream.
+/// The record of a purged stream.
 pub(crate) fn tombstone(db: &Db, stream: &StreamId) -> Fallible<Option<Tombstone>> {
     db.one(
         "SELECT tenant, next_seq, chain, reason, purged_at FROM tombstones WHERE name = ?1",

@@ -1,20 +1,20 @@
-//! Statements in few words, and what their errors mean.
+//! Short forms of SQL statements, and the meaning of their errors.
 
 use rusqlite::types::{FromSql, FromSqlError};
 use rusqlite::{Connection, ErrorCode, Params, Row};
 use store::StoreError;
 use store::group::Transactions;
 
-/// Why a piece of work inside a transaction ended.
+/// Why work inside a transaction ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// A check said no.
+    /// A check refused it.
     #[error(transparent)]
     Refused(#[from] StoreError),
     /// SQLite failed.
     #[error(transparent)]
     Sql(#[from] rusqlite::Error),
-    /// A column holds what was never written there.
+    /// A column holds an impossible value.
     #[error(transparent)]
     Value(#[from] FromSqlError),
 }
@@ -49,7 +49,7 @@ pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
     StoreError::Corrupt(what.into())
 }
 
-/// A number from outside as SQLite can compare with it.
+/// A number from a caller in SQLite's range.
 pub(crate) fn clamp(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
@@ -58,12 +58,12 @@ pub(crate) fn clamp(n: u64) -> i64 {
 pub(crate) struct Db(pub(crate) Connection);
 
 impl Db {
-    /// Executes a statement; answers how many rows it changed.
+    /// Executes a statement; returns how many rows it changed.
     pub(crate) fn run(&self, sql: &str, params: impl Params) -> Fallible<usize> {
         Ok(self.0.prepare_cached(sql)?.execute(params)?)
     }
 
-    /// Runs `each` over the rows of a query until it answers `false`.
+    /// Runs `each` over the rows of a query until it returns `false`.
     pub(crate) fn scan<F>(&self, sql: &str, params: impl Params, mut each: F) -> Fallible<()>
     where
         F: FnMut(&Row<'_>) -> Fallible<bool>,
@@ -95,7 +95,7 @@ impl Db {
         Ok(self.all(sql, params, read)?.pop())
     }
 
-    /// The first column of such a row, `None` also where that is NULL.
+    /// The first column of such a row; `None` also for NULL.
     pub(crate) fn value<T: FromSql>(&self, sql: &str, params: impl Params) -> Fallible<Option<T>> {
         Ok(self.one(sql, params, |row| Ok(row.get(0)?))?.flatten())
     }

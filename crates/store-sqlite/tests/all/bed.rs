@@ -1,4 +1,4 @@
-//! Where the tests have their stores, and the batches they append.
+//! The stores of the tests, and the batches they append.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ pub(crate) fn file() -> Box<dyn Bed> {
     Box::new(File::new())
 }
 
-/// A log as its only writer knows it.
+/// A log as known to its only writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Log {
     pub(crate) id: StreamId,
@@ -86,7 +86,7 @@ impl Log {
         }
     }
 
-    /// Goes on with a log that is in a store.
+    /// Continues a log that is in a store.
     pub(crate) async fn find(store: &dyn Store, id: &str) -> Result<Self, StoreError> {
         let mut log = Self::new(id);
         let loaded = store
@@ -119,7 +119,7 @@ impl Log {
         }
     }
 
-    /// Appends from outside; the log has moved on only if that was accepted.
+    /// Appends from outside; the log advances only if that was accepted.
     pub(crate) async fn append(
         &mut self,
         store: &dyn Store,
@@ -177,7 +177,7 @@ fn index(settled: bool) -> IndexRow {
     }
 }
 
-/// Runs a test that waits.
+/// Runs an asynchronous test.
 pub(crate) fn block_on<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

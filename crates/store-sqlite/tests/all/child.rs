@@ -1,7 +1,7 @@
 //! This test binary as another process.
 //!
-//! A test starts it again with a role in the environment and reads what the role says, a line
-//! for each thing done. Lines carry a mark, as the test runner prints to the same place.
+//! A test starts it again with a role in the environment and reads its output, one line per action.
+//! Lines carry a mark, because the test runner prints to the same place.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -20,17 +20,17 @@ const NAME: &str = "STORE_TEST_NAME";
 const STORE: &str = "STORE_TEST_PATH";
 const MARK: &str = "@said ";
 
-/// What another process does with the store.
+/// The work of another process with the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
-    /// Appends to a stream of its own, one at a time, `appended <stream> <events>`.
+    /// Appends to a stream of its own, one at a time: `appended <stream> <events>`.
     Append { times: u64, durability: Durability },
     /// Appends from several tasks, to streams of its own and to one all processes share, until
     /// it is killed; `appended <stream> <events> <content>`.
     Load,
-    /// Appends so many events to the shared stream, against others: `won <seq>`.
+    /// Appends `times` events to the shared stream, against others: `won <seq>`.
     Race { times: u64 },
-    /// Tries to claim each of so many streams once: `held <stream> <epoch>`.
+    /// Tries to claim each of `streams` streams once: `held <stream> <epoch>`.
     Claim { streams: u64 },
 }
 
@@ -99,7 +99,7 @@ impl Process {
         Self { child, said }
     }
 
-    /// The next thing it said, `None` once it has ended.
+    /// The next line of its output; `None` once it has ended.
     pub(crate) fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
@@ -112,14 +112,14 @@ impl Process {
             {
                 return None;
             }
-            // A line that the kill cut short was not said.
+            // A line that the kill cut short does not count.
             if let (Some((_, said)), true) = (line.split_once(MARK), line.ends_with('\n')) {
                 return Some(said.trim_end().to_owned());
             }
         }
     }
 
-    /// Kills it with SIGKILL and returns what it still had said.
+    /// Kills it with SIGKILL and returns the remaining lines.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("it can be killed");
         let rest = std::iter::from_fn(|| self.hear()).collect();
@@ -127,7 +127,7 @@ impl Process {
         rest
     }
 
-    /// Waits for its end and returns everything it said.
+    /// Waits for its end and returns all remaining lines.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let said = std::iter::from_fn(|| self.hear()).collect();
         let status = self.child.wait().expect("it has ended");
@@ -136,7 +136,7 @@ impl Process {
     }
 }
 
-/// Says something in one write, so that processes and threads do not mix their lines.
+/// Prints a line in one write, so that processes and threads do not mix their lines.
 fn say(text: &str) {
     let line = format!("{MARK}{text}\n");
     let mut out = std::io::stdout().lock();
@@ -145,7 +145,7 @@ fn say(text: &str) {
     out.flush().expect("the pipe takes a line");
 }
 
-/// Not a test: the roles. Without a role in the environment it has nothing to do.
+/// Not a test: the roles. Does nothing without a role in the environment.
 #[test]
 fn in_a_role() {
     let Ok(role) = std::env::var(ROLE) else {
@@ -205,7 +205,7 @@ async fn load(store: SqliteStore, name: &str) {
     ended.expect("they go on until the process is killed")
 }
 
-/// Appends to the shared stream however often others are first; returns the sequence won.
+/// Appends to the shared stream, retrying while others are first; returns the sequence won.
 async fn append_shared(store: &SqliteStore, content: &str) -> u64 {
     loop {
         let mut log = match Log::find(store, SHARED).await {
@@ -234,7 +234,7 @@ async fn claim(store: SqliteStore, name: &str, streams: u64) {
         let stream = StreamId::new(format!("run-{n}"));
         match store.claim(&stream, &HolderId::new(name), hour).await {
             Ok(hold) => {
-                // What it holds it may append to, and nobody else may.
+                // Only the holder may append.
                 let log = Log::find(&store, stream.as_str())
                     .await
                     .expect("it is there");

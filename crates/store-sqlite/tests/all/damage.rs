@@ -1,4 +1,4 @@
-//! Files that were cut short or changed: a clean error or the right answer, never a wrong one.
+//! Truncated or changed files give a clean error or the right answer, never a wrong one.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::bed::{File, Log, block_on};
 
 const STREAMS: u64 = 6;
 
-/// Half of the streams packed, a blob beside them, one event large enough to be one.
+/// Half of the streams packed, one blob, and one event large enough to be a blob.
 fn used() -> (File, Vec<Loaded>, Digest) {
     let file = File::new();
     block_on(async {

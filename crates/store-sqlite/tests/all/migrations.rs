@@ -1,4 +1,4 @@
-//! Which files are opened, made, brought up to date and refused.
+//! Which files are opened, created, migrated and refused.
 
 use std::path::Path;
 

@@ -66,7 +66,7 @@ fn a_stream_is_claimed_by_one_process_only() {
     );
 }
 
-/// Everything that was said before the kills is there, and nothing has a gap.
+/// Everything acknowledged before the kills is there, and no log has a gap.
 async fn check(path: &Path, said: &[String]) {
     let store = open(path);
     let mut logs: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -130,7 +130,7 @@ fn reading_works_beside_a_writer_and_without_one() {
             "{refused:?}"
         );
         said.extend(writer.kill());
-        // The log of the killed writer lies beside the file and is read all the same.
+        // The log of the killed writer is next to the file and is read all the same.
         let after = reading().expect("the store can be read");
         for line in &said {
             let stream = line.split(' ').nth(1).expect("a stream");

@@ -1,4 +1,4 @@
-//! A sync stands between each write and its acknowledgement, as the system calls show.
+//! System calls show a sync between each write and its acknowledgement.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ fn find_strace() -> Option<PathBuf> {
     places.find(|place| place.is_file())
 }
 
-/// Runs the appends of another process under strace and returns what it recorded, `Err` where
-/// this system does not let it.
+/// Runs the appends of another process under strace and returns its record, `Err` where this system
+/// does not allow it.
 fn trace(strace: &Path, durability: Durability) -> Result<String, String> {
     let file = File::new();
     let record = file.path().with_extension("trace");
@@ -59,7 +59,7 @@ fn proof(trace: &str) -> (u64, u64) {
     let (mut proven, mut unproven) = (0, 0);
     let mut wal = None;
     for line in trace.lines() {
-        // "pid call(descriptor<path>, …" or "pid <... call resumed>…" when it took a while.
+        // "pid call(descriptor<path>, …" or "pid <... call resumed>…" if it took a while.
         let call = line
             .split_once(' ')
             .map_or(line, |(_, call)| call.trim_start());
@@ -96,7 +96,7 @@ fn every_append_is_synced_before_its_acknowledgement() {
         Err(why) => return testkit::skip(name, &why),
     };
     assert_eq!(proof(&full), (APPENDS, 0));
-    // The proof can fail: without the syncs it does.
+    // The proof can fail: it does without the syncs.
     let relaxed = trace(&strace, Durability::Relaxed).expect("it traced a moment ago");
     let (_, unproven) = proof(&relaxed);
     assert!(unproven >= APPENDS - 1, "{unproven} of {APPENDS} unproven");

@@ -1,9 +1,8 @@
 //! A disk that records every write and sync below SQLite, and can be cut off at any of them.
 //!
-//! The model of what a power cut leaves: of each file, what it held at its last sync, and any
-//! part, sector by sector, of what was written since. Making and deleting a file is kept by a
-//! sync of the folder, which SQLite asks for with the first sync of a log or a journal it has
-//! made.
+//! The model of a power cut: each file keeps its content at its last sync, and any part, sector by
+//! sector, of later writes. Creating and deleting a file is made durable by a sync of the folder,
+//! which SQLite requests with the first sync of a log or a journal it has created.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +15,7 @@ use std::time::Duration;
 use sqlite_vfs::{DatabaseHandle, LockKind, OpenAccess, OpenKind, OpenOptions, Vfs, WalDisabled};
 use store::seed::Draws;
 
-/// What a disk never tears.
+/// The unit that a disk writes whole.
 const SECTOR: usize = 512;
 
 /// The folder that SQLite sees.
@@ -48,12 +47,12 @@ pub(crate) enum Step<A> {
     Noted(A),
 }
 
-/// What a power cut does with writes that were not synced.
+/// How a power cut treats writes that were not synced.
 #[derive(Debug)]
 pub(crate) enum Unsynced {
     Lost,
     Kept,
-    /// Each sector by the toss of a coin.
+    /// Each sector kept or lost at random.
     Torn(Draws),
 }
 
@@ -70,7 +69,7 @@ impl Unsynced {
 struct Inner<A> {
     files: BTreeMap<String, Vec<u8>>,
     steps: Vec<Step<A>>,
-    /// Logs and journals that were made and not synced since.
+    /// Logs and journals created and not synced since.
     fresh: BTreeSet<String>,
     /// How many writes succeed before the disk is full.
     room: Option<u64>,
@@ -100,12 +99,12 @@ impl<A: Clone + Send + 'static> Disk<A> {
         (disk, name)
     }
 
-    /// Where a store on this disk lies.
+    /// The path of a store on this disk.
     pub(crate) fn path() -> String {
         format!("{FOLDER}runs.db")
     }
 
-    /// Notes something between the writes.
+    /// Records a note between the writes.
     pub(crate) fn note(&self, note: A) {
         self.inner().steps.push(Step::Noted(note));
     }
@@ -115,7 +114,7 @@ impl<A: Clone + Send + 'static> Disk<A> {
         self.inner().steps.clone()
     }
 
-    /// Lets so many more writes succeed; `None` frees space.
+    /// Lets this many more writes succeed; `None` frees space.
     pub(crate) fn leave_room(&self, writes: Option<u64>) {
         self.inner().room = writes;
     }
@@ -131,7 +130,7 @@ impl<A> Inner<A> {
     fn make_room(&mut self) -> Result<(), Error> {
         match &mut self.room {
             None => Ok(()),
-            // The adapter makes "disk full" of this kind.
+            // The adapter turns this kind into "disk full".
             Some(0) => Err(ErrorKind::WriteZero.into()),
             Some(room) => {
                 *room -= 1;
@@ -148,7 +147,7 @@ fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     file[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Writes into `folder` what is left when the power is cut after `steps`.
+/// Writes into `folder` the content that survives a power cut after `steps`.
 pub(crate) fn restore<A>(steps: &[Step<A>], unsynced: &mut Unsynced, folder: &Path) {
     let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let last_sync = |file: &str| {
@@ -277,7 +276,7 @@ impl<A: Clone + Send + 'static> DatabaseHandle for Handle<A> {
         let from = contents.len().min(offset as usize);
         let length = buffer.len().min(contents.len() - from);
         buffer[..length].copy_from_slice(&contents[from..from + length]);
-        // SQLite counts on zeros behind the end.
+        // SQLite relies on zeros past the end.
         buffer[length..].fill(0);
         if length < buffer.len() {
             return Err(ErrorKind::UnexpectedEof.into());

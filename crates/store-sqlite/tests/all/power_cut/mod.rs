@@ -1,4 +1,4 @@
-//! The power is cut at any point of what SQLite does with the disk, and the file is opened again.
+//! The power is cut at any point of SQLite's disk access, and the file is opened again.
 
 mod disk;
 
@@ -15,10 +15,10 @@ use store_sqlite::{Access, Durability, Options, Sharing, SqliteStore};
 use crate::bed::{Log, block_on};
 use disk::{Disk, Step, Unsynced, restore};
 
-/// What the caller was told is done.
+/// An acknowledgement to the caller.
 #[derive(Clone, Debug)]
 enum Told {
-    /// The log has so many events.
+    /// The log has this many events.
     Appended {
         stream: StreamId,
         next_seq: Seq,
@@ -31,7 +31,7 @@ enum Told {
     },
 }
 
-/// Contents of every stream as its writer made them, told or not.
+/// The contents that each stream's writer made, acknowledged or not.
 type Written = BTreeMap<StreamId, Vec<String>>;
 
 struct Recording {
@@ -50,7 +50,7 @@ fn options(vfs: &str, durability: Durability) -> Options {
     }
 }
 
-/// Writes from several tasks at a time, opening the store anew now and then.
+/// Writes from several tasks at a time, reopening the store now and then.
 fn record(seed: u64, durability: Durability) -> Recording {
     let (disk, vfs) = Disk::new();
     let written = Arc::new(Mutex::new(Written::new()));
@@ -98,7 +98,7 @@ async fn drive(
             let digest = digest.expect("the disk is healthy");
             disk.note(Told::Blob { digest });
         }
-        // Now and then one that leaves its row for a blob.
+        // Now and then a content that is stored as a blob.
         let size = if draws.per_mille(150) { 40_000 } else { 300 };
         let contents: Vec<String> = (0..=draws.below(2))
             .map(|k| format!("{name} {n}.{k} {}", "x".repeat(size)))
@@ -122,7 +122,8 @@ async fn drive(
     }
 }
 
-/// Opens what a cut left and compares it with what was told before. Returns what is wrong.
+/// Opens the files after a cut and compares them with the earlier acknowledgements. Returns the
+/// first fault.
 fn check(recording: &Recording, cut: usize, unsynced: &mut Unsynced) -> Result<(), String> {
     let folder = scratch();
     let steps = &recording.steps[..cut];
@@ -205,7 +206,7 @@ async fn compare(path: &Path, steps: &[Step<Told>], written: &Written) -> Result
             feed.len()
         ));
     }
-    // It is a store to go on with.
+    // The store can be used again.
     let mut log = Log::new("run-afterwards");
     let done = log.append(&store, &["afterwards".into()]).await;
     done.map_err(|error| format!("it takes no more appends: {error}"))
@@ -252,8 +253,7 @@ fn soak_power_cuts_lose_nothing_acknowledged() {
     );
 }
 
-/// The same, told when nothing is synced: the cuts do find what is lost, and whatever is lost,
-/// what is left is whole.
+/// The same without syncs: the cuts do find losses, and the remaining log is whole.
 #[test]
 fn relaxed_durability_loses_writes_but_never_tears() {
     let recording = record(1, Durability::Relaxed);
@@ -323,7 +323,7 @@ fn a_full_disk_is_unavailable_and_nothing_acknowledged_is_lost() {
     });
 }
 
-/// Reads queue behind writes on the one connection.
+/// Reads use the one writing connection.
 #[test]
 fn a_store_without_shared_memory_reads_and_refuses_nothing() {
     let (_disk, vfs) = Disk::<Told>::new();
