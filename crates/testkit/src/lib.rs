@@ -1,5 +1,5 @@
-//! What tests of every crate share: named skips, seeds whose number the runner chooses, and servers
-//! that end with their test.
+//! Shared by the tests of all crates: named skips, seeds whose number the runner chooses, and
+//! servers that end with their test.
 //!
 //! **Architecture invariant:** only `[dev-dependencies]` name this crate, and it depends on
 //! nothing, so that a test of any layer can use it.
@@ -9,7 +9,7 @@
 //! | Variable | Meaning |
 //! |---|---|
 //! | `RUNWRIGHT_SKIPS` | the file that named skips are appended to |
-//! | `RUNWRIGHT_REQUIRE_ALL` | `1`: the run will fail for any named skip |
+//! | `RUNWRIGHT_REQUIRE_ALL` | `1`: any named skip fails the run |
 //! | `RUNWRIGHT_CASES` | a number, or `full` for the count a claim rests on |
 //! | `RUNWRIGHT_SEED` | run the one case of this seed |
 
@@ -18,14 +18,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::process::{Child, Command, Stdio};
 
-/// Says that a test checks nothing here, and why; the test returns right after.
+/// Reports that a test checks nothing here, and why; the test returns right after.
 ///
-/// `name` is the test's own name, without a colon. The reason names what is missing. Test
-/// runners hide what a passing test prints, so the line also goes to the file that
-/// `RUNWRIGHT_SKIPS` names, where the run counts it.
+/// `name` is the test's own name, without a colon. The reason states the missing prerequisite. Test
+/// runners hide the output of a passing test, so the line also goes to the file in
+/// `RUNWRIGHT_SKIPS`, where the run counts it.
 ///
 /// # Panics
-/// When the skip cannot be recorded: a skip that nobody hears of would read as a pass.
+/// When the skip cannot be recorded: an unrecorded skip would read as a pass.
 pub fn skip(name: &str, reason: &str) {
     let line = format!("SKIP: {name}: {reason}\n");
     std::io::stderr()
@@ -36,23 +36,23 @@ pub fn skip(name: &str, reason: &str) {
             .append(true)
             .create(true)
             .open(&ledger)
-            // One write of one line: tests of several processes append to the same file.
+            // One write per line: tests of several processes append to the same file.
             .and_then(|mut file| file.write_all(line.as_bytes()))
             .expect("the file named by RUNWRIGHT_SKIPS takes a line");
     }
 }
 
-/// A server of a test's own that listens on a port of the loopback, and ends with its value.
+/// A server that a test starts. It listens on a loopback port and is stopped on drop.
 pub struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    /// Starts it; the first line it prints is its port.
+    /// Starts it; its first line of output is its port.
     ///
     /// # Panics
-    /// When it cannot be started or prints none.
+    /// When it cannot be started or prints no port.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -75,13 +75,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Says what a seeded test has done, for documents that quote it: `FIGURES: name: text`.
+/// Prints a seeded test's counts for documents that quote them: `FIGURES: name: text`.
 ///
 /// # Panics
 /// When stderr is closed.
@@ -94,11 +94,11 @@ pub fn figures(name: &str, text: &str) {
 
 /// The seeds of a seeded test: `sample` of them in `ci`, `full` of them in `soak`.
 ///
-/// Counted from 0, so that every run of a mode tries the same cases; a failing case prints its
+/// Counted from 0, so that every run of a mode tries the same cases. A failing case prints its
 /// seed, and `RUNWRIGHT_SEED` runs that one alone.
 ///
 /// # Panics
-/// When `RUNWRIGHT_CASES` or `RUNWRIGHT_SEED` is set to something else than the above.
+/// When `RUNWRIGHT_CASES` or `RUNWRIGHT_SEED` has any other value.
 pub fn seeds(sample: u64, full: u64) -> Range<u64> {
     let read = |name| std::env::var(name).ok();
     match choose(
