@@ -1,21 +1,21 @@
-//! The clock of one process: what the world's clock showed when its turn began, and what its own
-//! runtime's clock has moved on since.
+//! The clock of one process: the world's time at the start of its turn, plus the time that its own
+//! runtime's clock has advanced since.
 
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use store::StoreClock;
 use tokio::time::Instant;
 
-/// When every world begins.
+/// The time at which every world begins.
 pub(crate) const START: Timestamp = Timestamp(1_750_000_000_000);
 
-/// How far the clocks of two processes may be apart: a turn, in milliseconds.
+/// Maximum difference between the clocks of two processes: a turn, in milliseconds.
 pub(crate) const SKEW_MS: u64 = 12;
 
 /// A process's view of the time.
 pub(crate) struct ProcessClock {
     turn: Mutex<Turn>,
-    /// By how many milliseconds it is wrong.
+    /// Its error in milliseconds.
     off: i64,
 }
 
@@ -29,7 +29,7 @@ impl ProcessClock {
         Self::wrong_by(0, now)
     }
 
-    /// A clock that is wrong by so many milliseconds.
+    /// A clock with an error of `off` milliseconds.
     pub(crate) fn wrong_by(off: i64, now: Timestamp) -> Self {
         let turn = Turn {
             began: now,
@@ -41,7 +41,7 @@ impl ProcessClock {
         }
     }
 
-    /// A turn begins. Called within the process's runtime, whose clock counts from here.
+    /// Begins a turn. Called within the process's runtime, whose clock counts from here.
     pub(crate) fn begin(&self, now: Timestamp) {
         *self.turn.lock() = Turn {
             began: now,

@@ -1,4 +1,4 @@
-//! The judge: holds logs, index, record and acknowledgements against each other in the end.
+//! The judge: compares logs, index, record and acknowledgements at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::record::{Finish, Record};
 use crate::work::WORK;
 use crate::world::TENANT;
 
-/// Reads the store of a world, past every line.
+/// Reads the store of a world directly, without a line.
 pub(crate) struct Judge {
     store: MemoryStore,
     runtime: Runtime,
 }
 
-/// What a world came to.
+/// The result of a world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) wrong: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Verdict {
     pub(crate) trace: Option<Digest>,
 }
 
-/// What logs say of attempts of the work node.
+/// Attempts of the work node according to the logs.
 #[derive(Default)]
 struct Attempts {
     /// How often each may have started.
@@ -76,12 +76,12 @@ impl Judge {
         }
     }
 
-    /// Every run there is.
+    /// All runs.
     pub(crate) fn runs(&self) -> Vec<Listed> {
         self.streams(StreamKind::Run)
     }
 
-    /// Every stream of a kind.
+    /// All streams of a kind.
     pub(crate) fn streams(&self, kind: StreamKind) -> Vec<Listed> {
         let query = ListQuery {
             kind: Some(kind),
@@ -92,14 +92,14 @@ impl Judge {
         listed.expect("memory is always there")
     }
 
-    /// Whether nothing is left to do: every run has settled and every message was delivered.
+    /// Whether everything is done: every run has settled and every message was delivered.
     pub(crate) fn is_over(&self) -> bool {
         let waiting = self.runtime.block_on(self.store.outbox(1));
         waiting.expect("memory is always there").is_empty()
             && self.runs().iter().all(|row| row.index.settled)
     }
 
-    /// Whether a run is there and its first node has ended, or the run itself.
+    /// Whether a run exists and it or its first node has ended.
     pub(crate) fn has_left_its_first_node(&self, run: &StreamId) -> bool {
         let runs = self.runs();
         let Some(row) = runs.iter().find(|row| row.stream == *run) else {
@@ -110,7 +110,7 @@ impl Judge {
         row.index.settled || first.is_some_and(|node| node.settled_at.is_some())
     }
 
-    /// A run as it stands.
+    /// The current state of a run.
     pub(crate) fn load(&self, stream: &StreamId) -> Run {
         let loaded = self.read(stream);
         self.fold(&loaded).expect("the log folds")
@@ -140,7 +140,7 @@ impl Judge {
         Ok(run)
     }
 
-    /// Holds everything against everything.
+    /// Checks all laws.
     pub(crate) fn judge(&self, record: &Record) -> Verdict {
         let mut verdict = Verdict::default();
         record.with(|seen| verdict.wrong.append(&mut seen.wrong));
@@ -244,8 +244,7 @@ impl Judge {
         wrong
     }
 
-    /// Each child that was started is there and was started once, and its parent heard once how it
-    /// ended.
+    /// Each started child exists and was started once, and its end was reported once to its parent.
     fn judge_children(
         &self,
         rows: &[Listed],
@@ -293,7 +292,7 @@ impl Judge {
         }
     }
 
-    /// All logs in commit order and everything that happened, in one digest.
+    /// A digest of all logs in commit order and of the world's trace.
     fn trace(&self, record: &Record) -> Digest {
         let feed = self.store.feed(Position(0), usize::MAX);
         let feed = self.runtime.block_on(feed).expect("memory is always there");
@@ -380,7 +379,7 @@ impl Attempts {
     }
 }
 
-/// Holds what the world saw of effects against what the logs say.
+/// Compares the effects that the world recorded with the logs.
 fn judge_effects(record: &Record, attempts: &Attempts, verdict: &mut Verdict) {
     record.with(|seen| {
         let mut starts: BTreeMap<&AttemptKey, u32> = BTreeMap::new();

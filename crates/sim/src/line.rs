@@ -1,5 +1,5 @@
 //! The line of a process to the store: slow by the seed, cut off when the process dies in the
-//! middle of a call, and watched.
+//! middle of a call, and recorded.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use tokio::sync::Notify;
 
 use crate::record::{self, ProcessId, Record};
 
-/// A bug planted in the store, to see that the judge finds it.
+/// A bug planted to check that the judge finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// The epoch of a holder is not looked at.
+    /// The epoch of a holder is not checked.
     EpochIgnored,
-    /// A claim is granted whoever holds the stream.
+    /// A claim is granted even while another process holds the stream.
     ClaimsGranted,
-    /// Now and then an append is acknowledged and not made.
+    /// Some appends are acknowledged and not made.
     AppendsLost,
-    /// No bug of the store: an engine that was frozen speaks in the name of whoever took its
-    /// leases over.
+    /// A bug of an engine, not of the store: after a freeze it sends commands as the new owner of
+    /// its leases.
     LeasesBorrowed,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Line {
 
 struct State {
     draws: Draws,
-    /// How many ways in a thousand, to the store or back, take their time.
+    /// How many trips in a thousand, to the store or back, are slow.
     slow: u64,
     doom: Option<(u64, Strike)>,
     is_dead: bool,
@@ -74,22 +74,22 @@ impl Line {
         })
     }
 
-    /// From now on so many ways in a thousand take their time.
+    /// From now on `slow` trips in a thousand are slow.
     pub(crate) fn set_slow(&self, slow: u64) {
         self.state.lock().slow = slow;
     }
 
-    /// The process dies in its `nth` call from now, before or after the call is made.
+    /// Makes the process die in its `nth` call from now, before or after the call is made.
     pub(crate) fn doom(&self, nth: u64, strike: Strike) {
         self.state.lock().doom = Some((nth, strike));
     }
 
-    /// The process is doomed no more.
+    /// Cancels the planned death of the process.
     pub(crate) fn spare(&self) {
         self.state.lock().doom = None;
     }
 
-    /// Waits until the process has died of its doom.
+    /// Waits until the process has died as planned.
     pub(crate) async fn died(&self) {
         self.died.notified().await;
     }
@@ -101,7 +101,7 @@ impl Line {
         answer
     }
 
-    /// One way, to the store or back.
+    /// One trip, to the store or back.
     async fn way(&self, strike: Strike) {
         let wait = {
             let mut state = self.state.lock();
@@ -180,7 +180,7 @@ impl Line {
 }
 
 impl State {
-    /// How long a way takes: mostly nothing, sometimes a moment, seldom longer than a hold lives.
+    /// The duration of a trip: mostly zero, sometimes short, rarely longer than a hold lives.
     fn wait(&mut self) -> Duration {
         let slow = self.slow;
         if !self.draws.per_mille(slow) {

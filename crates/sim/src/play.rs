@@ -1,5 +1,5 @@
-//! Playing a seed: a time in which anything may happen, then a calm one in which everything must
-//! come to its end.
+//! Playing a seed: a stormy phase in which anything may happen, then a calm one in which everything
+//! must end.
 
 use std::fmt;
 
@@ -21,19 +21,19 @@ use crate::record::Record;
 use crate::workflows;
 use crate::world::World;
 
-/// How long the calm time may take, in milliseconds of the world.
+/// Maximum length of the calm phase, in milliseconds of the world.
 pub(crate) const CALM_MS: u64 = 240_000;
-/// How many lines of a trace a failure shows.
+/// Trace lines that a failure shows.
 const SHOWN: usize = 12;
 
-/// What a world that kept every law came to.
+/// The result of a world that kept every law.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Runs, children included.
     pub runs: usize,
     /// Events in all logs.
     pub events: usize,
-    /// Attempts started, as the world saw it.
+    /// Attempts started, as recorded by the world.
     pub starts: usize,
     /// Restarts in the logs.
     pub restarts: usize,
@@ -41,17 +41,17 @@ pub struct Report {
     pub kills: u32,
     /// Processes frozen beyond their holds and thawed.
     pub freezes: u32,
-    /// A digest of all logs in commit order and of everything that happened: two plays of a seed
-    /// have the same.
+    /// A digest of all logs in commit order and of the world's trace: two plays of a seed have the
+    /// same.
     pub trace: Digest,
 }
 
-/// A world in which a law was broken. Its text has the line that replays it.
+/// A world in which a law was broken. Its text contains the command that replays it.
 #[derive(Clone, Debug)]
 pub struct Broken {
     /// The seed.
     pub seed: u64,
-    /// What was broken, first things first.
+    /// The broken laws, first one first.
     pub laws: Vec<String>,
     /// The digest of the play.
     pub trace: Digest,
@@ -108,7 +108,7 @@ impl Play {
         let mut known: Vec<Prepared> = Vec::new();
         let names = ["w0", "w1", "w2", "w3", "w4", "w5"];
         for (n, name) in names.iter().enumerate() {
-            // A workflow may start those before it, so children have children.
+            // A workflow may start earlier ones, so children have children.
             let prepared = loop {
                 let document = workflows::random(&mut world.draws, name, &names[..n]);
                 if let Ok(prepared) = world.prepare(&document) {
@@ -130,7 +130,7 @@ impl Play {
         &mut self.world.draws
     }
 
-    /// Anything may happen.
+    /// The stormy phase.
     fn storm(&mut self) {
         let engines = 2 + self.draws().below(2);
         for _ in 0..engines {
@@ -143,7 +143,7 @@ impl Play {
                 self.happen();
             }
             self.world.turn();
-            // Who died of its doom is replaced like any other.
+            // A process that died as planned is replaced like any other.
             while self.world.processes.len() <= engines as usize {
                 self.start_engine();
             }
@@ -160,7 +160,7 @@ impl Play {
         }
     }
 
-    /// Makes a process's line to the store bad, or good.
+    /// Makes a process's line to the store bad or good.
     fn trouble(&mut self, place: usize) {
         let plan = match self.draws().below(3) {
             0 => Plan::Never,
@@ -193,7 +193,7 @@ impl Play {
             }
             8 | 9 => self.trouble(any),
             10 => {
-                // A hint too many.
+                // A superfluous hint.
                 let process = &mut self.world.processes[engine];
                 let hints = process.engine.door().hints().clone();
                 process.spawn(async move {
@@ -257,7 +257,7 @@ impl Play {
         }
     }
 
-    /// Nothing fails any more, and whoever is waited for answers.
+    /// The calm phase: faults end, and every wait gets its answer.
     fn calm(&mut self) {
         for place in 1..self.world.processes.len() {
             if self.world.processes[place].is_frozen {
@@ -266,7 +266,7 @@ impl Play {
         }
         self.world.calm_down();
         let end = self.world.now.plus_ms(CALM_MS);
-        // Who was frozen may have runs to create that nobody sees yet.
+        // A thawed process may still have to create runs that are not in the store yet.
         let mut next_look = self.world.now.plus_ms(400);
         while self.world.now < end {
             if self.world.now >= next_look {
@@ -284,7 +284,7 @@ impl Play {
         self.settle_down();
     }
 
-    /// What was stopped gets the time to notice.
+    /// Gives stopped processes time to notice.
     fn settle_down(&mut self) {
         let end = self.world.now.plus_ms(3_000);
         while self.world.now < end {
@@ -292,7 +292,7 @@ impl Play {
         }
     }
 
-    /// Resumes what is paused and gives what is asked for.
+    /// Resumes paused runs and answers their questions.
     fn answer(&mut self) {
         let open = self
             .judge
@@ -348,7 +348,7 @@ impl Play {
     }
 }
 
-/// Writes what happened in a world, and its logs, where `RUNWRIGHT_TRACE` says.
+/// Writes a world's trace and logs to the path in `RUNWRIGHT_TRACE`.
 pub(crate) fn write_trace(record: &Record, judge: &Judge) {
     let Ok(path) = std::env::var("RUNWRIGHT_TRACE") else {
         return;
@@ -368,9 +368,9 @@ pub(crate) fn write_trace(record: &Record, judge: &Judge) {
     std::fs::write(format!("{path}.{nth}"), text).expect("the trace can be written");
 }
 
-/// Plays a quiet world of one engine in which call `nth` of the store fails, counted over
-/// everything the engine calls. The engine goes on after it, or dies of it and is replaced.
-/// Answers whether the call was reached.
+/// Plays a quiet world of one engine in which call `nth` of the store fails, counted over all calls
+/// of the engine. The engine survives it, or dies of it and is replaced. Returns whether the call
+/// was reached.
 ///
 /// # Errors
 /// The laws that were broken.
@@ -419,17 +419,17 @@ pub fn fail_call(seed: u64, nth: u64, how: Failure) -> Result<Reached, Box<Broke
 /// How a call of the store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It answers that the store is unavailable.
+    /// The store answers that it is unavailable.
     Answer(Strike),
     /// Its process dies in it.
     Death(Strike),
 }
 
-/// Whether the call that was to fail was made at all.
+/// Whether the call that should fail was made at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// It failed.
     Yes,
-    /// Everything ended before.
+    /// Everything ended before it.
     No,
 }

@@ -1,4 +1,4 @@
-//! One process of a world: the real engine on a runtime of its own, given turns.
+//! One process of a world: the real engine on its own runtime, driven in turns.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -24,33 +24,33 @@ use crate::line::{Bug, Line};
 use crate::record::{ProcessId, Record};
 use crate::work::Work;
 
-/// How long a hold lives in a world.
+/// The duration of holds in a world.
 pub(crate) const HOLD_TTL: Duration = Duration::from_millis(1_500);
-/// How long a lease of a queue lives in a world.
+/// The duration of a queue's lease in a world.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
-/// How often an engine looks at the queue.
+/// How often an engine polls the queue.
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a process is there for.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It drives runs.
     Engine,
-    /// It only asks for things: runs, cancellations, signals.
+    /// It only sends commands: runs, cancellations, signals.
     Client,
 }
 
-/// What processes of a world are for.
+/// The kind of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Runs whose work they do themselves, by clocks that agree.
+    /// Runs whose work the processes do themselves, by clocks that agree.
     Runs,
-    /// Runs whose work goes to workers, by queues, under clocks that do not agree.
+    /// Runs whose work is assigned to workers through queues, under clocks that disagree.
     Queues,
 }
 
 impl Kind {
-    /// By how many milliseconds a clock is wrong at most.
+    /// Maximum error of a clock in milliseconds.
     pub(crate) fn most_wrong_ms(self) -> u64 {
         match self {
             Self::Runs => 0,
@@ -80,7 +80,7 @@ pub(crate) struct Process {
     pub(crate) faulty: Arc<FaultyStore>,
     pub(crate) line: Arc<Line>,
     pub(crate) is_frozen: bool,
-    /// How far its own clock is behind since it was last frozen.
+    /// How far its own clock lags since it was last frozen.
     behind: Duration,
     clock: Arc<ProcessClock>,
     /// Tasks that begin with its next turn.
@@ -90,7 +90,7 @@ pub(crate) struct Process {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// There are no secrets in a world.
+/// A world has no secrets.
 struct NoSecrets;
 
 #[async_trait]
@@ -148,8 +148,8 @@ impl Process {
             Kind::Runs => Registry::of([Arc::new(work) as Arc<dyn runtime::nodes::WorkNode>]),
             Kind::Queues => Registry::standard(),
         });
-        // Inside its runtime: what is spawned or woken from elsewhere waits in a queue of its own,
-        // which is looked at whenever it suits the scheduler.
+        // Inside its runtime: tasks spawned or woken from elsewhere go to a separate queue, which
+        // the scheduler polls at unpredictable times.
         let engine = runtime.block_on(async {
             clock.begin(now);
             let engine = Engine::new(faulty.clone(), registry, ports, options);
@@ -172,7 +172,7 @@ impl Process {
         }
     }
 
-    /// Runs everything it has to do within so many milliseconds from `now`.
+    /// Runs everything it has to do within `ms` milliseconds from `now`.
     pub(crate) fn turn(&mut self, now: Timestamp, ms: u64) -> Turn {
         if self.is_frozen {
             self.behind += Duration::from_millis(ms);
@@ -193,8 +193,8 @@ impl Process {
         })
     }
 
-    /// Gives it turns again. Its timers may have noticed the time that passed, as after a
-    /// stopped process goes on, or not, as after the whole machine stood still.
+    /// Resumes its turns. Its timers may have noticed the time that passed, as after SIGCONT, or
+    /// not, as after the whole machine was suspended.
     pub(crate) fn thaw(&mut self, notices: Notices) {
         self.is_frozen = false;
         let behind = std::mem::take(&mut self.behind);
@@ -203,12 +203,12 @@ impl Process {
         }
     }
 
-    /// Starts a task in it, with its next turn.
+    /// Starts a task in it at its next turn.
     pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.arrivals.push(Box::pin(task));
     }
 
-    /// Runs something to its end within it, whatever time that takes.
+    /// Runs a future to its end within it, without a time limit.
     pub(crate) fn run<T>(&self, now: Timestamp, what: impl Future<Output = T>) -> T {
         let clock = &self.clock;
         self.runtime.block_on(async {

@@ -1,7 +1,7 @@
-//! What the world saw itself, at the moment it happened: claims, appends, effects.
+//! The world's own record, made at the moment of each claim, append and effect.
 //!
-//! The laws that concern a moment (one live holder, no stale writer, no attempt twice at once)
-//! are checked here as it happens; those that concern the end are the judge's.
+//! Laws about a moment (one live holder, no stale writer, no attempt twice at once) are checked
+//! here as it happens; the judge checks laws about the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl std::fmt::Display for ProcessId {
     }
 }
 
-/// One start of an attempt, as the world saw it.
+/// One start of an attempt, as recorded by the world.
 #[derive(Clone, Debug)]
 pub(crate) struct Instance {
     pub(crate) key: AttemptKey,
@@ -46,22 +46,22 @@ pub(crate) enum Finish {
     Killed,
 }
 
-/// Everything the world saw.
+/// The content of the record.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// The world's clock at the last turn.
     pub(crate) now: i64,
-    /// One line for everything, in order: two plays of a seed have the same.
+    /// One line for each happening, in order: two plays of a seed have the same.
     pub(crate) trace: Vec<String>,
-    /// How far the clocks of two processes may be apart beside a turn, in milliseconds.
+    /// Maximum difference of two processes' clocks in addition to a turn, in milliseconds.
     pub(crate) clocks_apart_ms: u64,
     /// Laws that were broken at some moment.
     pub(crate) wrong: Vec<String>,
     holds: BTreeMap<StreamId, Hold>,
     pub(crate) epochs: BTreeMap<StreamId, Epoch>,
-    /// Every event whose append was done, by its place.
+    /// The digest of every appended event, by its place.
     pub(crate) written: BTreeMap<(StreamId, Seq), Digest>,
-    /// Who made that append.
+    /// The process that made each append.
     pub(crate) writers: BTreeMap<(StreamId, Seq), ProcessId>,
     completed: BTreeSet<AttemptKey>,
     pub(crate) instances: Vec<Instance>,
@@ -73,11 +73,11 @@ pub(crate) struct Seen {
     pub(crate) signals: BTreeSet<(StreamId, String)>,
     /// Cancellations that were acknowledged: run and reason.
     pub(crate) cancels: BTreeSet<(StreamId, String)>,
-    /// Results that were acknowledged: of which queue, under which assignment and fence.
+    /// Acknowledged results: queue, assignment and fence.
     pub(crate) results: BTreeSet<(StreamId, Seq, u32)>,
     pub(crate) kills: u32,
     pub(crate) freezes: u32,
-    /// Words of workers that were refused, because their tasks were not theirs any more.
+    /// Refused reports of workers whose tasks had been reassigned.
     pub(crate) zombies: u32,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Seen {
 pub(crate) struct Record(Arc<Mutex<Seen>>);
 
 impl Record {
-    /// Looks at, or adds to, what was seen.
+    /// Reads or extends the record.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&mut Seen) -> T) -> T {
         what(&mut self.0.lock())
     }
@@ -102,7 +102,7 @@ impl Seen {
         self.wrong.push(what);
     }
 
-    /// A process stops getting turns, or gets them again.
+    /// A process was frozen or thawed.
     pub(crate) fn froze(&mut self, at: Timestamp, process: ProcessId) {
         self.frozen.insert(process, at);
     }
@@ -127,7 +127,7 @@ impl Seen {
         self.holds.insert(hold.stream.clone(), hold.clone());
     }
 
-    /// A hold lives longer.
+    /// A hold was renewed.
     pub(crate) fn renewed(&mut self, at: Timestamp, hold: &Hold) {
         match self.holds.get_mut(&hold.stream) {
             Some(kept) if kept.epoch == hold.epoch => kept.expires_at = hold.expires_at,
@@ -138,7 +138,7 @@ impl Seen {
         }
     }
 
-    /// A hold was given up, if it was still there.
+    /// A hold was released, if it still existed.
     pub(crate) fn released(&mut self, stream: &StreamId, epoch: Epoch) {
         if self
             .holds
@@ -200,7 +200,7 @@ impl Seen {
         }
     }
 
-    /// An attempt begins its effect. Gives the number of the instance.
+    /// An attempt begins its effect. Returns the number of the instance.
     pub(crate) fn started(
         &mut self,
         at: Timestamp,
@@ -209,7 +209,7 @@ impl Seen {
         key: &AttemptKey,
     ) -> usize {
         self.note(at, format_args!("{process} starts {key}"));
-        // A zombie does what it was about to do before it learns anything.
+        // A zombie finishes its current step before it learns that it lost the hold.
         let is_zombie = |from: Timestamp| {
             self.frozen
                 .get(&process)
@@ -246,7 +246,7 @@ impl Seen {
         self.instances.len() - 1
     }
 
-    /// An instance ends. The first word counts.
+    /// An instance ends. The first report counts.
     pub(crate) fn ended(&mut self, at: Timestamp, instance: usize, finish: Finish) {
         let of = &mut self.instances[instance];
         if of.ended.is_some() {
@@ -257,8 +257,8 @@ impl Seen {
         self.note(at, format_args!("{key} is over: {finish:?}"));
     }
 
-    /// A process is gone, with everything it ran. Said before its tasks are dropped, which
-    /// happens in no particular order.
+    /// A process was killed, with all its tasks. Recorded before its tasks are dropped, whose order
+    /// is undefined.
     pub(crate) fn killed(&mut self, at: Timestamp, process: ProcessId) {
         self.kills += 1;
         self.note(at, format_args!("{process} is killed"));
@@ -269,13 +269,13 @@ impl Seen {
         }
     }
 
-    /// Says who holds what, for the trace of a claim that was refused.
+    /// Traces a refused claim.
     pub(crate) fn refused(&mut self, at: Timestamp, who: &HolderId, what: impl std::fmt::Display) {
         self.note(at, format_args!("{who} is refused: {what}"));
     }
 }
 
-/// How long after its thaw a process may act on what it knew before.
+/// How long after its thaw a process may act on stale knowledge.
 const ZOMBIE_MS: u64 = 2_000;
 
 /// An append that was done.

@@ -1,4 +1,4 @@
-//! The one node of a world that does something outside: it says in the record that it did.
+//! The one node of a world that has an effect outside; it records the effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::record::{Finish, ProcessId, Record};
 /// Its type id.
 pub(crate) const WORK: &str = "sim.work";
 
-/// The node as one process has it.
+/// The node as seen by one process.
 pub(crate) struct Work {
     pub(crate) process: ProcessId,
     pub(crate) clock: Arc<ProcessClock>,
     pub(crate) record: Record,
 }
 
-/// An instance that runs. Dropped without having ended, it was killed with its process.
+/// A running instance. Dropped before its end, it counts as killed with its process.
 struct Running {
     instance: usize,
     record: Record,
@@ -60,7 +60,7 @@ impl Work {
         tokio::select! {
             biased;
             () = cx.stop.cancelled() => {
-                // To stop takes its time, too.
+                // Stopping takes time too.
                 wait("stopMs").await;
                 Finish::Stopped
             }

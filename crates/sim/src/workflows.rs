@@ -1,4 +1,4 @@
-//! Workflows by chance: graphs with retries, timeouts, loops, children, signals and delays.
+//! Random workflows: graphs with retries, timeouts, loops, children, signals and delays.
 
 use serde_json::{Map, Value, json};
 use store::seed::Draws;
@@ -36,7 +36,7 @@ pub(crate) fn edge_by(from: &str, port: &str, to: &str) -> Value {
     edge
 }
 
-/// A workflow by chance. It may start those of `children`.
+/// A random workflow. It may start those of `children`.
 pub(crate) fn random(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
     match draws.below(5) {
         0 => looping(draws, id),
@@ -45,7 +45,7 @@ pub(crate) fn random(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
     }
 }
 
-/// A supervisor that sends workers, one after another or at the same time, and decides again.
+/// A supervisor that dispatches workers, one after another or at the same time, and decides again.
 fn team(draws: &mut Draws, id: &str, children: &[&str]) -> Value {
     let decisions: Vec<Value> = (0..1 + draws.below(2))
         .map(|_| {

@@ -1,4 +1,4 @@
-//! A world: a store, processes, the time, and what happens to them.
+//! A world: a store, processes, the time, and its faults.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::line::Bug;
 use crate::process::{Kind, Notices, Process, Role, Turn};
 use crate::record::{ProcessId, Record};
 
-/// Whose everything is.
+/// The tenant of every stream.
 pub(crate) const TENANT: &str = "local";
 
 /// A world.
@@ -53,12 +53,12 @@ impl World {
         world
     }
 
-    /// The process that only asks for things; it is never killed.
+    /// The process that only sends commands; it is never killed.
     pub(crate) fn client(&self) -> &Process {
         &self.processes[0]
     }
 
-    /// Starts a process. Gives its place.
+    /// Starts a process. Returns its place.
     pub(crate) fn start(&mut self, role: Role) -> usize {
         let id = ProcessId(self.next_process);
         self.next_process += 1;
@@ -108,7 +108,7 @@ impl World {
         process.thaw(notices);
     }
 
-    /// Everybody gets a turn, in an order by chance.
+    /// Every process gets a turn, in random order.
     pub(crate) fn turn(&mut self) {
         let ms = 1 + self.draws.below(crate::clock::SKEW_MS);
         let at = self.now;
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Puts a workflow into the store.
+    /// Prepares a workflow and puts it into the store.
     pub(crate) fn prepare(&self, document: &Value) -> Result<Prepared, String> {
         let door = self.client().engine.door();
         let bytes = serde_json::to_vec(document).map_err(|error| error.to_string())?;
@@ -141,7 +141,7 @@ impl World {
         })
     }
 
-    /// Lets a workflow's name stand for a definition.
+    /// Registers a definition under its workflow's name.
     pub(crate) fn register(&self, prepared: &Prepared) {
         let door = self.client().engine.door();
         let (tenant, actor) = (TENANT.into(), Actor::operator());
@@ -150,7 +150,8 @@ impl World {
         done.expect("no process is unreliable yet");
     }
 
-    /// Asks a process for a run until it has it, or is killed. Gives the run's id.
+    /// Sends a create command to a process until the run exists or the process is killed. Returns
+    /// the run's id.
     pub(crate) fn create(
         &mut self,
         place: usize,
@@ -176,7 +177,7 @@ impl World {
         id
     }
 
-    /// Asks a process to do something to a run, once.
+    /// Sends a command for a run through a process, once.
     pub(crate) fn tell(&mut self, place: usize, run: &StreamId, what: Command) {
         let process = &mut self.processes[place];
         let task = tell(
@@ -188,13 +189,13 @@ impl World {
         process.spawn(task);
     }
 
-    /// An id no other has.
+    /// A unique id.
     pub(crate) fn fresh(&mut self, what: &str) -> String {
         self.next_id += 1;
         format!("{what}-{}", self.next_id)
     }
 
-    /// From now on nothing is slow and nothing fails.
+    /// From now on no call is slow and none fails.
     pub(crate) fn calm_down(&mut self) {
         for process in &self.processes {
             process.faulty.set_plan(Plan::Never);

@@ -1,5 +1,5 @@
-//! The judge of queues: holds their logs against who wrote them and what was acknowledged. It shares
-//! no code with what decides.
+//! The judge of queues: compares their logs with the writers and the acknowledgements. It shares no
+//! code with the decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::stream;
 use crate::judge::Judge;
 use crate::record::{ProcessId, Record, Seen};
 
-/// What the queues of a world came to.
+/// The result of a world's queues.
 #[derive(Default)]
 pub(super) struct Queues {
     pub(super) wrong: Vec<String>,
@@ -24,14 +24,14 @@ pub(super) struct Queues {
     pub(super) takeovers: usize,
 }
 
-/// Who an engine is to others: a digest of the holder's name.
+/// The owner name of an engine: a digest of the holder's name.
 pub(super) fn owner(process: ProcessId) -> String {
     let hex = Digest::of(process.to_string().as_bytes()).to_string();
     format!("engine-{}", &hex[..16])
 }
 
 impl Judge {
-    /// Who holds the authority of a queue as its log says, and whether its lease lives.
+    /// The authority of a queue according to its log, and whether its lease lives.
     pub(super) fn authority(&self, queue: &str, now: Timestamp) -> Option<(String, bool)> {
         let stream = stream(queue);
         let rows = self.streams(StreamKind::Coordinator);
@@ -45,7 +45,7 @@ impl Judge {
         Some((lease.owner, is_live))
     }
 
-    /// Holds every queue against every law.
+    /// Checks every law for every queue.
     pub(super) fn judge_queues(&self, record: &Record) -> Queues {
         let mut queues = Queues::default();
         for row in self.streams(StreamKind::Coordinator) {
@@ -76,13 +76,12 @@ fn until(lease: &Lease) -> Timestamp {
     Timestamp::parse(&lease.leased_until).expect("a native lease says a time")
 }
 
-/// A log as it is read, and what is wrong with it.
+/// A log while it is read, and its faults.
 #[derive(Default)]
 struct Log {
     lease: Option<Lease>,
     queued: BTreeSet<String>,
-    /// Which time each task was handed out last, under which assignment; nothing while nobody has
-    /// it.
+    /// The latest fence of each task and its assignment; `None` while it is not assigned.
     fences: BTreeMap<String, (u32, Option<Seq>)>,
     settled: BTreeSet<String>,
     delivered: BTreeSet<(Seq, u32)>,
@@ -125,7 +124,8 @@ impl Log {
         self.judge_acknowledged(&row.stream, seen);
     }
 
-    /// One live authority at a time, and nobody acts on the lease of another. `by` wrote it.
+    /// One live authority at a time, and no process acts on the lease of another. `by` wrote the
+    /// event.
     fn judge_authority(&mut self, event: &Event, by: &str) {
         let held = self.lease.clone();
         let is_live = |lease: &Lease| event.at < until(lease);
@@ -172,7 +172,7 @@ impl Log {
                 handed: Some(handed),
                 ..
             } => {
-                // Any process hands out, in the name of the authority.
+                // Any process assigns tasks, in the name of the authority.
                 let of = held.as_ref().filter(|lease| lease.owner == handed.owner);
                 if !of.is_some_and(is_live) {
                     self.wrong(format!("event {seq} hands out under no live lease"));
@@ -182,7 +182,7 @@ impl Log {
         }
     }
 
-    /// Who holds the lease after an event.
+    /// Updates the owner of the lease after an event.
     fn lead(&mut self, event: &Event) {
         match &event.body {
             CoordinatorEvent::AuthorityAcquired(lease) => {
@@ -196,8 +196,8 @@ impl Log {
         }
     }
 
-    /// Each task is queued once, in one pair of hands at a time under growing fences, and settled
-    /// once, by whoever has it.
+    /// Each task is queued once, assigned to one worker at a time under growing fences, and settled
+    /// once, by its assignee.
     fn judge_task(&mut self, event: &Event) {
         let seq = event.seq;
         match &event.body {

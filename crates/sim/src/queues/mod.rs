@@ -1,7 +1,7 @@
-//! Worlds of queues: engines whose clocks do not agree stand for the authority of several queues,
-//! and workers take tasks, work, fall silent and come back. Whoever holds a lease is frozen between
-//! its look and its append, killed, and thawed as a zombie. In the end a holder is killed while
-//! nothing else happens: another has to take over within a lease.
+//! Worlds of queues: engines whose clocks disagree compete for the authority of several queues, and
+//! workers take tasks, work, fall silent and come back. The lease owner is frozen between its check
+//! and its append, killed, and thawed as a zombie. At the end a holder is killed while nothing else
+//! happens: another has to take over within a lease.
 
 mod judge;
 mod workers;
@@ -24,22 +24,22 @@ use crate::world::{TENANT, World};
 
 /// The queues of a world.
 pub(crate) const QUEUES: [&str; 3] = ["q0", "q1", "q2"];
-/// How long a takeover may take beside the lease and what clocks differ by: until an engine looks
-/// again, and a turn or two.
+/// Maximum duration of a takeover in addition to the lease and the clock differences: until an
+/// engine polls again, and a turn or two.
 const LOOK_MS: u64 = 1_000;
-/// Tasks that a takeover is tried with at most.
+/// Maximum number of tasks to try a takeover with.
 const TAKEOVERS: u32 = 10;
 
-/// What a world of queues came to that kept every law.
+/// The result of a world of queues that kept every law.
 #[derive(Clone, Debug)]
 pub struct QueueReport {
     /// Tasks, each settled once.
     pub tasks: usize,
-    /// How often one was handed out.
+    /// Number of assignments.
     pub handed_out: usize,
     /// How often the authority passed to another process.
     pub takeovers: usize,
-    /// Late words of workers that were refused.
+    /// Late reports of workers that were refused.
     pub zombies: u32,
     /// Processes killed.
     pub kills: u32,
@@ -97,13 +97,13 @@ impl Play {
         &mut self.world.draws
     }
 
-    /// Anything may happen.
+    /// The stormy phase.
     fn storm(&mut self) {
         let engines = 2 + self.draws().below(2) as usize;
         let length = 6_000 + self.draws().below(8_000);
         let end = self.world.now.plus_ms(length);
         while self.world.now < end {
-            // Who died of its doom is replaced like any other.
+            // A process that died as planned is replaced like any other.
             while self.world.processes.len() <= engines {
                 self.start_engine();
             }
@@ -124,7 +124,7 @@ impl Play {
         }
     }
 
-    /// Makes a process's line to the store bad, or good.
+    /// Makes a process's line to the store bad or good.
     fn trouble(&mut self, place: usize) {
         let plan = match self.draws().below(3) {
             0 => Plan::Never,
@@ -184,7 +184,7 @@ impl Play {
         self.world.tell(place, &run, command);
     }
 
-    /// A worker asks a process for tasks.
+    /// A worker requests tasks from a process.
     fn work(&mut self, place: usize, temper: Temper) {
         let queue = *self.world.draws.pick(&QUEUES);
         let (name, seed) = (self.world.fresh("worker"), self.world.draws.number());
@@ -194,7 +194,7 @@ impl Play {
         process.spawn(workers::work(engine, queue, name, temper, seed, record));
     }
 
-    /// The planted bug of a process: a zombie speaks in the name of whoever holds the lease now.
+    /// The planted bug of a process: a zombie sends commands as the current owner of the lease.
     fn go_on_as_if_nothing_had_happened(&mut self, place: usize) {
         if self.bug != Some(Bug::LeasesBorrowed) {
             return;
@@ -204,7 +204,7 @@ impl Play {
         process.spawn(workers::borrow_the_lease(engine));
     }
 
-    /// Nothing fails any more, and workers do what they should, until everything has ended.
+    /// The calm phase: faults end, and workers are dutiful until everything has ended.
     fn calm(&mut self) {
         for place in 1..self.world.processes.len() {
             if self.world.processes[place].is_frozen {
@@ -241,9 +241,9 @@ impl Play {
         }
     }
 
-    /// Kills the holder of a queue for which a task waits. Answers how long it took until another
-    /// process had the authority. A worker that was left from before may end the task in the
-    /// meantime; then nobody has to take over, and another task is waited with.
+    /// Kills the holder of a queue for which a task waits. Returns how long it took until another
+    /// process had the authority. A worker left from before may end the task in the meantime. Then
+    /// no takeover is needed, and the next task is tried.
     fn takeover(&mut self) -> Option<u64> {
         for _ in 0..TAKEOVERS {
             let took = self.try_takeover()?;
@@ -254,11 +254,11 @@ impl Play {
         None
     }
 
-    /// Answers `None` where nobody took over though the task waited, and `Some(None)` where the
+    /// Returns `None` if no process took over although the task waited, and `Some(None)` if the
     /// task ended before that.
     fn try_takeover(&mut self) -> Option<Option<u64>> {
         self.keep_two();
-        // Nothing else goes wrong: the one that is to take over lives.
+        // No other faults: the successor must live.
         for process in &self.world.processes {
             process.line.spare();
         }
@@ -294,8 +294,8 @@ impl Play {
         Some(is_taken.then(|| self.world.now.ms_since(killed)))
     }
 
-    /// Gives turns until something is there, but not for ever. A process may still die of a doom
-    /// from before; another one starts in its place.
+    /// Gives turns until `what` returns a value, up to a limit. A process may still die of an
+    /// earlier fault; another one replaces it.
     fn until<T>(&mut self, what: impl Fn(&Self) -> Option<T>) -> Option<T> {
         let end = self.world.now.plus_ms(CALM_MS);
         while self.world.now < end {
@@ -363,13 +363,13 @@ pub(crate) fn stream(queue: &str) -> StreamId {
     Coordinator::stream(&TENANT.into(), queue)
 }
 
-/// A workflow whose nodes are done by workers, one behind the other or at the same time.
+/// A workflow whose nodes are done by workers, one after another or at the same time.
 fn workflow(draws: &mut Draws, id: &str) -> Value {
     let count = 1 + draws.below(4);
     let mut nodes = Vec::new();
     let mut edges = Vec::new();
     for n in 0..count {
-        // A takeover is looked at by the first queue.
+        // The takeover test uses the first queue.
         let queue = match n {
             0 => QUEUES[0],
             _ => *draws.pick(&QUEUES),

@@ -1,4 +1,4 @@
-//! Workers of a world: tasks in one process that take tasks of a queue, as over its API.
+//! Workers of a world: tasks in one process that take work from a queue, as over its API.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::world::TENANT;
 /// How a worker behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temper {
-    /// It may forget a task, fall silent for long, give it back, or fail.
+    /// It may forget a task, fall silent for long, return the task, or fail.
     Any,
-    /// It does what it is given.
+    /// It does its tasks.
     Dutiful,
 }
 
@@ -33,7 +33,7 @@ struct Worker {
     record: Record,
 }
 
-/// Takes tasks a few times, and does with them what its temper and the draws say.
+/// Takes tasks a few times, and treats them according to its temper and the draws.
 pub(super) async fn work(
     engine: Engine,
     queue: &'static str,
@@ -80,7 +80,7 @@ pub(super) async fn work(
     }
 }
 
-/// Says in the name of whoever holds the leases that they are alive: what no engine does.
+/// Sends heartbeats as the owner of the leases, which no engine does.
 pub(super) async fn borrow_the_lease(engine: Engine) {
     for queue in QUEUES {
         let named = CoordinatorName {
@@ -98,7 +98,7 @@ pub(super) async fn borrow_the_lease(engine: Engine) {
             let phase = "borrowed".to_owned();
             let owner = lease.owner;
             let beat = CoordinatorCommand::Heartbeat { owner, phase };
-            // Refused or not: the judge sees what was written.
+            // Refused or not: the judge reads the log.
             let _ = door.command_queue(&named, &beat).await;
         }
     }
@@ -130,7 +130,7 @@ impl Worker {
                 self.report(at, Err(error)).await;
             }
             3 | 4 => {
-                // Silent beyond every timeout, and then as if nothing had happened.
+                // Silent beyond every timeout, then continues.
                 self.pause(4_000).await;
                 self.report(at, Ok(Map::new())).await;
             }
@@ -148,7 +148,7 @@ impl Worker {
         }
     }
 
-    /// Reports until there is an answer, as the contract says.
+    /// Reports until there is an answer, as the contract requires.
     async fn report(
         &mut self,
         at: (Seq, u32),

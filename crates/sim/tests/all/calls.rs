@@ -1,4 +1,4 @@
-//! Each call of the store fails once, in each way, and the runs come to their end all the same.
+//! Each call of the store fails once, in each way, and the runs still end.
 
 use sim::{Failure, Reached, fail_call};
 use store::faults::Strike;
@@ -10,7 +10,7 @@ const WAYS: [Failure; 4] = [
     Failure::Death(Strike::After),
 ];
 
-/// One of so many calls in a sample; every call in a soak.
+/// A sample tries every `SAMPLE`th call; a soak tries every call.
 const SAMPLE: u64 = 90;
 
 #[test]
@@ -20,7 +20,7 @@ fn soak_each_call_of_the_store_fails_once() {
     for seed in testkit::seeds(1, 4) {
         let step = if is_soak { 1 } else { SAMPLE };
         for how in WAYS {
-            // The first calls, in which everything begins, and then every so many.
+            // The first two calls, in which everything begins, and then every `step`th.
             let nths = (0..).filter(|nth| *nth < 2 || (nth + seed) % step == 0);
             for nth in nths {
                 match fail_call(seed, nth, how) {

@@ -1,8 +1,8 @@
-//! The judge finds a bug that is planted in the store, and finds it again in a replay.
+//! The judge finds a bug planted in the store, and finds it again in a replay.
 
 use sim::{Broken, Bug, play_with};
 
-/// So many seeds are enough to find any of them.
+/// This many seeds suffice to find any of them.
 const ENOUGH: u64 = 40;
 
 fn found(bug: Bug) -> Box<Broken> {

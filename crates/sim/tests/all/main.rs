@@ -1,4 +1,4 @@
-//! Seeded worlds: that they keep every law, that they replay, and that the judge is not blind.
+//! Seeded worlds keep every law and can be replayed, and the judge finds planted bugs.
 
 mod calls;
 mod judge;

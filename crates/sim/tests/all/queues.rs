@@ -1,5 +1,5 @@
-//! Queues under clocks that do not agree, kills, freezes and a store that fails: one authority at
-//! a time, and every task settled once.
+//! Queues under clocks that disagree, kills, freezes and a failing store: one authority at a time,
+//! and every task settled once.
 
 use sim::{Broken, Bug, QueueReport, play_queues};
 
@@ -57,8 +57,8 @@ fn a_seed_plays_the_same_queues_again() {
     assert_ne!(trace(5), trace(6), "another seed is another world");
 }
 
-/// A run was cancelled in the moment between the start of a node and its word that it waits for a
-/// worker. The node waited all the same, its task went out, and the run ended with it.
+/// A run was cancelled between the start of a node and its report that it waits for a worker. The
+/// node waited all the same, its task was queued, and the run ended with it.
 #[test]
 fn a_cancellation_that_overtakes_a_node_which_is_about_to_wait_leaves_nothing_behind() {
     if let Err(broken) = play_queues(12, None) {

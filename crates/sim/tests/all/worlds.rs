@@ -58,8 +58,8 @@ fn a_seed_plays_the_same_world_again() {
     assert_ne!(first, other, "another seed is another world");
 }
 
-/// A cancellation from another process came between the end of an attempt whose time was up and
-/// the append that says so. The run was left cancelling, with nothing that still had to stop.
+/// A cancellation from another process came between the end of a timed-out attempt and the append
+/// of that end. The run remained cancelling, with nothing left to stop.
 #[test]
 fn a_cancellation_that_overtakes_a_timeout_ends_the_run() {
     if let Err(broken) = play(119) {
@@ -67,8 +67,8 @@ fn a_cancellation_that_overtakes_a_timeout_ends_the_run() {
     }
 }
 
-/// A node that starts workers on their own account (`propagateCancellation: false`) failed by one
-/// that is not there. It stopped the others, as a join does, and did not say so.
+/// A node that starts independent workers (`propagateCancellation: false`) failed because one of
+/// them was missing. It stopped the others, as a join does, without an event for it.
 #[test]
 fn a_join_says_whom_it_stops_also_where_children_outlive_their_parent() {
     if let Err(broken) = play(81) {
