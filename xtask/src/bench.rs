@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the benchmark driver, built as what is shipped is.
+//! `cargo xtask bench`: the benchmark driver, built like a release.
 
 use crate::Failure;
 use crate::ci::node;
@@ -9,7 +9,7 @@ const PROGRAM: [&str; 2] = ["exec", "queue"];
 /// The benchmark that compares with a server of Node.js.
 const COMPARED: &str = "workbench";
 
-/// Hands every argument on to the driver in `bench/`.
+/// Passes every argument to the driver in `bench/`.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
     if measures_the_program(arguments) {
         eprintln!("building the program as it is kept; the first time takes minutes");
@@ -44,8 +44,8 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     Ok(succeed(&mut command)?)
 }
 
-/// Whether a benchmark that starts the program itself is asked for. Names come first; without any,
-/// all are.
+/// Whether a benchmark that starts the program itself is requested. Names come first; without any,
+/// all benchmarks run.
 fn measures_the_program(arguments: &[String]) -> bool {
     match arguments.first().map(String::as_str) {
         None => true,

@@ -1,8 +1,8 @@
 //! `cargo xtask ci`: everything a change must pass, in one command.
 //!
-//! Every step runs even when an earlier one failed, so that one run tells all. The last line is
-//! `N passed, N failed, N skipped`: tests, and each failed step that is not a test run counts as
-//! one failure.
+//! Every step runs even when an earlier one failed, so that one run reports all failures. The last
+//! line is `N passed, N failed, N skipped`. It counts tests; each failed step that is not a test
+//! run counts as one failure.
 
 pub(crate) mod node;
 mod python;
@@ -16,23 +16,23 @@ use crate::Failure;
 use crate::project::{Project, output, succeed};
 use test_run::Counts;
 
-/// What a missing tool or a skipped test means for the run.
+/// How a missing tool or a skipped test affects the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// It is named and the run goes on.
+    /// It is named and the run continues.
     Present,
-    /// What can be installed is installed, and any skip fails the run.
+    /// Missing packages are installed if possible, and any skip fails the run.
     All,
 }
 
-/// Something that was not checked, and why.
+/// A check that was left out, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Skip {
     name: String,
     reason: String,
 }
 
-/// What the steps of one run share.
+/// State shared by the steps of one run.
 struct Session<'a> {
     project: &'a Project,
     need: Need,
@@ -41,8 +41,8 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Cargo for a step that builds. Where everything is built from nothing, what the compiler
-    /// would keep for the next edit costs time and as much disk again, and nobody reads it.
+    /// Cargo for a step that builds. In a build from scratch the incremental cache costs time and
+    /// doubles the disk use, and is never read.
     fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.cargo(arguments);
         if self.need == Need::All && std::env::var_os("CARGO_INCREMENTAL").is_none() {
@@ -93,12 +93,12 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// What a run from nothing writes, in GiB: the build, the packages of Python and Node, the
-/// stores of the tests.
+/// Disk use of a run from scratch, in GiB: the build, the packages of Python and Node, the stores
+/// of the tests.
 const ROOM_GIB: u64 = 9;
 
-/// Says before anything is built that the disk is nearly full: a build that ends for want of room
-/// looks like a fault of the code. A warm run needs far less, so it is no failure.
+/// Warns of a nearly full disk before the build: a build that runs out of space looks like a fault
+/// of the code. A warm run needs far less, so this does not fail the run.
 fn room(project: &Project) -> Result<(), Failure> {
     let scratch = project.scratch().map_err(Failure::Found)?;
     let table = output(project.program("df").arg("-Pk").arg(&scratch)).unwrap_or_default();
@@ -111,7 +111,7 @@ fn room(project: &Project) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the fourth column of what `df -Pk FOLDER` prints: 1,024-byte blocks that are free.
+/// Reads the fourth column of `df -Pk FOLDER`: free blocks of 1,024 bytes.
 fn free_gib(table: &str) -> Option<u64> {
     let blocks: u64 = table
         .lines()
@@ -149,7 +149,7 @@ fn clippy(session: &mut Session<'_>) -> Result<(), String> {
     ]))
 }
 
-/// Documentation of our own crates only; their dependencies are already checked for clippy.
+/// Documentation of the workspace's crates only; clippy has already checked their dependencies.
 fn doc(session: &mut Session<'_>) -> Result<(), String> {
     let mut command = session.cargo(&[
         "doc",
@@ -253,8 +253,8 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     }
 }
 
-/// The figures of the last line. A test that skipped itself is counted by its runner as passed;
-/// here it is a skip, or a failure where no skip is allowed.
+/// The counts of the last line. The test runner counts a test that skipped itself as passed; here
+/// it is a skip, or a failure where no skip is allowed.
 fn closing(counts: Counts, skips: usize, need: Need) -> Counts {
     let mut closing = counts;
     closing.passed = closing.passed.saturating_sub(skips as u64);
@@ -265,7 +265,7 @@ fn closing(counts: Counts, skips: usize, need: Need) -> Counts {
     closing
 }
 
-/// A test may say the same skip from several processes.
+/// A test may report the same skip from several processes.
 fn named_once(mut skips: Vec<Skip>) -> Vec<Skip> {
     skips.sort();
     skips.dedup_by(|a, b| a.name == b.name);

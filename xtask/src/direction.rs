@@ -1,4 +1,4 @@
-//! Dependencies point one way: the workspace's own edges against the list in this file.
+//! Dependencies point one way: the workspace's own edges are checked against the list in this file.
 //!
 //! A crate exists to stop a dependency, so a new edge is a decision: it needs a line here and a
 //! record in `docs/design/decisions/`.
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::Failure;
 use crate::project::{Project, output};
 
-/// What a crate may use of the workspace.
+/// The workspace crates that a crate may use.
 struct Allowed {
     name: &'static str,
     /// In the product.
     normal: &'static [&'static str],
-    /// In its tests besides; `testkit` and the crate itself always are.
+    /// Additionally in its tests; `testkit` and the crate itself are always allowed.
     dev: &'static [&'static str],
 }
 
@@ -114,7 +114,7 @@ const ALLOWED: &[Allowed] = &[
     },
 ];
 
-/// Libraries that must not be found anywhere below a pure crate.
+/// Libraries that a pure crate must not depend on, directly or indirectly.
 const ABSENT: &[(&str, &[&str])] = &[
     (
         "kernel",
@@ -144,7 +144,7 @@ const ABSENT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Prints every wrong edge, and how to put it right.
+/// Prints every wrong edge and its fix.
 pub(crate) fn run(project: &Project, _arguments: &[String]) -> Result<(), Failure> {
     let metadata = output(&mut project.cargo(&["metadata", "--no-deps", "--format-version=1"]))?;
     let metadata: Value = serde_json::from_str(&metadata)
@@ -194,7 +194,7 @@ fn edges(metadata: &Value) -> BTreeMap<String, BTreeSet<(String, Kind)>> {
             .into_iter()
             .flatten()
             .map(|dependency| {
-                // A build script runs on the way to the product: it counts as normal.
+                // A build script is part of building the product: it counts as normal.
                 let kind = match dependency["kind"].as_str() {
                     Some("dev") => Kind::Dev,
                     _ => Kind::Normal,

@@ -1,10 +1,10 @@
 //! The project's own commands. `cargo xtask ci` is the one to run before a change is done.
 //!
-//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`], [`mod@bench`]. Data and
-//! findings go to stdout, a broken call to stderr. Exit codes: 0 done, 1 something was found or
-//! failed, 2 the call was wrong.
+//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`], [`mod@bench`].
+//! Data and findings go to stdout, a wrong call to stderr. Exit codes: 0 done, 1 something was
+//! found or failed, 2 the call was wrong.
 //!
-//! This crate is built before anything else can be checked, so it keeps its dependencies few.
+//! This crate is built before anything else can be checked, so it has few dependencies.
 
 #![expect(
     clippy::print_stdout,
@@ -27,11 +27,11 @@ use std::process::ExitCode;
 
 use crate::project::Project;
 
-/// Why a command did not end well.
+/// Why a command failed.
 enum Failure {
-    /// The call was wrong; the text says how to call it.
+    /// The call was wrong; the text explains the usage.
     Usage(String),
-    /// Something was found or failed; what it was has been said, the text sums it up.
+    /// Something was found or failed. It has been printed already; the text is a summary.
     Found(String),
 }
 
@@ -41,7 +41,7 @@ impl From<String> for Failure {
     }
 }
 
-/// One word after `cargo xtask`.
+/// A subcommand of `cargo xtask`.
 struct Command {
     name: &'static str,
     arguments: &'static str,

@@ -1,13 +1,13 @@
-//! `cargo xtask picture`: runs the demo and draws what it printed, for the README.
+//! `cargo xtask picture`: runs the demo and draws its output, for the README.
 
 use std::fmt::Write;
 
 use crate::Failure;
 use crate::project::Project;
 
-/// Where the picture is kept.
+/// The file of the picture.
 const PICTURE: &str = "docs/demo.svg";
-/// Characters of a line that are shown.
+/// Characters shown of each line.
 const COLUMNS: usize = 92;
 const CHARACTER_WIDTH: f32 = 7.8;
 const LINE_HEIGHT: usize = 19;

@@ -1,4 +1,4 @@
-//! Where the project lies and how its programs are started.
+//! The project's folder and how its programs are started.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,9 +10,9 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// The checkout this program was built from.
+    /// The checkout that this program was built from.
     pub(crate) fn locate() -> Result<Self, String> {
-        // The run-time variable wins: one target directory may serve several checkouts.
+        // The run-time variable has priority: one target directory may serve several checkouts.
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
             .unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let root = Path::new(&manifest)
@@ -29,7 +29,7 @@ impl Project {
         &self.root
     }
 
-    /// Where a run may leave files of its own.
+    /// A folder for files that runs leave.
     pub(crate) fn scratch(&self) -> Result<PathBuf, String> {
         let target = std::env::var_os("CARGO_TARGET_DIR")
             .map_or_else(|| self.root.join("target"), |dir| self.root.join(dir));
@@ -39,13 +39,13 @@ impl Project {
         Ok(scratch)
     }
 
-    /// Cargo, to be run in the workspace without standard input.
+    /// Cargo, to run in the workspace without standard input.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = self.program(program);
         command.args(arguments);
-        // What cargo told this program about itself must not reach the build scripts of others,
-        // which would rebuild for it.
+        // Cargo's variables for this program must not reach other build scripts, which would
+        // rebuild because of them.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -55,7 +55,7 @@ impl Project {
         command
     }
 
-    /// Any program, to be run in the workspace without standard input.
+    /// Any program, to run in the workspace without standard input.
     pub(crate) fn program(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root).stdin(Stdio::null());
@@ -63,7 +63,7 @@ impl Project {
     }
 }
 
-/// Runs a command to its end; what it prints goes through.
+/// Runs a command to its end; its output is passed through.
 pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let status = command
         .status()
@@ -87,14 +87,14 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(output.stdout).map_err(|_| format!("{} wrote no UTF-8", name_of(command)))
 }
 
-/// Which stream of a command is read line by line; the other goes through untouched.
+/// Which stream of a command is read line by line; the other is passed through.
 #[derive(Clone, Copy)]
 pub(crate) enum Listen {
     Stdout,
     Stderr,
 }
 
-/// Runs a command to its end, shows one of its streams and hands each line of it to `hear`.
+/// Runs a command to its end, shows one of its streams and passes each line of it to `hear`.
 /// Returns whether the command succeeded.
 pub(crate) fn overhear(
     command: &mut Command,
@@ -124,7 +124,7 @@ pub(crate) fn overhear(
     Ok(status.success())
 }
 
-/// The file of a program on the search path.
+/// The path of a program on the search path.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join(name))

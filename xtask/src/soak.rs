@@ -1,7 +1,7 @@
-//! `cargo xtask soak`: the seeded tests with the counts that the claims in the docs rest on.
+//! `cargo xtask soak`: the seeded tests with the counts that the documented claims rest on.
 //!
-//! A soak is no test of its own: it is a test named `soak_…` that `ci` runs with a small sample.
-//! How many cases each mode means stands in the test, beside what it proves.
+//! A soak is a test named `soak_…` that `ci` also runs with a small sample. The test itself defines
+//! the number of cases in each mode.
 
 use std::time::Instant;
 
@@ -31,8 +31,7 @@ enum Build {
     Dev,
 }
 
-/// Runs the soaks one after the other and shows what they print. A soak that fails does not keep
-/// the next one from running.
+/// Runs the soaks one after another and shows their output. A failed soak does not stop the next.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
     let call = parse(arguments)?;
     let listed = output(tests(project, &call).args(["--", "--list", &call.filter()]))?;
@@ -48,7 +47,7 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
         println!("soak {} of {}: {soak}", nth + 1, soaks.len());
         let started = Instant::now();
         let mut command = tests(project, &call);
-        // Nothing beside it: a soak's figures must not be those of its neighbour.
+        // One test at a time: a soak's figures must not mix with another's.
         command.args(["--", "--exact", soak, "--nocapture", "--test-threads=1"]);
         let cases = call.cases.map_or("full".to_owned(), |n| n.to_string());
         command.env("RUNWRIGHT_CASES", cases);
@@ -68,7 +67,7 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     }
 }
 
-/// `cargo test` over everything that has tests.
+/// `cargo test` for everything that has tests.
 fn tests(project: &Project, call: &Call) -> std::process::Command {
     let mut command = project.cargo(&["test", "--quiet", "--locked", "--workspace"]);
     if call.build == Build::Release {
@@ -79,7 +78,7 @@ fn tests(project: &Project, call: &Call) -> std::process::Command {
     command
 }
 
-/// The soaks in what the test binaries list, each by its whole name.
+/// The full names of the soaks in the list of tests.
 fn soaks(listed: &str, filter: &str) -> Vec<String> {
     let names = listed
         .lines()

@@ -1,8 +1,7 @@
-//! `cargo xtask tidy`: the house rules as a fast test. Each finding names the fix.
+//! `cargo xtask tidy`: the house rules as a fast test. Each finding names its fix.
 //!
-//! A rule is a function from the [`Tree`] to findings, in a file named for what it looks at, and
-//! one line in [`RULES`]. Rules read files and nothing else, so that their tests are small
-//! made-up trees.
+//! A rule is a function from the [`Tree`] to findings, in a file named for its subject, and one
+//! line in [`RULES`]. Rules only read files, so that their tests can use small made-up trees.
 
 mod clippy_bans;
 mod commits;
@@ -19,12 +18,12 @@ use crate::Failure;
 use crate::project::Project;
 use tree::Tree;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Severity {
-    /// It is said and the run goes on.
+    /// It is printed and the run continues.
     Warn,
-    /// It must be put right.
+    /// It fails the run.
     Fail,
 }
 
@@ -33,9 +32,9 @@ enum Severity {
 struct Finding {
     severity: Severity,
     path: String,
-    /// Counted from 1; none where the finding is about the whole file.
+    /// Counted from 1; `None` for a finding about the whole file.
     line: Option<usize>,
-    /// What is wrong and how to put it right.
+    /// The fault and its fix.
     message: String,
 }
 
@@ -95,7 +94,7 @@ const RULES: &[Rule] = &[
     prose::ratchet,
 ];
 
-/// Prints the findings; with `--bless` first updates what can be derived.
+/// Prints the findings; with `--bless` first updates derived files.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
     let root = project.root();
     match arguments {

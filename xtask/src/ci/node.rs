@@ -1,4 +1,4 @@
-//! Node.js folders with the packages that tests let drive the program: a folder for each purpose.
+//! Node.js folders with the packages that tests run against the program: one folder per purpose.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use crate::project::{Project, find_program, succeed};
 
 /// A folder with packages.
 struct Kit {
-    /// What it is called below the scratch folder. Other packages need another name.
+    /// Its name below the scratch folder. Other packages need another name.
     folder: &'static str,
-    /// What is installed.
+    /// The packages to install.
     packages: &'static [&'static str],
     /// The variable by which tests find the folder.
     variable: &'static str,
@@ -17,7 +17,7 @@ struct Kit {
     test: &'static str,
 }
 
-/// What the bench of the workbench face compares with.
+/// The server that the bench of the workbench face is compared with.
 const EXPRESS: Kit = Kit {
     folder: "express-5",
     packages: &["express@5"],
@@ -25,9 +25,9 @@ const EXPRESS: Kit = Kit {
     test: "the bench of the workbench face",
 };
 
-/// A test that needs more of the package index adds it here.
+/// A test that needs more npm packages adds them here.
 const KITS: &[Kit] = &[
-    // The client of the LLM Workbench, its MCP tools, and what those run on.
+    // The client of the LLM Workbench, its MCP tools, and their dependencies.
     Kit {
         folder: "llm-workbench-0.3.3",
         packages: &[
@@ -54,15 +54,15 @@ const KITS: &[Kit] = &[
     },
 ];
 
-/// The folders that were made ready, by variable.
+/// The prepared folders, by variable.
 pub(super) fn folders(project: &Project) -> Vec<(&'static str, PathBuf)> {
     let ready = KITS.iter();
     let ready = ready.filter_map(|kit| Some((kit.variable, kit.ready(project)?)));
     ready.collect()
 }
 
-/// Makes them ready. Without Node.js or without the package index the test names a skip, unless
-/// nothing may be skipped.
+/// Prepares the folders. Without Node.js or the package index the test reports a skip, unless skips
+/// are not allowed.
 pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
     for kit in KITS {
         if kit.ready(session.project).is_some() {
@@ -80,8 +80,7 @@ pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder with Express and the variable by which the bench finds it, made ready the first
-/// time.
+/// The folder with Express and the variable by which the bench finds it; prepared on first use.
 pub(crate) fn express(project: &Project) -> Result<(&'static str, PathBuf), String> {
     if EXPRESS.ready(project).is_none() {
         EXPRESS.make(project)?;
@@ -94,7 +93,7 @@ impl Kit {
         Ok(project.scratch()?.join(self.folder))
     }
 
-    /// The folder, where it was made ready.
+    /// The folder, if it is prepared.
     fn ready(&self, project: &Project) -> Option<PathBuf> {
         let folder = self.place(project).ok()?;
         folder.join("ready").is_file().then_some(folder)
@@ -108,7 +107,7 @@ impl Kit {
         let package = "{\"private\":true,\"type\":\"module\"}\n";
         std::fs::write(folder.join("package.json"), package).map_err(|error| error.to_string())?;
         let mut install = project.program(npm);
-        // Nothing of a package runs before a test runs it.
+        // Install scripts are off: package code runs only in a test.
         install
             .args(["install", "--silent", "--no-audit", "--no-fund"])
             .args(["--ignore-scripts", "--prefix"])

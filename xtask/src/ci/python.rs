@@ -1,4 +1,4 @@
-//! Pythons with what tests need of the package index: a virtual environment for each purpose.
+//! Python virtual environments with the packages that tests need: one per purpose.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use crate::project::{Project, find_program, succeed};
 
 /// A virtual environment.
 struct Kit {
-    /// The folder it lies in, below the scratch folder. Other packages need another name.
+    /// Its folder below the scratch folder. Other packages need another name.
     folder: &'static str,
-    /// What is installed.
+    /// The packages to install.
     packages: &'static [&'static str],
     /// The variable by which tests find its interpreter.
     variable: &'static str,
-    /// What is run in it once, to make it ready.
+    /// Code that is run in it once, to prepare it.
     prepare: &'static str,
     /// A test that needs it.
     test: &'static str,
 }
 
-/// A test that needs more of the package index adds it here.
+/// A test that needs more PyPI packages adds them here.
 const KITS: &[Kit] = &[
     // The client of the protocol's first major version.
     Kit {
@@ -47,15 +47,15 @@ const KITS: &[Kit] = &[
     },
 ];
 
-/// The interpreters that were made ready, by variable.
+/// The prepared interpreters, by variable.
 pub(super) fn interpreters(project: &Project) -> Vec<(&'static str, PathBuf)> {
     let ready = KITS.iter();
     let ready = ready.filter_map(|kit| Some((kit.variable, kit.interpreter(project)?)));
     ready.collect()
 }
 
-/// Makes them ready. Without Python or without the package index the test names a skip, unless
-/// nothing may be skipped.
+/// Prepares the environments. Without Python or the package index the test reports a skip, unless
+/// skips are not allowed.
 pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
     for kit in KITS {
         if kit.interpreter(session.project).is_none() {
@@ -71,16 +71,16 @@ impl Kit {
         Ok(project.scratch()?.join(self.folder))
     }
 
-    /// The interpreter, where it was made ready.
+    /// The interpreter, if it is prepared.
     fn interpreter(&self, project: &Project) -> Option<PathBuf> {
         let folder = self.folder(project).ok()?;
         let python = folder.join("bin/python");
-        // What was made ready with a Python that is gone since is not.
+        // An environment whose Python has been removed is not ready.
         let is_ready = folder.join("ready").is_file() && python.is_file();
         is_ready.then_some(python)
     }
 
-    /// What it means that it was made ready, or why not.
+    /// Converts a failed preparation to a skip or, with [`Need::All`], to an error.
     fn skipped(&self, made: Result<(), String>, need: Need) -> Result<Option<Skip>, String> {
         match (made, need) {
             (Ok(()), _) => Ok(None),

@@ -1,4 +1,4 @@
-//! Running the tests and reading what their runner said.
+//! Running the tests and reading the runner's output.
 
 use std::fmt;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Need, Session, Skip, node, python};
 use crate::project::{Listen, find_program, overhear};
 
-/// How many tests ended how.
+/// Number of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) passed: u64,

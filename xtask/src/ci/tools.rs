@@ -3,17 +3,17 @@
 use super::{Need, Session, Skip, node, python};
 use crate::project::{find_program, succeed};
 
-/// A program of the system.
+/// A system program.
 struct Tool {
-    /// The file looked for on the search path.
+    /// Its file on the search path.
     program: &'static str,
-    /// The Debian package that has it.
+    /// The Debian package that contains it.
     package: &'static str,
-    /// What is not checked without it.
+    /// The checks that need it.
     used_for: &'static str,
 }
 
-/// A test that needs one more program adds it here.
+/// A test that needs another program adds it here.
 const TOOLS: &[Tool] = &[
     Tool {
         program: "strace",
@@ -32,7 +32,7 @@ const TOOLS: &[Tool] = &[
     },
 ];
 
-/// Finds the tools; with [`Need::All`] installs what is missing.
+/// Finds the tools; with [`Need::All`] installs the missing ones.
 pub(super) fn run(session: &mut Session<'_>) -> Result<(), String> {
     let missing: Vec<&Tool> = TOOLS
         .iter()

@@ -1,9 +1,9 @@
-//! Every ban in a `clippy.toml` says why.
+//! Every ban in a `clippy.toml` states a reason.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// A ban without a reason is obeyed until it is in the way.
+/// Readers ignore a ban without a reason as soon as it gets in the way.
 pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files() {
@@ -79,14 +79,14 @@ fn bans(text: &str) -> Vec<Ban<'_>> {
 struct Scan {
     in_list: bool,
     in_string: bool,
-    /// Braces open around this place.
+    /// Number of open braces here.
     depth: u32,
-    /// Line and offset where the entry began.
+    /// Line and offset of the entry's beginning.
     begun: Option<(usize, usize)>,
 }
 
 impl Scan {
-    /// Takes the next character; returns where the entry began that ends with it.
+    /// Takes the next character. If an entry ends with it, returns where that entry began.
     fn step(&mut self, c: char, line: usize, at: usize) -> Option<(usize, usize)> {
         match c {
             '"' => {

@@ -9,7 +9,7 @@ use super::Finding;
 const BEFORE: &str = "332fdaa2a062977dd9270408079c001f2b8dbf1d";
 const MAX_CHARACTERS: usize = 72;
 
-/// The subjects since the rule began; none where there is no such history.
+/// The subjects since the rule began; `None` in a checkout without that history.
 pub(super) fn since_the_rule(root: &Path) -> Option<Vec<(String, String)>> {
     let output = Command::new("git")
         .args(["log", "--no-merges", "--format=%h %s"])
@@ -27,7 +27,7 @@ pub(super) fn since_the_rule(root: &Path) -> Option<Vec<(String, String)>> {
     Some(text.lines().filter_map(subject).collect())
 }
 
-/// Every subject has the form that `docs/style.md` asks for.
+/// Every subject has the form that `docs/style.md` requires.
 pub(super) fn subjects(commits: &[(String, String)]) -> Vec<Finding> {
     commits
         .iter()

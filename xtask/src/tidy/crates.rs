@@ -1,13 +1,13 @@
-//! What every crate has, and what stores must not know.
+//! Rules for every crate, and for stores.
 
 use super::Finding;
 use super::lines::has_word;
 use super::tree::Tree;
 
-/// Crates that keep events without knowing them.
+/// Crates that keep events without interpreting them.
 const STORES: &[&str] = &["crates/store-sqlite/src/", "crates/store-postgres/src/"];
 
-/// How an event kind would show in a store.
+/// Signs of an event kind in a store.
 const EVENT_NAMES: &[&str] = &[
     "\"run.",
     "\"node.",
@@ -32,7 +32,7 @@ fn members(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// A crate begins by saying what it is for.
+/// A crate's documentation begins with its purpose.
 pub(super) fn crate_docs(tree: &Tree) -> Vec<Finding> {
     members(tree)
         .filter_map(|(folder, _)| {
@@ -52,7 +52,7 @@ pub(super) fn crate_docs(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// One name for a crate, wherever it is met.
+/// A crate has one name everywhere.
 pub(super) fn folder_names(tree: &Tree) -> Vec<Finding> {
     members(tree)
         .filter_map(|(folder, manifest)| {
@@ -69,7 +69,7 @@ pub(super) fn folder_names(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// A store that names an event has begun to decide.
+/// A store that names an event interprets it.
 pub(super) fn events_in_stores(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files() {

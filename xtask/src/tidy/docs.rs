@@ -1,4 +1,4 @@
-//! Documents keep their shape, their links and their promises.
+//! Rules for the form, the links and the commands of documents.
 
 use super::Finding;
 use super::tree::Tree;
@@ -46,7 +46,7 @@ pub(super) fn decision_records(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// A link into the project leads somewhere.
+/// A link into the project has a target.
 pub(super) fn links(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| path.ends_with(".md")) {
@@ -83,7 +83,7 @@ fn link_targets(text: &str) -> Vec<(usize, &str)> {
     targets
 }
 
-/// A path from the root for `link` as seen from `folder`; none when it leaves the project.
+/// The path from the root for `link` in a file of `folder`; `None` if it leaves the project.
 fn resolve(folder: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in link.split('/') {
@@ -98,7 +98,7 @@ fn resolve(folder: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// What the README tells people to type is there to be typed.
+/// The commands in the README exist.
 pub(super) fn readme_commands(tree: &Tree) -> Vec<Finding> {
     let path = "README.md";
     let mut findings = Vec::new();
@@ -111,7 +111,7 @@ pub(super) fn readme_commands(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The commands in the fenced shell blocks: in a `console` block the lines behind `$ `.
+/// The commands in the fenced shell blocks; in a `console` block, the lines after `$ `.
 fn shell_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut language = None;
@@ -137,7 +137,7 @@ fn shell_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// What a command line names that is not in the tree.
+/// A file or subcommand in a command line that is missing from the tree.
 fn missing(tree: &Tree, command: &str) -> Option<String> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let absent = match words.as_slice() {
@@ -168,8 +168,8 @@ fn missing(tree: &Tree, command: &str) -> Option<String> {
     })
 }
 
-/// Whether the command line's source declares a command of this name: clap derives it from a
-/// variant in camel case, or it is spelt out.
+/// Whether the CLI's source declares a command of this name: clap derives it from a variant in
+/// camel case, or it is written out.
 fn has_subcommand(tree: &Tree, name: &str) -> bool {
     let variant: String = name
         .split('-')

@@ -1,5 +1,5 @@
-//! The event format and its description change together: `docs/design/event-format.md` quotes a hash
-//! over the files that define events.
+//! The event format and its description change together: `docs/design/event-format.md` quotes a hash of
+//! the files that define events.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const SOURCES: &str = "crates/kernel/src/";
 const DOCUMENT: &str = "docs/design/event-format.md";
 const PREFIX: &str = "event.rs hash: ";
 
-/// The quoted hash is that of the files as they are.
+/// The quoted hash is the hash of the current files.
 pub(super) fn quoted(tree: &Tree) -> Vec<Finding> {
     let fail = |path: &str, message: &str| vec![Finding::fail(path, None, message)];
     match (hash(tree), tree.file(DOCUMENT)) {
@@ -36,7 +36,7 @@ pub(super) fn quoted(tree: &Tree) -> Vec<Finding> {
     }
 }
 
-/// Writes the present hash into the document.
+/// Writes the current hash into the document.
 pub(super) fn bless(root: &Path, tree: &Tree) -> Result<(), String> {
     let (Some(hash), Some(text)) = (hash(tree), tree.file(DOCUMENT)) else {
         return Ok(());
@@ -63,7 +63,7 @@ fn with_hash(text: &str, hash: &str) -> String {
 }
 
 /// SHA-256 over path and text of every `event.rs` of the kernel and of files in folders of that
-/// name; none where there are none.
+/// name; `None` without such files.
 fn hash(tree: &Tree) -> Option<String> {
     let mut sources = tree
         .rust()

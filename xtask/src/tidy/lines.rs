@@ -1,4 +1,4 @@
-//! What must not stand in a line of code.
+//! Forbidden content of lines of code.
 
 use super::Finding;
 use super::tree::Tree;
@@ -6,7 +6,7 @@ use super::tree::Tree;
 /// Folders whose files are kept byte for byte.
 const VERBATIM: &[&str] = &["golden", "snapshots", "fixtures", "corpus"];
 
-/// Macros, attributes and marks of unfinished work, with the way out.
+/// Macros, attributes and marks of unfinished work, each with its fix.
 const UNFINISHED: &[(&str, &str)] = &[
     (
         concat!("todo", "!("),
@@ -25,10 +25,10 @@ const UNFINISHED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Ways to wait for real time.
+/// Functions that wait for real time.
 const SLEEPS: &[&str] = &["thread::sleep", "time::sleep"];
 
-/// Lines end cleanly and so do files.
+/// Lines and files end cleanly.
 pub(super) fn whitespace(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| !is_verbatim(path)) {
@@ -49,7 +49,7 @@ pub(super) fn whitespace(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// No stubs and no leftovers.
+/// No stubs and no leftover debugging code.
 pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let code = |path: &str| {
@@ -93,8 +93,8 @@ pub(super) fn sleeps_in_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Follows `#[cfg(test)]` items through a formatted file: such an item ends with a line that
-/// closes it at the indentation it began with.
+/// Follows `#[cfg(test)]` items through a formatted file: such an item ends with a closing line at
+/// the indentation of its first line.
 #[derive(Default)]
 struct TestItem {
     indentation: Option<usize>,
@@ -125,7 +125,7 @@ fn is_verbatim(path: &str) -> bool {
     path.ends_with(".snap") || path.split('/').any(|part| VERBATIM.contains(&part))
 }
 
-/// Whether `word` stands in `line` and is not a part of a longer word.
+/// Whether `line` contains `word` as a whole word.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || c == '_';
     let bounded_start = word.starts_with(part_of_word);

@@ -1,4 +1,4 @@
-//! How long files may be.
+//! Maximum lengths of files.
 
 use super::Finding;
 use super::tree::Tree;
@@ -14,7 +14,7 @@ const LONG_ON_PURPOSE: &[(&str, &str)] = &[(
     "the storage format of runs is one enum, read and hashed as a whole",
 )];
 
-/// A file is read in one sitting.
+/// A file can be read in one sitting.
 pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .filter_map(|(path, text)| {
@@ -40,7 +40,7 @@ pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// The architecture page stays a page.
+/// The architecture page stays short.
 pub(super) fn architecture_page(tree: &Tree) -> Vec<Finding> {
     let path = "ARCHITECTURE.md";
     let lines = tree.file(path).map_or(0, |text| text.lines().count());
@@ -57,7 +57,7 @@ pub(super) fn architecture_page(tree: &Tree) -> Vec<Finding> {
     )]
 }
 
-/// A store that grows has begun to know what it stores.
+/// A growing store takes over rules of the kernel.
 pub(super) fn sqlite_store(tree: &Tree) -> Vec<Finding> {
     let folder = "crates/store-sqlite/src";
     let lines: usize = tree

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Folders that hold no source when there is no version control to ask.
+/// Folders without source, for a checkout without version control.
 const NOT_SOURCE: &[&str] = &[".git", ".runwright", "node_modules", "target"];
 
 /// Path (with `/`, from the root) to text. Binary files are left out.
 pub(super) struct Tree(BTreeMap<String, String>);
 
 impl Tree {
-    /// Reads what is or would be under version control; in an unpacked archive everything.
+    /// Reads the files that are or would be under version control; in an unpacked archive, all
+    /// files.
     pub(super) fn read(root: &Path) -> Result<Self, String> {
         let paths = match tracked(root) {
             Some(paths) => paths,
@@ -58,13 +59,13 @@ impl Tree {
         self.files().filter(|(path, _)| path.ends_with(".rs"))
     }
 
-    /// Whether a file or a folder with text in it is there.
+    /// Whether a file, or a folder with a text file in it, exists.
     pub(super) fn has(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&folder))
     }
 
-    /// How many files there are.
+    /// Number of files.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

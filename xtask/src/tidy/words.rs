@@ -1,10 +1,9 @@
-//! Words that must not stand in the project. They are written in two pieces here, so that this
-//! file keeps its own rules.
+//! Forbidden words. They are written in two pieces here, so that this file keeps its own rules.
 
 use super::Finding;
 use super::tree::Tree;
 
-/// Where folders of one machine begin.
+/// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: &[&str] = &[
     concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
@@ -26,7 +25,7 @@ const REGISTRY_HOSTS: &[&str] = &[
     concat!("rubygems", ".org"),
 ];
 
-/// Remarks on who or what wrote the project, and names of assistants.
+/// Remarks about the authors of the project, and names of assistants.
 const ABOUT_ITSELF: &[&str] = &[
     concat!("AI-", "generated"),
     concat!("AI-", "written"),
@@ -37,11 +36,11 @@ const ABOUT_ITSELF: &[&str] = &[
     concat!("Cla", "ude"),
 ];
 
-/// Paths of which one part names the place where assistants may be named: presets of the
-/// coding-agent programs that people run with the product.
+/// Path parts of files that may name assistants: presets of the coding-agent programs that people
+/// run with the product.
 const PRESETS: &[&str] = &["executor", "preset"];
 
-/// What holds on one machine only helps nobody else.
+/// Paths of one machine are useless on any other.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let starts_path = |line: &str, at: usize| {
         // Inside a longer path it is a folder of the project.
@@ -54,7 +53,7 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// Where packages come from is a matter of each machine's configuration.
+/// Each machine configures its own package registries.
 pub(super) fn registry_hosts(tree: &Tree) -> Vec<Finding> {
     let mut findings = search(
         tree,
@@ -66,7 +65,7 @@ pub(super) fn registry_hosts(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The project speaks of what it does, not of how it came about.
+/// The project describes its behaviour, not how it was written.
 pub(super) fn about_itself(tree: &Tree) -> Vec<Finding> {
     let mut findings = search(
         tree,
