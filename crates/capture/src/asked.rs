@@ -1,17 +1,17 @@
-//! Questions of servers of tools that their client never answered.
+//! Requests from tool servers that their client never answered.
 //!
-//! A question stands with what its server told around a call, and its answer is a call of its own. One
-//! without the other was never answered, or not before the server had gone on: a replay asks it again,
-//! and waits for nothing.
+//! A server's request is kept with its notifications around a call, and the client's answer is a
+//! call of its own. A request without an answer was never answered, or only after the server had
+//! continued: a replay repeats it and does not wait.
 
 use serde_json::{Value, json};
 
 use crate::call::{Call, Keep, OF_CLIENT};
 
-/// What a client answered: the method it was asked by, and the parameters.
+/// An answer of a client: the method of the request, and its parameters.
 pub(crate) type Answer = (String, Value);
 
-/// What the client answered of what it was asked within a call, or before there was any.
+/// The client's answers to requests within a call, or before any call.
 pub(crate) fn answers(calls: &[Call], within: u64, keep: &dyn Keep) -> Vec<Answer> {
     let of_client = calls.iter().filter(|call| call.is_of_client());
     let its = of_client.filter(|call| call.parent.is_none_or(|parent| parent == within));
@@ -31,8 +31,8 @@ pub(crate) fn question(told: &Value) -> Option<&str> {
     method.filter(|_| !message["id"].is_null())
 }
 
-/// Marks questions that nobody answered as open, of what a server told around a call, in its order;
-/// gives their methods, with those that were known as open.
+/// Marks unanswered requests among a server's messages around a call as open, in order. Returns
+/// their methods, including those that were already marked.
 pub(crate) fn leave_open<'a>(
     told: impl IntoIterator<Item = &'a mut Value>,
     mut answers: Vec<Answer>,
@@ -62,9 +62,9 @@ pub(crate) fn leave_open<'a>(
 /// A question that was never answered.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Unanswered {
-    /// What was asked for: `sampling/createMessage`, `elicitation/create`, `roots/list`.
+    /// The method: `sampling/createMessage`, `elicitation/create`, `roots/list`.
     pub method: String,
-    /// The step of the call that it stands with.
+    /// The step of the call that the request is kept with.
     pub step: u64,
 }
 

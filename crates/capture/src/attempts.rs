@@ -1,7 +1,7 @@
-//! What the attempts of a run came to, and of the runs it started, as their logs say it.
+//! The attempts of a run and of its child runs with their outcomes, from their logs.
 //!
-//! A fork gives the runs it starts other ids than the recording has. What stays the same is the
-//! way to them: which node started them, at which visit and attempt.
+//! In a fork, child runs have other ids than in the recording. Their path is the same: the node
+//! that started them, with visit and attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Log {
     pub origins: Vec<StreamId>,
     /// Its events.
     pub events: Vec<Event>,
-    /// Its workflow, which says what of them nobody is shown.
+    /// Its workflow, which defines the values that readers may not see.
     pub plan: Arc<Plan>,
 }
 
@@ -42,7 +42,7 @@ struct Link {
 }
 
 impl Link {
-    /// What this run started with an attempt, by the id that it got.
+    /// The child run that an attempt started, found by the id it received.
     fn of(log: &Log, node: &NodeId, visit: u32, last: u32, child: &StreamId) -> Option<Self> {
         let attempts = (0..=last).rev();
         attempts
@@ -77,7 +77,7 @@ impl Link {
     }
 }
 
-/// What the attempts of a run were given, and what they came to.
+/// The inputs and outcomes of a run's attempts.
 #[derive(Default)]
 pub struct Attempts {
     steps: Vec<Step>,
@@ -100,7 +100,7 @@ struct Question {
     is_settled: bool,
 }
 
-/// What somebody said to a question.
+/// An answer to a question.
 #[derive(Clone)]
 pub struct Answer {
     value: Value,
@@ -133,8 +133,8 @@ struct Step {
 }
 
 impl Attempts {
-    /// Those of a run, whose log is the first, and of the runs it started, each behind the one
-    /// that started it; in the order of their start.
+    /// Collects the attempts of a run, whose log is the first, and of its child runs, in the order
+    /// of their start. Each child's log follows its parent's.
     pub fn of(logs: &[Log]) -> Self {
         let mut attempts = Self::default();
         if let Some(first) = logs.first() {
@@ -262,7 +262,7 @@ impl Attempts {
                     plan: Some(log.plan.clone()),
                 });
             }
-            // What was handed to somebody outside comes back later.
+            // Work handed to an external agent completes later.
             RunEvent::NodeCompleted {
                 node_id,
                 visit,
@@ -305,7 +305,7 @@ impl Attempts {
             } => {
                 if let Some(asked) = self.question(log, interrupt_id) {
                     asked.is_settled = true;
-                    // What came by a signal, or with time.
+                    // Resolved by a signal or by a timer.
                     if asked.answers.is_empty() {
                         asked.answers.push(Answer {
                             value: resume_value.clone(),
@@ -373,8 +373,8 @@ impl Attempts {
         }
     }
 
-    /// Whether two attempts were given the same. What is sealed is so anew each time, and tells
-    /// nothing.
+    /// Whether two attempts have the same inputs. A sealed value is encrypted differently each
+    /// time, so it is not compared.
     fn are_same(&self, a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
         let is_same = |a: &Value, b: &Value| {
             a == b || has_sealed(a) || self.named(a.clone()) == self.named(b.clone())
@@ -384,10 +384,10 @@ impl Attempts {
                 .all(|(name, a)| b.get(name).is_some_and(|b| is_same(a, b)))
     }
 
-    /// What came of an attempt of a run, by the id that it has here or in a fork.
+    /// The recorded outcome for an attempt of a run, by the run's id here or in a fork.
     ///
     /// # Errors
-    /// Where there is none, or it was given something else.
+    /// When there is none, or the inputs differ.
     pub fn answer(
         &self,
         (run, attempt, inputs): (&StreamId, &AttemptId, &Map<String, Value>),
@@ -424,8 +424,8 @@ impl Attempts {
         Err(Box::new(self.parted(reason, step, Some(&asked))))
     }
 
-    /// What is still to be said to the open questions of these runs, as it was in another
-    /// execution: to the same question of the same node, as often as it was asked before.
+    /// The answers that open questions of these runs still lack, from another execution: those to
+    /// the same question of the same node, at the same repetition.
     pub fn answers_of(&self, other: &Self) -> Vec<(StreamId, Command)> {
         let alike =
             |a: &Question, b: &Question| (&a.way, &a.node, &a.key) == (&b.way, &b.node, &b.key);
@@ -455,13 +455,13 @@ impl Attempts {
             }
             let came_to = |step: &Step| {
                 let mut result = self.named(step.result());
-                // What is sealed is so anew each time.
+                // A sealed value is encrypted differently each time.
                 conceal(&mut result);
                 result
             };
             if came_to(step) != came_to(theirs) {
                 let parted = self.parted(Reason::OtherResult, Some(step), Some(theirs));
-                // What it came to follows from the runs that it started.
+                // The result follows from child runs, whose own divergence is reported first.
                 if !self.has_started(step) {
                     return Some(parted);
                 }
@@ -482,10 +482,10 @@ impl Attempts {
         })
     }
 
-    /// What an attempt was given, or came to, as readers are shown it.
+    /// The inputs or the result of an attempt, masked for readers.
     fn as_shown(step: &Step, reason: Reason) -> Value {
         let Some(plan) = &step.plan else {
-            // Nobody says what of it may be shown.
+            // Without the plan, no value may be shown.
             return Value::Null;
         };
         let (veil, node) = (Veil::of(plan), &step.attempt.node);
@@ -509,7 +509,7 @@ impl Attempts {
         let at = match (ours, theirs) {
             (Some(ours), Some(theirs)) => {
                 let at = first_difference(&given(ours), &given(theirs));
-                // What is hidden is not told of by its members either.
+                // The pointer of a masked value ends at the mask.
                 at.map(|at| visible(&at, &[told(ours), told(theirs)]))
             }
             _ => None,
@@ -543,7 +543,7 @@ impl Attempts {
 }
 
 impl Step {
-    /// What it came to, as readers are shown it.
+    /// The result, masked for readers.
     fn result_seen(&self, veil: Veil<'_>) -> Value {
         let node = &self.attempt.node;
         match &self.outcome {
@@ -561,7 +561,7 @@ impl Step {
         }
     }
 
-    /// What it came to, without what no two runs have in common.
+    /// The result without values that differ in every run.
     fn result(&self) -> Value {
         match &self.outcome {
             Some(Outcome::Completed(done)) => {

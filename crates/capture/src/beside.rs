@@ -29,7 +29,7 @@ pub fn before(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
 pub fn after(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
     for change in folders(changes).rev() {
         if change.operation == Operation::Deleted {
-            // What is in it was not watched, and stays.
+            // The folder may hold unwatched files, and then stays.
             let _ = std::fs::remove_dir(inside(root, &change.path)?);
         }
     }
@@ -90,7 +90,7 @@ pub fn undo(
     Ok(())
 }
 
-/// What has a secret in its name is left as it is.
+/// A folder with a secret in its name is skipped.
 fn folders(changes: &Beside) -> impl DoubleEndedIterator<Item = &FolderChange> {
     let is_known = |change: &&FolderChange| !change.path.contains(TAKEN_OUT);
     changes.folders.iter().filter(is_known)

@@ -9,14 +9,14 @@ use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What was called.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A model, over HTTP.
     Model,
     /// A tool.
     Tool,
-    /// What a server of tools is asked beside its tools: who it is, what it has.
+    /// Another request to a tool server, such as its identity and its lists.
     Protocol,
 }
 
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// What a tool does to the world.
+/// The effect of a tool on the outside world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
@@ -41,7 +41,7 @@ pub enum EffectClass {
     WriteLocal,
     /// It reaches further.
     External,
-    /// Nobody said. Taken as external.
+    /// Not declared. Treated as external.
     #[default]
     Unknown,
 }
@@ -58,7 +58,7 @@ impl EffectClass {
     }
 }
 
-/// What became of a path.
+/// How a path changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
@@ -86,12 +86,12 @@ impl Operation {
 pub struct Change {
     /// Relative, with `/`.
     pub path: String,
-    /// What became of it.
+    /// How it changed.
     pub operation: Operation,
-    /// Of its content now, or of the last before it was deleted.
+    /// The digest of its content now, or of the last content of a deleted file.
     #[serde(with = "written")]
     pub hash: Digest,
-    /// Of its content before, where it was modified.
+    /// The digest of the previous content of a modified file.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -131,7 +131,7 @@ fn is_none(count: &u64) -> bool {
     *count == 0
 }
 
-/// A folder that came or went. It is no artifact, and is needed to do again what was done.
+/// A folder that was created or deleted. It is not an artifact, but redoing the changes needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FolderChange {
     /// Relative, with `/`.
@@ -142,7 +142,7 @@ pub struct FolderChange {
     pub mode: u32,
 }
 
-/// A file whose permission bits alone changed, which is no artifact either.
+/// A file of which only the permission bits changed. It is not an artifact either.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeChange {
     /// Relative, with `/`.
@@ -153,7 +153,7 @@ pub struct ModeChange {
     pub mode: u32,
 }
 
-/// What a server of tools said around its answer to a call without being asked.
+/// Unrequested messages of a tool server around its answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notified {
     /// On which side of the answer.
@@ -176,10 +176,10 @@ pub enum Side {
     After,
 }
 
-/// What changed in the working folder beside the contents of files.
+/// Changes of the working folder other than contents of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// Folders that came or went, each behind the one it is in.
+    /// Folders that were created or deleted, each after its parent.
     pub folders: Vec<FolderChange>,
     /// Files whose permission bits alone changed.
     pub modes: Vec<ModeChange>,
@@ -192,8 +192,8 @@ impl Beside {
     }
 }
 
-/// Where a call stands among the beginnings and ends of all calls, which are counted together: times
-/// are too coarse to say which calls ran beside each other.
+/// The place of a call in the common sequence of beginnings and ends of all calls. Timestamps are
+/// too coarse to show which calls ran concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
     /// The number of its beginning.
@@ -207,7 +207,7 @@ pub struct Order {
 pub struct Call {
     /// Counted from 1 in the order in which calls began.
     pub seq: u64,
-    /// What was called.
+    /// The kind of the call.
     pub kind: Kind,
     /// Which: the tool's name, the route of the model's server.
     pub name: String,
@@ -219,11 +219,11 @@ pub struct Call {
     pub started: Timestamp,
     /// When it ended.
     pub ended: Option<Timestamp>,
-    /// Among the others; none where nobody counted.
+    /// Its place among the other calls; `None` where this was not counted.
     pub order: Option<Order>,
     /// Whether it failed.
     pub is_error: bool,
-    /// What it does to the world, for tools.
+    /// The declared effect, for tools.
     pub effect_class: Option<EffectClass>,
     /// The model's name for a call that it asked for.
     pub call_id: Option<String>,
@@ -232,11 +232,11 @@ pub struct Call {
     pub parent: Option<u64>,
     /// Whether it was only seen in the model's traffic, so that it cannot be served again.
     pub observed: bool,
-    /// What it changed in the working folder.
+    /// Its changes to files of the working folder.
     pub effects: Vec<Change>,
-    /// What it changed there beside the contents of files.
+    /// Its other changes there.
     pub beside: Beside,
-    /// What its server told around the answer.
+    /// Messages of its server around the answer.
     pub notified: Vec<Notified>,
 }
 
@@ -298,7 +298,7 @@ mod written {
     }
 }
 
-/// The class as it stands in files, both ways.
+/// The classes of calls and of files, for both directions.
 const CLASSES: [(EffectClass, file::EffectClass); 4] = [
     (EffectClass::Read, file::EffectClass::Read),
     (EffectClass::WriteLocal, file::EffectClass::WriteLocal),
@@ -315,7 +315,7 @@ impl Call {
         self.kind == Kind::Protocol && self.name.starts_with(OF_CLIENT)
     }
 
-    /// As it stands beside a snapshot.
+    /// The entry in the file of calls.
     pub fn to_file(&self) -> file::Call {
         let mut other = Map::new();
         let mut say = |name: &str, value: Value| {
@@ -367,7 +367,7 @@ impl Call {
         }
     }
 
-    /// Of what stands beside a snapshot; none where that cannot be served, whatever it is.
+    /// Reads an entry of the file of calls. `None` when it cannot be served.
     pub fn of_file(call: &file::Call) -> Option<Self> {
         let is_protocol = call.other.get(file::PROTOCOL) == Some(&json!(true));
         let kind = match call.kind {
@@ -416,7 +416,7 @@ impl Call {
     }
 }
 
-/// A list as it stands in a file; empty where it is none.
+/// Reads a list from a file; empty for any other value.
 pub fn list<T: serde::de::DeserializeOwned>(value: Option<&Value>) -> Vec<T> {
     let read = value.and_then(|value| serde_json::from_value(value.clone()).ok());
     read.unwrap_or_default()

@@ -1,5 +1,5 @@
-//! What is taken out of everything before it is hashed or written: secrets, and the folder that
-//! only this machine has.
+//! Removes secrets, and the path of the local working folder, from everything before it is hashed
+//! or written.
 //!
 //! A recording is matched in the form that was written, so both sides of a replay pass through
 //! here (digest of what is redacted, never of a raw secret). Cleaning what is clean changes
@@ -17,18 +17,18 @@ use parking_lot::RwLock;
 use provenance::Redaction;
 use serde_json::{Value, json};
 
-/// Stands for the working folder in what is kept.
+/// The placeholder for the working folder in kept data.
 pub const ROOT: &str = "[RUNWRIGHT:ROOT]";
-/// Cleans; cheap to clone. What it learns, every clone knows.
+/// Cleans data; cheap to clone. All clones share learned secrets.
 #[derive(Clone)]
 pub struct Cleaner(Arc<Inner>);
 
 /// A content without secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// What may be kept.
+    /// The cleaned content.
     pub bytes: Vec<u8>,
-    /// What was taken out of it, by kind.
+    /// The removed values, by kind.
     pub taken: BTreeMap<String, u64>,
     /// Whether something was, all of it values of variables as they are, not in a spelling of an
     /// address, a text in quotes or the like: with them it is again what it was.
@@ -54,7 +54,7 @@ impl Cleaner {
         let mut texts: Vec<String> = Vec::new();
         for root in roots {
             let text = root.to_string_lossy().trim_end_matches('/').to_owned();
-            // A name as short as `/` or `/w` stands in texts that do not mean it.
+            // A path as short as `/` or `/w` also occurs in unrelated texts.
             if text.len() >= 4 && !texts.contains(&text) {
                 texts.push(text);
             }
@@ -117,7 +117,7 @@ impl Cleaner {
         }
     }
 
-    /// The same for the content of a file, of whatever kind.
+    /// Cleans the content of a file, text or binary.
     pub fn bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         match std::str::from_utf8(&bytes) {
             Ok(text) => self.text(text).into_bytes(),
@@ -125,8 +125,8 @@ impl Cleaner {
         }
     }
 
-    /// The content of a file that may never be kept, without what was taken out of it: whoever keeps
-    /// it [tallies](Self::tally) that.
+    /// The cleaned content of a file that may never be kept. A caller that keeps it also
+    /// [tallies](Self::tally) the removed values.
     pub fn content(&self, bytes: Vec<u8>) -> Content {
         let placed = match std::str::from_utf8(&bytes) {
             Ok(text) => match self.placed(text) {
@@ -194,7 +194,7 @@ impl Cleaner {
         }
     }
 
-    /// The bytes that [`output`](Self::output) stands for, restored.
+    /// The bytes of an [`output`](Self::output), restored.
     pub fn restore_output(&self, output: &Value) -> Vec<u8> {
         match output {
             Value::String(text) => self.restore(text).into_bytes(),
@@ -210,7 +210,7 @@ impl Cleaner {
         }
     }
 
-    /// What was taken out, as a snapshot says it.
+    /// The counts of removed values, in the form of a snapshot.
     pub fn counted(&self) -> RedactionCount {
         self.0.redaction.read().counted()
     }
@@ -224,7 +224,7 @@ pub fn output_of(bytes: &[u8]) -> Value {
     }
 }
 
-/// The bytes that a kept output stands for.
+/// The bytes of a kept output.
 pub fn bytes_of(output: &Value) -> Vec<u8> {
     match output {
         Value::String(text) => text.clone().into_bytes(),

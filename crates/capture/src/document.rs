@@ -17,10 +17,10 @@ use crate::knobs::{self, Knobs};
 use crate::run::{Outcome, Wall};
 use crate::scan::is_escaped;
 
-/// What is told of an execution beside what it did.
+/// Facts about an execution in addition to its record.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// What was carried out.
+    /// The workflow or command that was carried out.
     pub workflow: String,
     /// A name to find the snapshot by.
     pub name: Option<String>,
@@ -28,11 +28,11 @@ pub struct About {
     pub mode: knobs::Mode,
     /// The settings that were asked for.
     pub knobs: Knobs,
-    /// What was asked of it.
+    /// The prompt.
     pub prompt: Option<String>,
-    /// What told it who it is.
+    /// The system prompt.
     pub system_prompt: Option<String>,
-    /// The hash of that, where the text is not there any more.
+    /// The hash of the system prompt, where the text is unavailable.
     pub system_prompt_hash: Option<String>,
     /// Files that were declared: path, digest, size.
     pub context: Vec<ContextFile>,
@@ -48,13 +48,13 @@ pub struct About {
     pub argv: Vec<String>,
     /// Where it ran, below the root.
     pub cwd: String,
-    /// What it read.
+    /// Its standard input.
     pub stdin: Vec<u8>,
-    /// What is watched although it would not be, and what is not: patterns.
+    /// Patterns of additionally watched files, and of excluded ones.
     pub patterns: (Vec<String>, Vec<String>),
     /// The home folder, which is not written down.
     pub home: Option<String>,
-    /// What of tools' inputs does not count.
+    /// Fields of tools' inputs that are ignored.
     pub ignored: Ignored,
 }
 
@@ -68,7 +68,7 @@ pub const KNOBS: &str = "knobs";
 pub const SYSTEM_PROMPT_SOURCE: &str = "system_prompt_source";
 /// The member of `extensions` that says what a replay needs to begin where the execution began.
 pub const WORKSPACE: &str = "workspace";
-/// The member of `extensions` that lists what servers of tools asked and nobody answered in time.
+/// The member of `extensions` that lists requests of tool servers without an answer in time.
 pub const UNANSWERED: &str = "unanswered";
 
 /// The member of `extensions` that says what is known of servers the command asked besides models.
@@ -104,7 +104,7 @@ pub fn meant_argument(text: &str, home: Option<&str>, cleaner: &Cleaner) -> Stri
     }
 }
 
-/// What there is to say of servers that were asked besides models.
+/// The report about requests to servers other than models.
 fn network(outcome: &Outcome) -> Option<Value> {
     let mut said = Map::new();
     let why = match &outcome.wall {
@@ -125,7 +125,7 @@ fn network(outcome: &Outcome) -> Option<Value> {
     (!said.is_empty()).then_some(Value::Object(said))
 }
 
-/// The snapshot of an execution, with its calls as they stand beside it. Not sealed yet.
+/// The unsealed snapshot of an execution, with its calls in the form of its file.
 pub fn draft(
     id: String,
     about: &About,
@@ -270,7 +270,7 @@ pub fn draft(
     snapshot
 }
 
-/// Paths of the snapshot and its calls whose `%` is no character of theirs.
+/// Paths of the snapshot and its calls in which `%` marks an escape.
 fn escaped_paths(outcome: &Outcome) -> BTreeSet<&str> {
     let calls = outcome.recorded.calls.iter();
     let by_calls = calls.map(|call| (&call.effects, &call.beside));
@@ -311,7 +311,7 @@ fn config(about: &About, outcome: &Outcome) -> Config {
     let mut config = Config::new(model, mode);
     let was_asked = traffic.turns > 0;
     let sent = |knob: &str| traffic.sent.get(knob);
-    // Of a command that asked no model, what it would have been given.
+    // For a command that called no model, the declared settings.
     let declared = |value: Option<f64>| value.filter(|_| !was_asked);
     let whole = |value: Option<u64>| value.filter(|_| !was_asked).map(u64::cast_signed);
     config.temperature = sent("temperature")
@@ -368,7 +368,7 @@ fn surroundings(about: &About, outcome: &Outcome) -> BTreeMap<String, String> {
 
 fn process(about: &About, outcome: &Outcome, cleaner: &Cleaner) -> Value {
     let home = about.home.as_deref();
-    // As a whole: the argument behind `--password` is known by the one before it.
+    // The arguments as a list: the argument after `--password` is recognised by the one before it.
     let mut argv = json!(about.argv);
     cleaner.value(&mut argv);
     let argv = argv.as_array().into_iter().flatten();
@@ -444,7 +444,7 @@ fn tool_call(call: &Call, all: &[Call], parents: &BTreeSet<u64>) -> ToolCall {
     }
 }
 
-/// What a call is named by: as the model named it, else by its line in the list of calls.
+/// The id of a call: the model's own, else its line in the list of calls.
 fn id_of(call: &Call) -> String {
     let by_place = || format!("call-{}", call.seq);
     call.call_id.clone().unwrap_or_else(by_place)

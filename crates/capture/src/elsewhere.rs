@@ -1,9 +1,8 @@
 //! Requests of a recorded command that are not for the proxy itself.
 //!
-//! The command can connect to nothing but the proxy ([`crate::run`]), and finds it by the variables
-//! for proxies too. So every request comes here: one to a model at an address that the program has
-//! in its text is recorded like any other, one to elsewhere is passed on and told of, or refused
-//! while a recording is replayed.
+//! The command can connect only to the proxy ([`crate::run`]), and the proxy variables lead to it
+//! too. So every request arrives here. One to a model at a hard-coded address is recorded like any
+//! other. One to another server is passed on and reported, or refused during a replay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -27,12 +26,12 @@ use crate::dialect::Route;
 
 /// Bytes of a proxy's answer to a request for a tunnel.
 const MAX_HEAD: usize = 16 << 10;
-/// Servers that are told of by name.
+/// Maximum number of servers reported by name.
 const MAX_TOLD: usize = 100;
 
 type Answer = Response<BoxBody<Bytes, io::Error>>;
 
-/// What is done about requests to elsewhere.
+/// How requests to other servers are handled.
 pub enum Rule {
     /// They are refused.
     Denied,
@@ -49,7 +48,7 @@ pub struct Seen {
     pub refused: BTreeSet<String>,
 }
 
-/// Requests to elsewhere, and what came of them.
+/// Requests to other servers, and their outcomes.
 pub(crate) struct Elsewhere {
     rule: Rule,
     seen: Mutex<Seen>,
@@ -125,8 +124,8 @@ fn tell(told: &mut BTreeSet<String>, server: &str) {
     }
 }
 
-/// A request to a model whose address the program has in its text: the base of its server, and the
-/// path below it. None for requests that are no model's.
+/// A request to a model at a hard-coded address: the base of its server, and the path below it.
+/// `None` for other requests.
 pub(crate) fn to_model(uri: &Uri) -> Option<(&'static str, String, String)> {
     let (authority, path) = (uri.authority()?, uri.path());
     let route = Route::of(path);

@@ -1,4 +1,4 @@
-//! What of the surroundings is written down: an allow-list, never everything but.
+//! Which facts about the environment are recorded: an allow-list, never a deny-list.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::clean::Cleaner;
 /// Variables that are written down.
 const ALLOWED: [&str; 5] = ["LANG", "TZ", "CI", "RUST_LOG", "NODE_ENV"];
 
-/// What is asked about what is not committed. The folders of our own are nobody's change; each file
-/// is looked at, as git names a folder that has new files alone by itself.
+/// The query for uncommitted changes. It leaves out our own folders, and lists each file, since git
+/// by default names only the folder of new files.
 const STATUS: [&str; 7] = [
     "status",
     "--porcelain",
@@ -23,7 +23,7 @@ const STATUS: [&str; 7] = [
     ":(exclude).runwright",
 ];
 
-/// Where a working folder stands in git.
+/// The git state of a working folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GitState {
     /// The commit.
@@ -67,7 +67,7 @@ pub fn allowed(
         .collect()
 }
 
-/// Where a folder stands in git; nothing where it is in none. Blocks.
+/// The git state of a folder; empty outside a repository. Blocks.
 pub fn git(root: &Path) -> GitState {
     if !root.ancestors().any(|folder| folder.join(".git").exists()) {
         return GitState::default();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::call::{Call, Kind};
 
-/// Whether two calls ran at the same time. A call that a model asked for never runs beside it.
+/// Whether two calls ran at the same time. A model's call and the calls it asked for never overlap.
 pub(crate) fn overlap(earlier: &Call, later: &Call) -> bool {
     match (earlier.order, later.order) {
         (Some(earlier), Some(later)) => earlier.ended.is_none_or(|ended| later.began < ended),
@@ -12,8 +12,8 @@ pub(crate) fn overlap(earlier: &Call, later: &Call) -> bool {
     }
 }
 
-/// Whether some of these calls, which are in order, ran at the same time. One never runs beside
-/// what it calls itself; when one that was only observed ran, nobody knows.
+/// Whether some of these calls, which are in order, ran at the same time. A call never overlaps the
+/// calls it makes itself. The time of a call that was only observed is unknown.
 pub(crate) fn is_parallel(calls: &[Call]) -> bool {
     let family = Family::of(calls);
     let mut running: Vec<&Call> = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// Of these calls.
+    /// The family of these calls.
     pub(crate) fn of(calls: &[Call]) -> Self {
         let parents = calls
             .iter()
@@ -52,7 +52,7 @@ impl Family {
         std::iter::successors(next(&seq), next)
     }
 
-    /// Whether it is no model's.
+    /// Whether it is a tool's call.
     pub(crate) fn is_tool(&self, seq: u64) -> bool {
         self.tools.contains(&seq)
     }

@@ -19,7 +19,7 @@ use crate::call::{Call, Keep};
 /// Contents that wait for the disk at most.
 const WAITING: usize = 256;
 
-/// What of an execution is kept.
+/// How much of an execution is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Every content that a replay needs.
@@ -52,11 +52,11 @@ fn other(error: FolderError) -> io::Error {
 }
 
 impl FolderKeep {
-    /// Begins to keep. The calls of an execution that never ends are left in a file that lists tell
-    /// of as unfinished.
+    /// Begins to keep an execution. If it never ends, its calls remain in a file that lists report
+    /// as unfinished.
     ///
     /// # Errors
-    /// When the folder cannot be written to, or somebody prunes it right now.
+    /// When the folder cannot be written, or a prune is in progress.
     pub fn begin(folder: &Folder, contents: Contents) -> io::Result<Arc<Self>> {
         let writer = folder.writer().map_err(other)?;
         let path = folder

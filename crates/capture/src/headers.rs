@@ -1,8 +1,9 @@
-//! Headers of answers: which of them a program gets, and gets again in a replay, and how what came
-//! packed is unpacked.
+//! Headers of answers: which ones a program receives, live and in a replay, and how compressed
+//! bodies are unpacked.
 //!
-//! A program that is recorded is to do what it does without us, so it gets every header that is meant
-//! for it. What belongs to one connection, or makes a client known to its server, is not passed back.
+//! A recorded program must behave as it does without the recorder, so it receives every end-to-end
+//! header. Headers of a single connection, and those that identify a client to its server, are not
+//! passed back.
 
 use std::io::{self, Write};
 
@@ -54,8 +55,8 @@ pub(crate) fn passed_back(headers: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-/// Headers as they are recorded with an answer: a text each, a list where one came several times.
-/// What is no text is not recorded.
+/// Headers as recorded with an answer: a text each, a list for a repeated header. Values that are
+/// not text are not recorded.
 pub(crate) fn recorded(headers: &HeaderMap) -> Value {
     let mut all = Map::new();
     for name in headers.keys() {
@@ -71,14 +72,14 @@ pub(crate) fn recorded(headers: &HeaderMap) -> Value {
     Value::Object(all)
 }
 
-/// Says of an answer which headers came with it.
+/// Records the headers of an answer.
 pub(crate) fn record(output: &mut Value, headers: Value) {
     if headers.as_object().is_some_and(|all| !all.is_empty()) {
         output[HEADERS] = headers;
     }
 }
 
-/// The same answer without them: two that differ in a date or an id alone came to the same.
+/// The answer without its headers: answers that differ only in a date or an id are equal.
 pub(crate) fn without(mut output: Value) -> Value {
     if let Some(members) = output.as_object_mut() {
         members.remove(HEADERS);
@@ -116,7 +117,7 @@ pub(crate) fn of_recorded(output: &Value) -> HeaderMap {
     if let Some(Ok(kind)) = kind.map(HeaderValue::from_str) {
         headers.entry(header::CONTENT_TYPE).or_insert(kind);
     }
-    // What is not to be passed back is not, whoever wrote the recording.
+    // The rule also holds for recordings that another program wrote.
     passed_back(&headers)
 }
 
@@ -129,8 +130,9 @@ pub(crate) enum Unpacking {
 }
 
 impl Unpacking {
-    /// How a body is packed that nobody asked to be: gzip is unpacked, as it could neither be read nor
-    /// cleaned, and its headers say so no longer. What is packed otherwise is passed on as it is.
+    /// The compression of a body that the client did not request. Gzip is unpacked, since it could
+    /// be neither read nor cleaned, and its headers are removed. Other encodings are passed on
+    /// unchanged.
     pub(crate) fn of(headers: &mut HeaderMap) -> Self {
         let mut packings = headers.get_all(header::CONTENT_ENCODING).iter();
         let is_gzip = |packing: &HeaderValue| {
@@ -145,10 +147,10 @@ impl Unpacking {
         Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())), false)
     }
 
-    /// What a piece comes to, which may be nothing yet.
+    /// Unpacks a piece; the result may be empty.
     ///
     /// # Errors
-    /// When it is not packed as its headers say.
+    /// When the encoding does not match its headers.
     pub(crate) fn piece(&mut self, piece: Bytes) -> io::Result<Bytes> {
         match self {
             Self::Plain => Ok(piece),
@@ -161,10 +163,10 @@ impl Unpacking {
         }
     }
 
-    /// What is left at the end.
+    /// The rest at the end.
     ///
     /// # Errors
-    /// When it was cut off.
+    /// When the body was truncated.
     pub(crate) fn end(&mut self) -> io::Result<Bytes> {
         match self {
             Self::Gzip(decoder, true) => {

@@ -1,4 +1,4 @@
-//! What of an input does not count: times and ids that are others each time.
+//! Input fields that are ignored: times and ids that change each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,20 +12,20 @@ use crate::call::{Call, Keep, Kind};
 /// JSON pointers into inputs; the snapshot lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ignored {
-    /// Into the inputs of tools, by the tool's name. What they name is taken out before the input is
-    /// kept, hashed and matched.
+    /// Pointers into the inputs of tools, by the tool's name. The fields are removed before the
+    /// input is kept, hashed and matched.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     tools: BTreeMap<String, Vec<String>>,
-    /// Into requests to models. What they name is kept, and a replay does not match by it.
+    /// Pointers into requests to models. The fields are kept, and ignored in matching.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     requests: BTreeSet<String>,
 }
 
 impl Ignored {
-    /// Reads `TOOL=/pointer`.
+    /// Parses `TOOL=/pointer`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub fn parse(typed: &str) -> Result<(String, String), &'static str> {
         match typed.split_once('=') {
             Some((tool, pointer)) if !tool.is_empty() && pointer.starts_with('/') => {
@@ -40,8 +40,8 @@ impl Ignored {
         self.tools.is_empty() && self.requests.is_empty()
     }
 
-    /// Takes out of an input of a tool what does not count. A place in a list keeps the places
-    /// behind it where they are.
+    /// Removes the ignored fields of an input of a tool. An ignored list item leaves a placeholder,
+    /// so that later items keep their index.
     pub fn take_out(&self, tool: &str, input: &mut Value) {
         for pointer in self.tools.get(tool).into_iter().flatten() {
             take_out(pointer, input);
@@ -53,10 +53,10 @@ impl Ignored {
         self.requests.extend(pointers.iter().cloned());
     }
 
-    /// Reads the pointer of a field of requests.
+    /// Parses the pointer of a field of requests.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why it is invalid.
     pub fn parse_request(typed: &str) -> Result<String, &'static str> {
         if typed.starts_with('/') && typed.len() > 1 {
             Ok(typed.to_owned())
@@ -65,7 +65,7 @@ impl Ignored {
         }
     }
 
-    /// What a call is matched by.
+    /// The key that a call is matched by.
     pub(crate) fn matched(&self, kind: Kind, input: Digest, value: &Value) -> Digest {
         if kind != Kind::Model || self.requests.is_empty() {
             return input;
@@ -77,7 +77,7 @@ impl Ignored {
         Digest::of(canonical_json(&value).as_bytes())
     }
 
-    /// What recorded calls are matched by, by their steps.
+    /// The keys of recorded calls, by their steps.
     pub fn keys(&self, calls: &[Call], keep: &dyn Keep) -> BTreeMap<u64, Digest> {
         let models = calls.iter().filter(|call| call.kind == Kind::Model);
         let keyed = models.filter_map(|call| {
@@ -110,7 +110,7 @@ fn read(call: &Call, keep: &dyn Keep) -> Option<Value> {
     serde_json::from_slice(&keep.get(call.input).ok()??).ok()
 }
 
-/// The body of a request, which stands by itself or with how it was made.
+/// The body of a request, which is kept alone or with method and query.
 fn body_of(input: &mut Value) -> &mut Value {
     if input["method"].is_string() && input.get("body").is_some() {
         &mut input["body"]

@@ -9,8 +9,8 @@ use crate::headers;
 use crate::ignored::Ignored;
 use crate::tape::{Divergence, Reason, Side, first_difference, last_step};
 
-/// The first call of a replay that is not that of its recording, for calls that were made again.
-/// What is ignored of requests does not count.
+/// The first call of a replay that differs from its recording, where calls were made again. Ignored
+/// fields of requests are not compared.
 pub fn first_divergence(
     recorded: (&[Call], &dyn Keep),
     replayed: (&[Call], &dyn Keep),
@@ -87,7 +87,7 @@ pub fn first_divergence(
             }
             _ => None,
         };
-        // Of a call that came in the place of another that one is told.
+        // A call in the place of another is described by the call that came.
         let named = match reason {
             Reason::Added | Reason::OutOfOrder => new.or(old),
             _ => old.or(new),
@@ -117,8 +117,8 @@ pub fn first_divergence(
     None
 }
 
-/// What a call was given and came to, as it counts when two executions are held side by side: of a
-/// model's answer its text and the tools that it wanted, without ids and times.
+/// The comparable input and output of a call when two executions are compared: for a model's answer
+/// its text and the tools it requested, without ids and times.
 pub fn given_and_said(call: &Call, keep: &dyn Keep) -> (Value, Value) {
     let output = read(call.output, keep);
     let said = match call.kind {
@@ -134,15 +134,15 @@ fn read(digest: Option<Digest>, keep: &dyn Keep) -> Value {
     value.unwrap_or(Value::Null)
 }
 
-/// Whether two calls came to something else. The headers of a model's answer, which have another date
-/// each time, say nothing of that.
+/// Whether the results of two calls differ. Headers of a model's answer change with each date and
+/// are not compared.
 fn differ((old, from): (&Call, &dyn Keep), (new, to): (&Call, &dyn Keep)) -> bool {
     if old.output == new.output {
         return false;
     }
     let bare = |call: &Call, keep| headers::without(read(call.output, keep));
     match (bare(old, from), bare(new, to)) {
-        // What is not kept is known by its digest alone.
+        // Contents that are not kept are compared by digest only.
         (Value::Null, _) | (_, Value::Null) => true,
         (old_output, new_output) => old.kind != Kind::Model || old_output != new_output,
     }
@@ -188,12 +188,12 @@ fn is_same(a: &Call, b: &Call) -> bool {
     (a.kind, &a.name, a.input) == (b.kind, &b.name, b.input)
 }
 
-/// A call of the recording and the one of the replay beside it; one of them may be missing.
+/// A recorded call and the corresponding call of the replay; one of them may be missing.
 type Pair<'a> = (Option<&'a Call>, Option<&'a Call>);
 
-/// Which calls stand beside each other. One after the other, as they began; but calls that ran at the
-/// same time are the same in any order: each stands beside the first one of its name and input that
-/// is left, and those that have none beside one of the same name.
+/// Pairs the calls of two executions. Sequential calls are paired in order. Concurrent calls may
+/// come in any order: each is paired with the first unpaired call of its name and input, and the
+/// rest by name.
 fn pairs<'a>(is_parallel: bool, a: &'a [Call], b: &'a [Call]) -> Vec<Pair<'a>> {
     if !is_parallel {
         let places = 0..a.len().max(b.len());

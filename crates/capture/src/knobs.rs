@@ -23,7 +23,7 @@ pub enum Mode {
     Default,
 }
 
-/// What was said of the model on the command line.
+/// The model settings of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Knobs {
@@ -110,7 +110,7 @@ impl Knobs {
     }
 }
 
-/// What became of one setting over all requests.
+/// The outcomes of one setting over all requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Fate {
     sent: u64,
@@ -160,7 +160,7 @@ impl Enforcement {
         self.requests += 1;
         let knobs = &self.knobs;
         let top_p = match self.mode {
-            // What a program asks for beside a temperature of 0 would be chance again.
+            // At temperature 0, any other sampling value would bring randomness back.
             Mode::Strict if fields.contains_key("top_p") => Some(json!(1.0)),
             _ => knobs.top_p.map(|top_p| json!(top_p)),
         };
@@ -200,7 +200,7 @@ impl Enforcement {
         Ok(())
     }
 
-    /// A request came to nobody: what was put into it was sent to nobody.
+    /// A request did not reach a server: the settings put into it were not sent.
     pub(crate) fn unreached(&mut self, route: Route) {
         let none = serde_json::Map::new();
         for (knob, fate) in &mut self.fates {
@@ -210,12 +210,12 @@ impl Enforcement {
         }
     }
 
-    /// Whether a setting was put into a request, of whatever interface.
+    /// Whether a setting was put into a request, on any interface.
     pub(crate) fn has_sent(&self, knob: &str) -> bool {
         self.fates.get(knob).is_some_and(|fate| fate.sent > 0)
     }
 
-    /// Takes note of an answer: what it says of who gave it, and which setting it refuses.
+    /// Notes from an answer which build answered, and which setting it rejects.
     pub fn answered(&mut self, status: u16, body: &str, fingerprint: Option<&str>) {
         if let Some(fingerprint) = fingerprint
             && !self.fingerprints.iter().any(|known| known == fingerprint)

@@ -1,11 +1,11 @@
-//! A recorded command ends with its recorder: what goes on unrecorded is no part of the evidence.
+//! Ends a recorded command with its recorder: unrecorded work is not evidence.
 //!
-//! The command is started through this program once more, which asks the system for a SIGKILL at the
-//! end of its parent, keeps itself from all network but the proxy's port and then becomes the command;
-//! on Linux only. What the command started itself ends
-//! by a watch, this program a third time: it holds one end of a pipe whose other end the recorder has,
-//! and kills the whole group of the command when that is closed, by whatever end of the recorder. An
-//! end in order stops the group itself, and the watch before it.
+//! The command is started through this program, which asks the kernel for a SIGKILL at the end of
+//! its parent, restricts its own network access to the proxy's port, and then executes the command;
+//! on Linux only. A watch process, this program a third time, ends the command's own children. It
+//! holds one end of a pipe to the recorder and kills the command's process group when the recorder
+//! closes the other end or dies. In an orderly end, the recorder stops the group itself, after the
+//! watch.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -20,15 +20,15 @@ use tokio::process::{Child, Command as Starting};
 /// The name of the hidden command whose arguments [`leash_main`] takes.
 pub const LEASH_COMMAND: &str = "__leash";
 
-/// Behind that name: a group is to end with whoever holds the other end of the standard input.
+/// The argument after that name: a group ends when standard input is closed.
 const WATCH: &str = "watch";
 
 /// In the place of a port: the command may connect where it likes.
 const ANYWHERE: &str = "-";
 
-/// Becomes a command that ends with its parent: the parent's process id, the port that it may connect
-/// to, a mark, program, arguments. Where it cannot, it says why behind the mark. Or watches over a
-/// group: the word for it, the number of the group.
+/// Executes a command that ends with its parent. The arguments are the parent's process id, the
+/// allowed port, a mark, the program and its arguments. On failure it prints the reason after the
+/// mark. Alternatively watches a group: the word for it and the number of the group.
 pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
@@ -62,7 +62,7 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(127)
 }
 
-/// What stands before a program and its arguments.
+/// The arguments before a program and its own arguments.
 pub(crate) fn before(port: Option<u16>) -> [String; 3] {
     let port = port.map_or_else(|| ANYWHERE.to_owned(), |port| port.to_string());
     let parent = std::process::id().to_string();
@@ -93,7 +93,8 @@ pub(crate) fn watch_over(program: &Path, group: Pid) -> Option<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // What a terminal ends is not the watch: it is to see the end of the recorder.
+        // In its own group, so that a signal from the terminal does not end the watch before the
+        // recorder.
         .process_group(0)
         .kill_on_drop(true);
     watch.spawn().ok()
@@ -103,7 +104,7 @@ fn watch(group: Option<Pid>) -> ExitCode {
     let Some(group) = group else {
         return ExitCode::from(2);
     };
-    // Nobody writes: this returns when the other end is closed.
+    // The other end never writes: this returns when it is closed.
     let _ = io::stdin().read(&mut [0]);
     // A group that is gone needs no signal.
     let _ = kill_process_group(group, Signal::KILL);

@@ -1,10 +1,10 @@
-//! Records what a command does, so that it can be done again: its calls of models and tools, and
-//! what becomes of its working folder.
+//! Records a command so that it can be replayed: its calls of models and tools, and the changes of
+//! its working folder.
 //!
-//! Reading order: [`recorder`] (what a call is and what answers it), [`proxy`] (how models' calls
-//! come to it), [`tool`] (how tools' calls do), [`scan`] (what changed), [`run`](mod@run) (a command from
-//! its start to its end), [`nodes`] (a workflow done again). What is written down about it all is a document of
-//! `faces::provenance` ([`document`]); where it lies is decided by a [`Keep`](call::Keep).
+//! Reading order: [`recorder`] (calls and their answers), [`proxy`] (calls of models), [`tool`]
+//! (calls of tools), [`scan`] (changes of the folder), [`run`](mod@run) (a command from its start
+//! to its end), [`nodes`] (a workflow replayed). The record is a document of `faces::provenance`
+//! ([`document`]); a [`Keep`](call::Keep) decides its storage.
 
 pub mod asked;
 pub mod attempts;

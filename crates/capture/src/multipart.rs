@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use hyper::header::{self, HeaderMap};
 
-/// Stands for the boundary in what is kept.
+/// The placeholder for the boundary in kept data.
 const BOUNDARY: &[u8] = b"runwright-boundary";
 /// How long a boundary may be, by its standard.
 const MAX_BOUNDARY: usize = 70;
@@ -35,8 +35,8 @@ fn boundary(kind: &str) -> Option<&str> {
         .then_some(boundary)
 }
 
-/// A body with its boundary replaced where it stands as one: behind two dashes at the beginning of a
-/// line. What a part holds stays as it is.
+/// A body with its boundary replaced where it acts as one: after two dashes at the beginning of a
+/// line. The content of parts stays unchanged.
 fn replaced(body: &[u8], boundary: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(body.len());
     for (nth, line) in body.split_inclusive(|byte| *byte == b'\n').enumerate() {

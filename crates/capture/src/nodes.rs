@@ -1,8 +1,8 @@
-//! The nodes of a workflow while a recorded run is done again: some are answered from its log,
-//! the others do their work.
+//! The nodes of a workflow during a replay of a recorded run: some are answered from its log, the
+//! others are executed.
 //!
-//! An attempt is found by run, node, visit and number, and answered only if its inputs are those
-//! of the recording. What only computes is computed again, whatever the sources are.
+//! An attempt is found by run, node, visit and number, and answered only if its inputs equal those
+//! of the recording. Pure computation is always repeated, for any choice of sources.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::tape::{Divergence, Sources};
 /// The code of an attempt that the recording does not have.
 pub const LEFT: &str = "replay_left_recording";
 
-/// What is told of a run that is done again.
+/// A report on a replayed run.
 #[derive(Debug, Default)]
 pub struct Told {
     /// Attempts of nodes that ask models and were made.
@@ -51,8 +51,8 @@ pub fn again(
     }))
 }
 
-/// What a node is for a replay: nodes that ask models and those that hand work to an agent, which
-/// does, are models; every other one is a tool.
+/// The kind of a node in a replay. Nodes that call models, and those that hand work to an agent,
+/// are models; every other one is a tool.
 fn kind_of(type_id: &str) -> Kind {
     let is_model = type_id.starts_with("core.ai.")
         || matches!(

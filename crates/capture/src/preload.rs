@@ -25,19 +25,20 @@ const NODE: &str = include_str!("preload/node.cjs");
 /// Bytes of all files that are read.
 const MAX_READINGS: usize = 64 << 20;
 
-/// What the clock and chance gave to the processes of a command: the lines of each, by its name.
+/// Readings of the clock and of randomness in the processes of a command: the lines of each
+/// process, by its name.
 pub type Readings = BTreeMap<String, String>;
 
-/// What the scripts tell of the processes of a command.
+/// The scripts' report on the processes of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// What the clock and chance gave.
+    /// Readings of the clock and of randomness.
     pub readings: Readings,
     /// Connections that were refused before the proxy saw them.
     pub refused: BTreeSet<String>,
     /// Functions that drew random bytes, which are not kept.
     pub secret: BTreeSet<String>,
-    /// What could not be changed.
+    /// Functions that could not be replaced.
     pub problems: BTreeSet<String>,
 }
 
@@ -90,7 +91,7 @@ impl Preload {
         ])
     }
 
-    /// What the scripts wrote. Blocks.
+    /// Reads the files of the scripts. Blocks.
     pub(crate) fn told(&self, cleaner: &Cleaner) -> io::Result<Told> {
         let mut told = Told::default();
         let mut left = MAX_READINGS;

@@ -1,11 +1,10 @@
-//! The proxy that a recorded command asks its models through.
+//! The proxy through which a recorded command reaches its models.
 //!
-//! It listens on the loopback alone and answers only below a random path, which stands in the base
-//! URLs that the command finds in its environment. Answers are passed on as they come, streams
-//! event by event; what is recorded of them is clean. Headers of requests are passed on and never
-//! recorded, and what they carry as credentials is learned, so that it is found wherever else it
-//! stands; those of answers are passed back and recorded, but for cookies and what is the
-//! connection's.
+//! It listens on the loopback only, and answers only below a random path, which is part of the base
+//! URLs in the command's environment. Answers are passed on unchanged, streams event by event; the
+//! recorded copy is clean. Request headers are passed on and never recorded, and their credentials
+//! are learned, so that they are found anywhere else. Answer headers are passed back and recorded,
+//! except cookies and connection headers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -69,14 +68,14 @@ pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
 
 /// Before the number of a call in the base URLs that the process of a tool has.
 const WITHIN: &str = "in";
-/// What our own answers are.
+/// The type of our own answers.
 const JSON: &str = "application/json";
 
 /// Before the number of a server of tools there.
 const OF_SERVER: &str = "of";
 
-/// What the process of a call has in the place of variables that lead to the proxy, so that what it
-/// calls itself is known to be called by it.
+/// The replaced proxy variables of a tool call's process, so that its own calls are attributed to
+/// it.
 pub fn environment_within(
     environment: &BTreeMap<String, String>,
     seq: u64,
@@ -177,7 +176,7 @@ impl Proxy {
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let token = URL_SAFE_NO_PAD.encode(random);
         let base = format!("http://{address}/{token}");
-        // It stands in the environment of the command, which may print it.
+        // Part of the command's environment, which the command may print.
         recorder.cleaner().learn("capture", &base);
         recorder.cleaner().learn("capture", &token);
         let hosts = vec![
@@ -247,12 +246,12 @@ impl Proxy {
         variables
     }
 
-    /// Host and port of the servers behind it, by provider.
+    /// Host and port of the upstream servers, by provider.
     pub fn hosts(&self) -> &[(&'static str, String)] {
         &self.hosts
     }
 
-    /// Takes no more requests and lets those under way end, for a moment.
+    /// Stops accepting requests and gives those in progress a short time to end.
     pub async fn stop(self) {
         self.ended.cancel();
         self.connections.close();
@@ -495,7 +494,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
             recorder.cleaner().output(&matched)
         }
     };
-    // What is matched is what the program sent; the settings come on top.
+    // Matching uses the program's request, before the settings are put in.
     let input = match (&asked.method, &asked.query) {
         (&Method::POST, None) => body.clone(),
         (method, query) => {
@@ -623,7 +622,7 @@ async fn pass_on(
     let cut = loop {
         let piece = tokio::select! {
             piece = response.chunk() => piece,
-            // Who hangs up has what was passed on, and nobody is asked for more.
+            // A client that disconnects has received the passed-on part; the request ends.
             () = pieces.closed() => return leave(recorder, seq).await,
         };
         let is_last = matches!(piece, Ok(None));
@@ -636,7 +635,7 @@ async fn pass_on(
             Ok(piece) if piece.is_empty() => {}
             Ok(piece) => {
                 is_too_large |= passed.lock().body.len() + piece.len() > MAX_ANSWER;
-                // Clients go on when they have read the end of a stream: their next call is to
+                // Clients continue when they have read the end of a stream: their next call must
                 // begin after this one is on record.
                 if !end.is_empty() || is_end(&piece) {
                     end.extend_from_slice(&piece);
@@ -703,7 +702,7 @@ async fn leave(recorder: Arc<Recorder>, seq: u64) {
     let _ = tokio::task::spawn_blocking(move || recorder.leave(seq)).await;
 }
 
-/// Whoever waits for the beginning of an answer: who hangs up before it comes drops this.
+/// A request whose answer has not begun. A disconnect before then drops this.
 struct Waiting {
     recorder: Arc<Recorder>,
     seq: u64,
@@ -747,8 +746,9 @@ async fn end(recorder: &Arc<Recorder>, seq: u64, output: Value) {
     let _ = ending.await;
 }
 
-/// An answer from the recording. A stream comes at once: nobody waited for it then, either. It ends as
-/// it did: one that was cut off is cut off, and where the program hung up it is waited for that.
+/// An answer from the recording. A stream is sent at once, since its pace is not recorded. It ends
+/// as recorded: a truncated stream is truncated again, and where the program disconnected, this
+/// waits for its disconnect.
 async fn served(output: &Value) -> Answer {
     let headers = headers::of_recorded(output);
     let has_left = output["left"] == true;
@@ -828,7 +828,7 @@ fn learn(cleaner: &Cleaner, headers: &HeaderMap, query: Option<&str>) {
     }
 }
 
-/// Whether a parameter of a request to a model is a key, whatever it looks like.
+/// Whether a parameter of a request to a model is a key, in any letter case.
 fn is_key(name: &str) -> bool {
     let is_so = |key: &str| name.eq_ignore_ascii_case(key);
     ["key", "code", "sig", "signature", "auth", "session"]
@@ -837,8 +837,8 @@ fn is_key(name: &str) -> bool {
         || is_secret_name(name)
 }
 
-/// A query without the values of its keys, those that are too short to be known elsewhere, too. What
-/// the rules for texts take out stands as they write it, as it does in older recordings.
+/// A query without the values of its keys, including those too short to be found elsewhere. Text
+/// that the general rules remove has the same form as in older recordings.
 fn keyless(query: &str, cleaner: &Cleaner) -> String {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, value)) if is_key(name) && !value.is_empty() => {
@@ -870,7 +870,7 @@ fn problem(status: StatusCode, code: &str, message: &str) -> Answer {
     reply(status, HeaderMap::new(), problem_of(code, message).into())
 }
 
-/// What stands in one.
+/// The body of an error answer.
 fn problem_of(code: &str, message: &str) -> Vec<u8> {
     let body = json!({ "error": { "type": code, "code": code, "message": message } });
     body.to_string().into_bytes()

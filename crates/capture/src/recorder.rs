@@ -1,8 +1,8 @@
-//! What a recording knows while it is made: its calls, and, in a replay, the recording they are
-//! answered from.
+//! The state of a recording in progress: its calls, and, in a replay, the recording that answers
+//! them.
 //!
-//! A call begins here and ends here, whatever brought it (the proxy of models, a tool, a server of
-//! tools). Where its kind is served, the answer comes from the tape at once and nothing is run.
+//! Every call begins and ends here, from any source (the proxy of models, a tool, a tool server).
+//! If its kind is served, the tape answers at once and nothing is executed.
 
 mod ahead;
 mod diverged;
@@ -59,7 +59,7 @@ const WAITS_FOR_LIVE: Duration = Duration::from_secs(60);
 /// Records calls, or answers them from a recording.
 pub struct Recorder {
     keep: Arc<dyn Keep>,
-    /// What a replay reads from.
+    /// The source of a replay's contents.
     source: Option<Arc<dyn Keep>>,
     cleaner: Cleaner,
     folder: Option<Arc<Folder>>,
@@ -68,10 +68,10 @@ pub struct Recorder {
     state: Mutex<State>,
     /// Tells calls that wait for others that something has happened.
     woken: Condvar,
-    /// Tools that are being called. What changes in the folder meanwhile is their doing.
+    /// The number of tool calls in progress. Folder changes during them are attributed to them.
     busy: Mutex<usize>,
     diverged: watch::Sender<Option<Divergence>>,
-    /// What has come since a replay has left its recording and it is not known yet how.
+    /// The number of calls since a replay left its recording, while the reason is still open.
     looks_ahead: watch::Sender<u64>,
 }
 
@@ -79,7 +79,7 @@ struct State {
     next: u64,
     /// The beginnings and ends of calls so far.
     count: u64,
-    /// What has happened that a waiting call may have waited for.
+    /// The number of events that a waiting call may wait for.
     moves: u64,
     /// Whether the execution is over.
     is_over: bool,
@@ -107,7 +107,7 @@ struct State {
 struct Open {
     call: Call,
     route: Option<Route>,
-    /// What its program has of the answer, for a call of a model.
+    /// The part of the answer that its program has received, for a call of a model.
     passed: Option<Arc<Mutex<Passed>>>,
 }
 
@@ -115,7 +115,7 @@ struct Open {
 struct Use {
     tool: ToolUse,
     by: u64,
-    /// What the model was asked within.
+    /// The call within which the model was called.
     within: Option<u64>,
     at: Timestamp,
     is_settled: bool,
@@ -123,13 +123,13 @@ struct Use {
 
 /// A call as it begins.
 pub(crate) struct Beginning<'a> {
-    /// What is called.
+    /// The kind of the call.
     pub kind: Kind,
     /// Which.
     pub name: &'a str,
     /// With what.
     pub input: Value,
-    /// What it does to the world.
+    /// The declared effect.
     pub effect_class: Option<EffectClass>,
     /// The call whose process makes it.
     pub within: Option<u64>,
@@ -147,7 +147,7 @@ impl State {
     }
 }
 
-/// What happens with a call.
+/// How a call proceeds.
 pub enum Begun {
     /// It is made; [`Recorder::end`] takes the number.
     Live(u64),
@@ -159,7 +159,7 @@ pub enum Begun {
         output: Value,
         /// Whether that is an error.
         is_error: bool,
-        /// What its server told around it.
+        /// Messages of its server around it.
         told: Told,
     },
     /// The replay has left its recording here, and goes no further.
@@ -170,9 +170,9 @@ pub enum Begun {
 pub struct Recorded {
     /// Its calls, by their beginning.
     pub calls: Vec<Call>,
-    /// What the model's traffic says.
+    /// The summary of the model traffic.
     pub traffic: Traffic,
-    /// What became of the settings.
+    /// The outcomes of the settings.
     pub enforcement: Option<Value>,
     /// Where a replay left its recording.
     pub divergence: Option<Divergence>,
@@ -190,7 +190,7 @@ pub struct Recorded {
     pub failure: Option<String>,
 }
 
-/// What a recorder is made of.
+/// The parts of a recorder.
 pub struct Setup {
     /// Where everything goes.
     pub keep: Arc<dyn Keep>,
@@ -202,9 +202,9 @@ pub struct Setup {
     pub enforcement: Enforcement,
     /// The recording that a replay is answered from, and where its contents lie.
     pub tape: Option<(Tape, Arc<dyn Keep>)>,
-    /// What a replay does where the recording has no answer.
+    /// The reaction of a replay to a call without a recorded answer.
     pub on_miss: OnMiss,
-    /// What of tools' inputs does not count.
+    /// Fields of tools' inputs that are ignored.
     pub ignored: Ignored,
 }
 
@@ -216,7 +216,7 @@ impl Recorder {
     /// Nothing recorded yet.
     pub fn new(setup: Setup) -> Arc<Self> {
         let (tape, source) = setup.tape.unzip();
-        // What is made after the recording comes after all of it.
+        // Calls made after the recording are counted after all of it.
         let count = tape.as_ref().map_or(0, Tape::counted);
         Arc::new(Self {
             keep: setup.keep,
@@ -258,7 +258,7 @@ impl Recorder {
         &self.cleaner
     }
 
-    /// Tells of the first divergence of a replay.
+    /// Receives the first divergence of a replay.
     pub fn diverged(&self) -> watch::Receiver<Option<Divergence>> {
         self.diverged.subscribe()
     }
@@ -299,7 +299,7 @@ impl Recorder {
         }
         {
             let mut busy = self.busy.lock();
-            // What the program itself did to its folder since is not the tool's doing.
+            // Earlier changes by the program itself are not attributed to the tool.
             if *busy == 0 {
                 self.look();
             }
@@ -347,7 +347,7 @@ impl Recorder {
             beside: Beside::default(),
             notified: Vec::new(),
         };
-        // What a server asks within a call that is really made belongs to it.
+        // A server's request within a live call belongs to that call.
         let is_part = kind == Kind::Protocol
             && name.starts_with(OF_CLIENT)
             && within.is_some_and(|seq| {
@@ -494,7 +494,7 @@ impl Recorder {
             above.push(seq);
             within = state.open.get(&seq).and_then(|open| open.call.parent);
         }
-        // What this one is a part of ends after it.
+        // Enclosing calls end later, so they are not waited for.
         let is_busy = state.open.keys().any(|seq| !above.contains(seq));
         let before = state.moves;
         self.woken
@@ -583,7 +583,7 @@ impl Recorder {
         self.state.lock().denied += 1;
     }
 
-    /// Closes the recording: what is still open was cut short, what nobody answered was not run.
+    /// Closes the recording: open calls were cut short, unanswered tool requests were not executed.
     pub fn finish(&self) -> Recorded {
         self.leave_all();
         let mut state = self.state.lock();
@@ -651,7 +651,7 @@ impl Recorder {
         Begun::Diverged(Box::new(divergence))
     }
 
-    /// What changed in the folder since it was looked at last.
+    /// The changes of the folder since the last scan.
     fn look(&self) -> (Vec<Change>, Beside) {
         let Some(folder) = &self.folder else {
             return Default::default();

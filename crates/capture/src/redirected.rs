@@ -16,8 +16,8 @@ use crate::upstream::first_segment;
 const MARK: u8 = 1;
 /// Bytes of the line that says which address was meant.
 const MAX_LINE: usize = 512;
-/// How long a client may take to say something. One that waits for the server to speak first is no
-/// client of HTTP.
+/// Maximum wait for a client's first bytes. A client that waits for the server to speak first does
+/// not use HTTP.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The server that a connection was meant for.

@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(3);
 /// How long nothing more may come of a replay that has left its recording, for it to be known how.
 const LOOKS_AHEAD: Duration = Duration::from_secs(10);
 
-/// What is run, and how it is recorded.
+/// The command, and how it is recorded.
 pub struct Plan {
     /// Program and arguments. Never read by a shell.
     pub argv: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Plan {
     pub leash: Option<PathBuf>,
     /// The folder that is watched.
     pub root: PathBuf,
-    /// What it reads from its standard input; nothing else.
+    /// The whole standard input.
     pub stdin: Vec<u8>,
     /// Which files are watched.
     pub filter: Filter,
@@ -64,25 +64,25 @@ pub struct Plan {
     pub enforcement: Enforcement,
     /// The recording that calls are answered from, and where its contents lie.
     pub tape: Option<(Tape, Arc<dyn Keep>)>,
-    /// What a replay does where the recording has no answer.
+    /// The reaction of a replay to a call without a recorded answer.
     pub on_miss: OnMiss,
-    /// What of tools' inputs does not count.
+    /// Fields of tools' inputs that are ignored.
     pub ignored: Ignored,
-    /// What it may ask besides models.
+    /// The command's access to servers other than models.
     pub elsewhere: Elsewhere,
     /// An empty folder outside of the watched one, or none yet of that name, and what its clock and
     /// chance are to give again.
     pub preload: (PathBuf, Readings),
 }
 
-/// What a command may ask besides models.
+/// A command's access to servers other than models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
     /// Nothing.
     Denied,
-    /// Any server, through the proxy, which tells of it.
+    /// Any server, through the proxy, which reports it.
     Told,
-    /// Anything, and nobody knows what.
+    /// Any server, unobserved.
     Unknown,
 }
 
@@ -123,7 +123,7 @@ pub enum Status {
     Succeeded,
     /// Otherwise, by itself.
     Failed,
-    /// Somebody stopped it.
+    /// Stopped by a signal.
     Cancelled,
     /// It was stopped because the replay had left its recording.
     Diverged,
@@ -141,7 +141,7 @@ impl Status {
     }
 }
 
-/// What is known of an execution when it is over.
+/// The result of an execution.
 pub struct Outcome {
     /// Its calls.
     pub recorded: Recorded,
@@ -151,23 +151,23 @@ pub struct Outcome {
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// What it wrote, clean.
+    /// The clean standard output.
     pub stdout: Value,
-    /// What it wrote to standard error, clean.
+    /// The clean standard error.
     pub stderr: Value,
     /// Whether an output was longer than what is recorded.
     pub output_cut: bool,
-    /// What became of its folder.
+    /// Changes to files of its folder.
     pub changes: Vec<Change>,
-    /// What became of it beside the contents of files.
+    /// Other changes of its folder.
     pub beside: Beside,
-    /// What of it could not be read.
+    /// Parts of the folder that could not be read.
     pub unreadable: Vec<String>,
     /// When it began.
     pub started: Timestamp,
     /// When it ended.
     pub ended: Timestamp,
-    /// Where its folder stood in git when it began.
+    /// The git state of the folder at the start.
     pub git: GitState,
     /// Hosts of the models' servers, by provider.
     pub hosts: Vec<(&'static str, String)>,
@@ -175,7 +175,7 @@ pub struct Outcome {
     pub wall: Wall,
     /// Servers besides models that it asked through the proxy, and what it was refused.
     pub seen: Seen,
-    /// What its clock and chance gave.
+    /// Readings of its clock and randomness.
     pub told: Told,
 }
 
@@ -193,13 +193,13 @@ pub enum RunError {
     NotStarted {
         /// As given.
         program: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The proxy cannot listen.
     #[error("the recording proxy cannot listen on the loopback: {0}")]
     NoProxy(io::Error),
-    /// What Python and Node load cannot be laid out.
+    /// The scripts for Python and Node cannot be written.
     #[error("the folder of the recorded clock cannot be used: {0}")]
     NoPreload(io::Error),
     /// A recording that cannot be written is none.
@@ -295,7 +295,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     if let Some(failure) = recorded.failure {
         return Err(RunError::NotKept(failure));
     }
-    // A replay may also leave its recording by ending too early: that is no end by force.
+    // A stop without a divergence on record is an ordinary stop.
     if ended.status == Status::Diverged && recorded.divergence.is_none() {
         ended.status = Status::Cancelled;
     }
@@ -321,7 +321,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     })
 }
 
-/// What keeps the command from asking anybody past the proxy.
+/// How the command is kept from connecting past the proxy.
 fn wall(elsewhere: Elsewhere, leash: Option<&Path>) -> Wall {
     match (elsewhere, leash, runtime::programs::holds_network()) {
         (Elsewhere::Unknown, ..) => Wall::Open,
@@ -347,8 +347,8 @@ fn past_proxies(environment: &BTreeMap<String, String>) -> BTreeMap<String, Stri
     with_ours.collect()
 }
 
-/// What the command's folder is called in its environment: as it was, where that is this folder, by
-/// whatever links; else by its own name, as a shell would have it.
+/// The path of the command's folder for `PWD`: the value in the environment if it leads to this
+/// folder, even through links; else the folder's own path, as in a shell.
 fn called(environment: &BTreeMap<String, String>, cwd: &Path) -> String {
     let is_it = |name: &&String| {
         let path = Path::new(name);
@@ -407,7 +407,7 @@ fn spawn(
     command.spawn().map_err(not_started)
 }
 
-/// Why the leash could not become the command, from what it wrote behind its mark.
+/// The leash's reason for not executing the command, from its output after the mark.
 fn not_started(stderr: &[u8], mark: &str) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let (_, why) = text.rsplit_once(mark)?;
@@ -471,7 +471,8 @@ async fn attend(
             }
         }
     };
-    // What it left running in its group ends with it; what holds its outputs open is not waited for.
+    // Remaining processes of its group are stopped. Outputs that another process holds open are not
+    // waited for.
     signal_group(group, Signal::TERM);
     let (stdout, stderr) = (taken(stdout, group).await, taken(stderr, group).await);
     signal_group(group, Signal::KILL);

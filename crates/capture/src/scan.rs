@@ -1,7 +1,7 @@
-//! What is in the working folder, and what changed in it.
+//! Scans the working folder and its changes.
 //!
-//! A manifest before and a manifest after, and their difference: nothing is asked of git but which
-//! files it tracks, so that what was never committed is seen as well.
+//! Compares a manifest before with a manifest after. Git is only used to list tracked files, so
+//! that uncommitted files are covered as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -34,7 +34,7 @@ const MAX_HELD: u64 = 256 << 20;
 pub(crate) const MAX_WHOLE: u64 = 8 << 20;
 /// A file that changed so shortly before a scan may change again without its times telling.
 const RACY_NS: i128 = 2_000_000_000;
-/// What a path that is not UTF-8 cannot say and `%` are escaped.
+/// Marks escaped bytes: those that are not UTF-8, and `%` itself.
 const ESCAPED: u8 = b'%';
 
 /// Not scanned unless asked for.
@@ -63,7 +63,7 @@ pub enum ScanError {
     BadPattern {
         /// As given.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: String,
     },
     /// The system's.
@@ -71,7 +71,7 @@ pub enum ScanError {
     Io {
         /// Where.
         path: PathBuf,
-        /// What went wrong.
+        /// The error.
         error: io::Error,
     },
 }
@@ -145,9 +145,9 @@ fn globs(patterns: impl Iterator<Item = String>) -> Result<GlobSet, ScanError> {
 /// A file as it was found.
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Of its bytes as they are: whether it changed.
+    /// Digest of its raw bytes: whether it changed.
     raw: Digest,
-    /// Of its bytes without secrets: what is written down.
+    /// Digest of its clean bytes: the form that is written.
     clean: Digest,
     size: u64,
     mode: u32,
@@ -155,7 +155,7 @@ struct Entry {
     stamp: Stamp,
     /// Its clean bytes, where they are held.
     content: Option<Arc<[u8]>>,
-    /// What was taken out of them, by kind.
+    /// The values removed from them, by kind.
     taken: BTreeMap<String, u64>,
     /// Whether these are values of variables, written as they are.
     is_verbatim: bool,
@@ -216,8 +216,8 @@ impl Manifest {
         self.unreadable.insert(name);
     }
 
-    /// What the walk could not go into. What came and went meanwhile is not there; what is left out
-    /// anyway is not missed.
+    /// Notes a path that the walk could not enter. Files that vanished meanwhile, and excluded
+    /// ones, are skipped.
     fn not_walked(
         &mut self,
         root: &Path,
@@ -237,7 +237,7 @@ impl Manifest {
         above.any(|path| self.unreadable.contains(path))
     }
 
-    /// Of what cannot be read now nobody knows what became of it: it is what it was.
+    /// Copies the previous state of unreadable paths, whose changes are unknown.
     fn take_over(&mut self, previous: &Self) {
         if self.unreadable.is_empty() {
             return;
@@ -283,7 +283,7 @@ impl Folder {
         &self.root
     }
 
-    /// What changed since it was looked at last. Contents are kept. Blocks.
+    /// The changes since the last scan. Contents are kept. Blocks.
     ///
     /// # Errors
     /// When it cannot be read, or a content cannot be kept.
@@ -296,7 +296,7 @@ impl Folder {
         Ok(changes)
     }
 
-    /// What changed since the beginning: nothing of what came and went, or was put back. Blocks.
+    /// The changes since the beginning, without those that were undone. Blocks.
     ///
     /// # Errors
     /// As [`step`](Self::step).
@@ -311,7 +311,7 @@ impl Folder {
         Ok(changes)
     }
 
-    /// What could not be read, when it was looked at first or last.
+    /// Paths that could not be read in the first or the last scan.
     pub fn unreadable(&self) -> Vec<String> {
         let last = self.last.lock();
         let all = self.first.unreadable.union(&last.unreadable);
@@ -327,7 +327,7 @@ impl Folder {
             }
             let operation = match old {
                 Some(_) => Operation::Modified,
-                // What could not be read then may have been there.
+                // It may have existed unread before.
                 None if from.has_not_read(path) => continue,
                 None => Operation::Created,
             };
@@ -387,7 +387,7 @@ impl Folder {
     }
 }
 
-/// What is no difference of contents.
+/// Changes other than contents of files.
 fn beside(from: &Manifest, to: &Manifest, cleaner: &Cleaner) -> Beside {
     let change = |(path, mode): (&String, &u32), operation| FolderChange {
         path: cleaner.text(path),
@@ -597,7 +597,7 @@ fn entry(
     }))
 }
 
-/// The digest of a large file and its size. What is as large is no secret that its digest tells.
+/// The digest of a large file and its size. A file this large cannot be guessed from its digest.
 pub(crate) fn digest(path: &Path) -> io::Result<(Digest, u64)> {
     let mut file = std::fs::File::open(path)?;
     let (mut hasher, mut size) = (Hasher::default(), 0);
@@ -654,7 +654,7 @@ pub fn is_escaped(text: &str) -> bool {
     text.contains(char::from(ESCAPED))
 }
 
-/// The path that a text stands for.
+/// The path of an escaped text.
 pub fn meant(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut path = Vec::with_capacity(bytes.len());

@@ -15,7 +15,7 @@ use crate::scan::{self, MAX_WHOLE, is_gone, meant, shown};
 const MAX_FILES: usize = 500_000;
 /// Bytes that are copied at most.
 const MAX_BYTES: u64 = 8 << 30;
-/// What a replay has no use for.
+/// Folders that a replay does not need.
 const LEFT_OUT: [&str; 2] = [".aiwg/provenance", ".runwright"];
 
 /// Why the folder of a replay could not be made.
@@ -68,7 +68,7 @@ pub enum ScratchError {
     Io {
         /// Where.
         path: PathBuf,
-        /// What went wrong.
+        /// The error.
         error: io::Error,
     },
 }
@@ -80,9 +80,9 @@ pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> ScratchError + '_ {
     }
 }
 
-/// Copies a folder, links as links, with the modes of what is in it; but into every folder of the
-/// copy its owner may write. What cannot be read is there without what it holds, a file so that
-/// nobody reads the copy either; these are given back. Blocks.
+/// Copies a folder, links as links, with the modes of its files; but the owner can write every
+/// folder of the copy. An unreadable folder is copied empty, and an unreadable file as an
+/// unreadable empty file; these paths are returned. Blocks.
 ///
 /// # Errors
 /// When it is too large, or the copy cannot be written.
@@ -140,7 +140,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<Vec<String>, ScratchError> {
                 if files > MAX_FILES || bytes > MAX_BYTES {
                     return Err(ScratchError::TooLarge);
                 }
-                // Opened for itself, so that what fails behind it is the copy.
+                // Opened separately, so that a later failure belongs to the copy.
                 match std::fs::File::open(&path) {
                     Ok(_) => match std::fs::copy(&path, &target) {
                         Err(error) if !is_gone(&error) || path.exists() => {
@@ -177,7 +177,7 @@ pub fn undo(
     for change in changes {
         let path = inside(root, &names.own(&change.path))?;
         match (change.operation, change.before) {
-            // What is not there by its name need not be taken away.
+            // A file whose name is unknown does not exist here and needs no removal.
             (Operation::Created, _) => remove(&path)?,
             _ if !names.has(&change.path) => {
                 return Err(ScratchError::NameUnavailable {
@@ -271,7 +271,7 @@ struct Names<'a> {
     cleaner: &'a Cleaner,
 }
 
-/// How begins what stands in the place of a secret.
+/// The beginning of a redaction mark.
 pub(crate) const TAKEN_OUT: &str = "[REDACTED";
 
 impl<'a> Names<'a> {
@@ -285,12 +285,12 @@ impl<'a> Names<'a> {
         };
         while let Some(relative) = todo.pop() {
             let folder = root.join(&relative);
-            // What cannot be gone into, or has gone, has no names to tell.
+            // An inaccessible or vanished folder has no names.
             for found in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 let inner = relative.join(found.file_name());
                 let own = shown(&inner);
                 let clean = cleaner.text(&own);
-                // One may really be called like what stands for a secret.
+                // A real name may look like a redaction mark.
                 if clean.contains(TAKEN_OUT) {
                     found_names.insert(clean, own);
                 }
@@ -318,7 +318,7 @@ impl<'a> Names<'a> {
         self.known(path).is_some()
     }
 
-    /// The own name, or the recorded one where nobody knows it.
+    /// The own name, or the recorded one if it is unknown.
     fn own(&self, path: &str) -> String {
         self.known(path).unwrap_or_else(|| path.to_owned())
     }
@@ -372,10 +372,10 @@ impl Held {
     }
 }
 
-/// Puts what a file held before there again. One that is there now as it was then, but for the
-/// values that were taken out, was put back by somebody and is taken as it stands: nobody else has
-/// those values, and what is too long to be kept is nowhere else either. Where the change was of
-/// nothing but such values, it cannot be told from the other.
+/// Restores the previous content of a file. If the file already equals it except for the redacted
+/// values, the program restored it itself and it stays: only this file has those values and the
+/// contents too large to keep. If the change consisted of redacted values only, the two states
+/// cannot be distinguished.
 fn put_back(
     path: &Path,
     change: &Change,
@@ -383,7 +383,7 @@ fn put_back(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
-    // What cannot be read is put there anew.
+    // An unreadable file is written anew.
     let is_there = || is_there(path, change, content, cleaner).unwrap_or(false);
     if content.redacted == 0 {
         return match put(path, change, content, cleaner, keep) {

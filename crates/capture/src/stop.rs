@@ -1,4 +1,4 @@
-//! Stops a command by the signal that somebody sent to its recorder.
+//! Stops a command with the signal that its recorder received.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,12 +19,12 @@ impl Stop {
         self.token.cancel();
     }
 
-    /// Waits until somebody asked.
+    /// Waits for a stop request.
     pub async fn cancelled(&self) {
         self.token.cancelled().await;
     }
 
-    /// Whether somebody asked.
+    /// Whether a stop was requested.
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
     }

@@ -45,7 +45,7 @@ impl Sources {
     }
 }
 
-/// What to do about a call that the recording does not have.
+/// The reaction to a call that the recording does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMiss {
     /// It ends the replay.
@@ -58,7 +58,7 @@ pub enum OnMiss {
 /// One side of a divergence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// What was called.
+    /// The kind of the call.
     pub kind: &'static str,
     /// Which.
     pub name: String,
@@ -70,7 +70,7 @@ pub struct Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Another call stands where the recorded one would.
+    /// Another call came in the place of the recorded one.
     Changed,
     /// The call was recorded at a later step; this one came after it, or it is not known whether it
     /// would have.
@@ -83,7 +83,7 @@ pub enum Reason {
     OtherResult,
     /// The program ended otherwise.
     OtherEnd,
-    /// What the call needs is not kept.
+    /// A content that the call needs is not kept.
     ContentUnavailable,
 }
 
@@ -104,19 +104,19 @@ pub struct Divergence {
     /// Where in the input the difference begins, as a JSON pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The step of the recording where the call stands, if it does.
+    /// The step of the recording that has the call, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded_step: Option<u64>,
-    /// What the recording has.
+    /// The recorded call.
     pub expected: Option<Side>,
-    /// What came.
+    /// The actual call.
     pub actual: Option<Side>,
     /// In words.
     pub message: String,
 }
 
 impl Divergence {
-    /// The same without secrets, wherever one may stand in it.
+    /// The divergence with secrets removed everywhere.
     pub fn cleaned(mut self, redaction: &Redaction) -> Self {
         for side in [&mut self.expected, &mut self.actual].into_iter().flatten() {
             side.name = redaction.text(&side.name);
@@ -132,32 +132,33 @@ impl Divergence {
 pub struct Tape {
     calls: Vec<Call>,
     is_used: Vec<bool>,
-    /// Which calls are questions that change nothing and were asked before. How often a client asks
-    /// them, whose calls run at the same time, is chance: nobody has to ask them again.
+    /// Calls that repeat a question without effects. A client with concurrent calls repeats them at
+    /// random, so a replay does not require them.
     is_repeated: Vec<bool>,
     /// Unused calls by what they are matched by, earliest first.
     by_key: BTreeMap<(Kind, String, Digest), Vec<usize>>,
-    /// What was called from within a call that is served, by the step of the outermost such.
+    /// Calls made within a served call, by the step of the outermost such.
     within: BTreeMap<u64, Vec<Call>>,
     sources: Sources,
     /// The step of the last call, served or not.
     last: u64,
     /// Whether some of all recorded calls ran at the same time.
     is_parallel: bool,
-    /// Whether no more than one server of tools was greeted. Of several nobody knows whose list it is.
+    /// Whether at most one tool server was initialised. With several, a list cannot be attributed
+    /// to one of them.
     is_one_server: bool,
     /// Whether calls are made for real once the recording is used up.
     goes_on: bool,
-    /// What calls are matched by, by step, where that is not their input.
+    /// Keys of calls by step, where they differ from the input.
     keys: BTreeMap<u64, Digest>,
 }
 
-/// What a tape has for a call.
+/// The tape's result for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     /// This, at its place in [`Tape::calls`].
     Call(usize),
-    /// This stands at its place instead; none where the recording is at its end.
+    /// The next recorded call is another; `None` at the end of the recording.
     Other {
         /// The first call that was not served yet.
         expected: Option<usize>,
@@ -184,7 +185,7 @@ impl Tape {
             let above = family.above(call.seq);
             let above: Vec<u64> = above.filter(|above| tools.contains(above)).collect();
             match above.last().copied() {
-                // What a server asks its client is asked again, by whoever serves the call.
+                // A server's request to its client is repeated by the server of the call.
                 Some(_) if above.len() == 1 && call.is_of_client() => true,
                 Some(outer) => {
                     within.entry(outer).or_default().push(call.clone());
@@ -233,7 +234,7 @@ impl Tape {
         self
     }
 
-    /// What a call is matched by.
+    /// The key of a call.
     fn key(&self, call: &Call) -> (Kind, String, Digest) {
         let input = self.keys.get(&call.seq).copied().unwrap_or(call.input);
         (call.kind, call.name.clone(), input)
@@ -245,7 +246,7 @@ impl Tape {
         if last_step(&calls) < steps {
             return None;
         }
-        // What a call made within itself belongs to it.
+        // Calls made within a call belong to it.
         let family = Family::of(&calls);
         calls.retain(|call| {
             let mut line = family.above(call.seq);
@@ -268,13 +269,13 @@ impl Tape {
         &self.calls
     }
 
-    /// What was called from within one of [`calls`](Self::calls), by when it began.
+    /// The calls made within one of [`calls`](Self::calls), in the order of their beginning.
     pub fn within(&self, place: usize) -> &[Call] {
         let calls = self.within.get(&self.calls[place].seq);
         calls.map_or(&[], Vec::as_slice)
     }
 
-    /// The beginnings and ends of its calls, where somebody counted.
+    /// The number of counted beginnings and ends of its calls.
     pub(crate) fn counted(&self) -> u64 {
         let calls = self.calls.iter().chain(self.within.values().flatten());
         let orders = calls.filter_map(|call| call.order);
@@ -317,9 +318,8 @@ impl Tape {
         }
     }
 
-    /// The step of a call of the recording; of one that is behind its end where there is none.
-    /// Steps are counted over all calls of the recording, so that a call has the same one whatever
-    /// is served.
+    /// The step of a recorded call; without a place, the step after the end. Steps count all calls
+    /// of the recording, so they do not depend on which calls are served.
     pub fn step(&self, place: Option<usize>) -> u64 {
         place.map_or(self.last + 1, |place| self.calls[place].seq)
     }
@@ -343,7 +343,7 @@ impl Tape {
         used.any(|(call, _)| self.key(call) == *key)
     }
 
-    /// The first call that nobody asked for.
+    /// The first unused call that a replay requires.
     pub fn unused(&self) -> Option<&Call> {
         let mut places = 0..self.calls.len();
         let place = places.find(|place| !self.is_used[*place] && !self.is_repeated[*place])?;
@@ -383,8 +383,7 @@ impl Tape {
 
     fn may_come(&self, place: usize) -> bool {
         let call = &self.calls[place];
-        // A client that answers does so beside everything that it calls: which of the two is heard
-        // first is chance.
+        // A client answers concurrently with its own calls, so their order is random.
         if call.is_of_client() {
             return true;
         }
@@ -760,7 +759,8 @@ mod tests {
             assert_eq!(found, Match::Call(place));
             tape.consume(place);
         }
-        // That of the second server was not asked for yet, and nobody may have the first one's.
+        // The second server's list was not requested yet, and the first server's must not be served
+        // for it.
         assert_eq!(tape.unused().map(|call| call.seq), Some(4));
         tape.consume(3);
         let again = tape.find(Kind::Protocol, "mcp/tools/list", Digest::of(b""));

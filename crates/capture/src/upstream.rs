@@ -41,7 +41,8 @@ pub enum NotAServer {
         /// The variable that has it.
         variable: &'static str,
     },
-    /// It has a user name or a password, which would go to whoever it is passed on to.
+    /// It has a user name or a password, which would be sent to the server that receives the
+    /// request.
     #[error(
         "{variable} has a user name or a password in its URL, and nothing is sent with one: take \
          them out of it and give the key in a variable of its own"
@@ -53,7 +54,7 @@ pub enum NotAServer {
 }
 
 impl Upstream {
-    /// A server by its base URL, which whoever runs the command chose.
+    /// A server by its base URL, from the user's environment.
     pub(crate) fn new(variable: &'static str, base: &str) -> Result<Self, NotAServer> {
         let not = NotAServer::NoUrl { variable };
         let base = Url::parse(base.trim()).map_err(|_| not.clone())?;
@@ -106,7 +107,8 @@ impl Upstream {
         for name in NOT_PASSED_ON {
             passed.remove(name);
         }
-        // What comes packed can neither be read nor cleaned; without a word any packing may come.
+        // A compressed body can be neither read nor cleaned; without this header a server may
+        // compress.
         let plain = HeaderValue::from_static("identity");
         passed.insert(header::ACCEPT_ENCODING, plain);
         self.outbound
@@ -122,8 +124,8 @@ impl Upstream {
             .await
     }
 
-    /// Where an answer leads its client to: what lies below the base is named by its place beside
-    /// what was asked, so that it is asked through us as well; everything else by its whole address.
+    /// The redirect target of an answer. A target below the base becomes relative to the request,
+    /// so that it also goes through the proxy; any other keeps its full address.
     pub(crate) fn aim(&self, asked: &Url, aim: &[u8]) -> String {
         let aim = String::from_utf8_lossy(aim);
         let Ok(meant) = asked.join(&aim) else {
@@ -139,7 +141,7 @@ impl Upstream {
     }
 }
 
-/// The part of a path behind its first segment, and that segment.
+/// The first segment of a path, and the rest after it.
 pub(crate) fn first_segment(path: &str) -> (&str, &str) {
     let path = path.trim_start_matches('/');
     path.split_once('/').unwrap_or((path, ""))

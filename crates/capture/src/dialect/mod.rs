@@ -1,4 +1,4 @@
-//! What requests to models and their answers say, in each of the interfaces that are understood.
+//! Reads requests to models and their answers, in each supported interface.
 
 mod anthropic;
 mod openai;
@@ -42,7 +42,7 @@ impl Route {
         !matches!(self, Self::Embeddings | Self::Other)
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::ChatCompletions => "the chat completions interface",
@@ -72,14 +72,14 @@ impl Route {
     }
 }
 
-/// What a request says.
+/// The content of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
     /// The model asked for.
     pub model: Option<String>,
-    /// What tells the model who it is: a text, or blocks.
+    /// The system prompt: a text, or blocks.
     pub system: Option<Value>,
-    /// What the last user said, where it is a text.
+    /// The last user message, if it is a text.
     pub prompt: Option<String>,
     /// Results of tools, by the id of their calls, in order.
     pub results: Vec<ToolResult>,
@@ -93,12 +93,12 @@ pub(crate) struct ToolResult {
     pub is_error: bool,
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     /// The model that answered.
     pub model: Option<String>,
-    /// What the provider says of its build.
+    /// The provider's fingerprint of its build.
     pub fingerprint: Option<String>,
     /// The text.
     pub text: String,
@@ -118,7 +118,7 @@ pub(crate) struct ToolUse {
 }
 
 impl ToolUse {
-    /// The arguments as a value: as they are where they are no JSON.
+    /// The arguments as a value; invalid JSON stays a text.
     pub(crate) fn input(&self) -> Value {
         match self.arguments.trim() {
             "" => Value::Object(Map::new()),

@@ -12,9 +12,9 @@ pub(super) fn events(text: &str) -> impl Iterator<Item = Value> {
     lines.filter_map(|data| serde_json::from_str(data.trim()).ok())
 }
 
-/// A stream without secrets. What a model says comes in pieces, and a secret may lie across them:
-/// texts that belong together are joined, and where the joined text holds a secret its first piece
-/// has all of the clean text and the others nothing.
+/// A stream without secrets. A model's output comes in pieces, and a secret may cross them: texts
+/// that belong together are joined. If the joined text contains a secret, its first piece gets the
+/// whole clean text and the others become empty.
 pub(crate) fn clean_stream(text: &str, cleaner: &Cleaner) -> String {
     let lines: Vec<(&str, Option<Value>)> = text
         .split('\n')

@@ -1,8 +1,8 @@
-//! How a replay has left its recording: what comes next says whether a call was left out, moved, put
-//! in or changed.
+//! Determines how a replay left its recording: the next calls show whether a call was left out,
+//! moved, inserted or changed.
 //!
-//! Until that is known the program goes on, as far as the recording has answers: nothing is done for
-//! real, and a call that it does not have is refused.
+//! Until then the program continues as far as the recording has answers. Nothing is executed, and
+//! an unrecorded call is refused.
 
 use kernel::digest::Digest;
 
@@ -12,7 +12,7 @@ use crate::call::Kind;
 use crate::family::overlap;
 use crate::tape::{Divergence, Reason, Side, first_difference};
 
-/// What a call is matched by.
+/// The key of a call.
 type Key = (Kind, String, Digest);
 
 /// A replay that has left its recording.
@@ -28,11 +28,11 @@ pub(super) struct Ahead {
     is_repeated: bool,
     /// Whether the one that was recorded there came after all.
     has_come: bool,
-    /// Whether one came that was recorded behind that, and did not run beside it.
+    /// Whether a call came that was recorded after the expected one and did not overlap it.
     has_passed: bool,
 }
 
-/// What to do about a field of a request that is another each time.
+/// The advice for a field of a request that changes each time.
 fn hint(expected: &Side, at: Option<&str>) -> String {
     match at.filter(|at| !at.is_empty() && expected.kind == Kind::Model.as_str()) {
         Some(at) => format!("; if this is a time or a random value: --ignore-request {at}"),
@@ -40,18 +40,19 @@ fn hint(expected: &Side, at: Option<&str>) -> String {
     }
 }
 
-/// What comes when no more of the recording does.
+/// The program's next step after the recording's last answer.
 pub(super) enum Next {
     /// Another call that the recording does not have.
     Other(Key),
     /// The end of the program.
     End,
-    /// Nobody knows.
+    /// It is not known.
     Unknown,
 }
 
 impl Recorder {
-    /// A replay leaves its recording. What is told of it where nothing more can be known.
+    /// Begins the search after a replay left its recording. The result is the divergence in case
+    /// nothing further is learned.
     pub(super) fn look_ahead(
         &self,
         state: &mut State,
@@ -71,7 +72,7 @@ impl Recorder {
         };
         let divergence = self.told_of(state, &ahead, &Next::Unknown);
         state.ahead = Some(ahead);
-        // What other threads wait for may not come any more.
+        // The calls that other threads wait for may no longer come.
         state.moved();
         self.woken.notify_all();
         self.looks_ahead.send_modify(|moves| *moves += 1);
@@ -104,7 +105,7 @@ impl Recorder {
         }
     }
 
-    /// Ends one that nothing more came of for too long.
+    /// Ends the search after too long a wait for further calls.
     pub fn decide(&self) {
         let mut state = self.state.lock();
         if state.ahead.is_some() {
@@ -112,8 +113,8 @@ impl Recorder {
         }
     }
 
-    /// What has come since a replay has left its recording and it is not known yet how: 0 while it
-    /// follows it.
+    /// The number of calls since a replay left its recording, while the reason is open; 0 while it
+    /// follows the recording.
     pub fn looks_ahead(&self) -> tokio::sync::watch::Receiver<u64> {
         self.looks_ahead.subscribe()
     }
@@ -138,7 +139,8 @@ impl Recorder {
                 let mut later = calls[ahead.expected..].iter();
                 let is_known =
                     later.any(|call| (call.kind, &call.name) == (ahead.key.0, &ahead.key.1));
-                // A tool that is called at no other time was put in; else nobody knows.
+                // A tool that is never called later was inserted; otherwise the recorded call was
+                // changed.
                 if is_known {
                     Reason::Changed
                 } else {

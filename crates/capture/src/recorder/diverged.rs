@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::tape::{Divergence, Reason, Side};
 
 impl Recorder {
-    /// What came.
+    /// The call that came.
     pub(super) fn actual(&self, call: &Call, input: &Value) -> Side {
         Side {
             kind: call.kind.as_str(),
@@ -16,7 +16,7 @@ impl Recorder {
         }
     }
 
-    /// A call came behind the end of the recording.
+    /// A call after the end of the recording.
     pub(super) fn beyond(&self, state: &State, actual: Side) -> Divergence {
         let step = state.tape.as_ref().map_or(0, |tape| tape.step(None));
         let message = format!(

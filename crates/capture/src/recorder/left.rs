@@ -9,13 +9,13 @@ use super::Recorder;
 use crate::call::Kind;
 use crate::headers;
 
-/// Says of an answer that it was longer than what is kept.
+/// Marks an answer that exceeded the kept size.
 pub(crate) const TOO_LARGE: &str = "too_large";
 
-/// Says of an answer that it is our own: the server of the model was not reached.
+/// Marks an answer of our own: the server of the model was not reached.
 pub(crate) const UNREACHED: &str = "unreached";
 
-/// What was passed on of an answer so far.
+/// The part of an answer that was passed on so far.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
     /// Its status; none before it began.
@@ -43,7 +43,7 @@ pub(crate) fn answer_of(
 }
 
 impl Recorder {
-    /// Learns where it stands what is passed on of an answer.
+    /// Registers where the passed-on part of an answer is stored.
     pub(crate) fn passes(&self, seq: u64, passed: Arc<Mutex<Passed>>) {
         if let Some(open) = self.state.lock().open.get_mut(&seq) {
             open.passed = Some(passed);

@@ -1,5 +1,5 @@
-//! What a server of tools tells without being asked: kept with the call that was open or was
-//! answered last, and told again around the recorded answer.
+//! Unrequested messages of a tool server: kept with the open or most recently answered call, and
+//! repeated around the recorded answer.
 
 use faces::provenance::hash::canonical_json;
 use serde_json::Value;
@@ -8,12 +8,12 @@ use super::Recorder;
 use crate::asked;
 use crate::call::{Call, Keep, Notified, Side};
 
-/// What is told around an answer, in its order.
+/// Messages around an answer, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// Ahead of it.
     pub before: Vec<Value>,
-    /// Behind it, before anything else is asked.
+    /// After it, before the next request.
     pub after: Vec<Value>,
 }
 
@@ -41,7 +41,7 @@ impl Recorder {
         }
     }
 
-    /// What was told around a recorded answer; why that cannot be told again where it cannot.
+    /// The messages around a recorded answer, or the reason why they cannot be repeated.
     pub(super) fn told(
         &self,
         recorded: &Call,
@@ -73,7 +73,7 @@ impl Recorder {
             for (_, params) in &mut answers {
                 self.cleaner.restore_value(params);
             }
-            // Nobody waits for what was never answered.
+            // Do not wait for requests that were never answered.
             asked::leave_open(told.before.iter_mut().chain(&mut told.after), answers);
         }
         Ok(told)

@@ -1,5 +1,5 @@
-//! What the model's traffic says of tools that were run where we did not see them, and of the
-//! execution as a whole.
+//! Derives from the model traffic the tool calls that ran outside the recorder, and facts about the
+//! whole execution.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ impl Recorder {
         }
     }
 
-    /// What an answer says of the execution; gives the tools that it wants called.
+    /// Records the facts of an answer; returns the tools that it requests.
     pub(super) fn heard(
         &self,
         state: &mut State,
@@ -147,7 +147,7 @@ pub(super) fn claim(uses: &mut [Use], call: &mut Call) {
         call.call_id = Some(tool.tool.id.clone());
         call.parent = Some(tool.by);
     } else if let Some(tool) = uses.iter_mut().find(is_meant) {
-        // What a model wanted called, a tool called: it was made within that.
+        // Another tool made the call that a model requested: that tool stays its parent.
         tool.is_settled = true;
         call.call_id = Some(tool.tool.id.clone());
     }

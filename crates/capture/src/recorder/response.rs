@@ -6,8 +6,8 @@ use crate::call::{Call, Keep, Kind};
 use crate::dialect::{self, Answer, Route};
 use crate::family::overlap;
 
-/// The last text of a model. Calls that ran at the same time count as one place, whatever came first
-/// in it: of these the one is taken whose request is the last in the order of the requests' text.
+/// The last text of a model. Concurrent calls count as one place; among these, the call whose
+/// request text sorts last is taken, which does not depend on timing.
 pub(super) fn last_text(calls: &[Call], keep: &dyn Keep) -> Option<String> {
     let models = calls.iter().filter(|call| call.kind == Kind::Model);
     let mut groups: Vec<Vec<&Call>> = Vec::new();
@@ -39,7 +39,7 @@ fn answer(name: &str, output: &Value) -> Answer {
     dialect::answer(Route::of(&format!("/{path}")), body)
 }
 
-/// What an answer of a model says: its status, its text, the tools that it wants.
+/// The content of a model's answer: its status, its text, the tools it requests.
 pub(crate) fn said(name: &str, output: &Value) -> Value {
     let answer = answer(name, output);
     let uses = answer.uses.iter();

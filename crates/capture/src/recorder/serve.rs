@@ -43,7 +43,8 @@ impl Recorder {
             let what = "the recorded result is not kept, so it cannot be served".to_owned();
             return self.diverge(state, unavailable(what));
         };
-        // What was told around an answer is told once, however often that is given.
+        // The messages around an answer are repeated once, even if the answer is served several
+        // times.
         let is_again = tape.is_used(place);
         let told = match self.told(&recorded, tape.calls(), source) {
             Ok(_) if is_again => Told::default(),
@@ -151,7 +152,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// What a tool called itself comes with it: the tool is not run.
+    /// Includes the calls a served tool made itself: the tool is not executed.
     fn again_within(
         &self,
         state: &mut State,
@@ -179,7 +180,7 @@ impl Recorder {
                 let is_put = |knob: &str| enforcement.has_sent(knob);
                 state.traffic.asked(Place::Recorded(recorded), note, is_put);
                 if let Some(output) = output_of(&call, source) {
-                    // What it wanted called was called then, and comes with it.
+                    // The tools it requested were called in the recording, and are included.
                     let _ = self.heard(state, Place::Recorded(end), route, &output);
                 }
             }

@@ -1,8 +1,8 @@
-//! What the traffic with models says of the execution as a whole.
+//! Facts about the whole execution, from the model traffic.
 //!
-//! Requests of several threads come in one order when they are recorded and in another when they
-//! are served: what is said of the first request and of the last answer is said by their places in
-//! the recording.
+//! Requests of several threads arrive in different orders when they are recorded and when they are
+//! served. So the first request and the last answer are determined by their places in the
+//! recording.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::Recorder;
 use crate::clean::Cleaner;
 use crate::dialect::{Asked, Route};
 
-/// What the model's traffic says of the execution as a whole.
+/// Facts about the whole execution, from the model traffic.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Requests that a model answered.
@@ -31,7 +31,7 @@ pub struct Traffic {
     pub sent: BTreeMap<&'static str, Value>,
     /// The system prompt of the first request.
     pub system: Option<Value>,
-    /// What the user said last in the first request.
+    /// The last user message of the first request.
     pub prompt: Option<String>,
     /// The last text of a model.
     pub text: Option<String>,
@@ -54,7 +54,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Whether it is behind another one, which came before.
+    /// Whether this place follows another one, which came earlier.
     fn is_behind(self, other: Option<Self>) -> bool {
         match (self, other) {
             (Self::Recorded(this), Some(Self::Recorded(other))) => this > other,
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// What one request says.
+/// The facts of one request.
 pub(crate) struct Note {
     route: Route,
     provider: &'static str,
@@ -79,7 +79,7 @@ impl Note {
         self.route
     }
 
-    /// Of a request as its program meant it and as it goes out. Clean.
+    /// The clean facts of a request, from the program's version and the version as sent.
     pub(super) fn of(
         route: Route,
         provider: &'static str,
@@ -126,8 +126,8 @@ fn settings(route: Route, body: &Value) -> BTreeMap<&'static str, Value> {
 }
 
 impl Traffic {
-    /// A request is made, or answered. What was put into one stays said (`is_put`) when the next
-    /// one goes where it is not known.
+    /// A request was sent or answered. Settings put into one request stay recorded (`is_put`) when
+    /// the next one uses an interface without them.
     pub(super) fn asked(&mut self, place: Place, note: Note, is_put: impl Fn(&str) -> bool) {
         if !note.route.samples() {
             return;
@@ -162,7 +162,7 @@ impl Traffic {
         }
     }
 
-    /// A request never came to a model, so that no answer was drawn for it.
+    /// A request did not reach a model, so no answer was sampled.
     pub(super) fn unreached(&mut self, route: Route) {
         if route.samples() {
             self.turns = self.turns.saturating_sub(1);

@@ -176,7 +176,7 @@ fn a_copy_goes_back_to_the_beginning_and_forward_again() {
     assert_eq!((read("a"), read("sub/b")), (Some("changed".into()), None));
     assert_eq!(read("deep/er/new"), Some("new".into()));
 
-    // A recording of somebody else's writes nowhere but there.
+    // A foreign recording cannot write outside the folder.
     symlink("/tmp", to.join("out")).unwrap();
     for path in [
         "../escaped",

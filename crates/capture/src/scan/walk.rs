@@ -52,7 +52,7 @@ pub(super) fn is_never(relative: &Path) -> bool {
     NEVER.iter().any(|never| relative.starts_with(never))
 }
 
-/// Whether an error says that something is not there any more, or is something else by now.
+/// Whether an error means that a path no longer exists, or has another type by now.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
     matches!(
@@ -61,7 +61,7 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
     )
 }
 
-/// What could not be gone into, below the root; `None` where it is not there any more.
+/// A path below the root that could not be entered; `None` where it no longer exists.
 ///
 /// # Errors
 /// When it is the root itself: without it there is nothing to watch.
