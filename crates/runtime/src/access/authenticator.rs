@@ -1,4 +1,4 @@
-//! From a bearer token to a principal.
+//! Authenticates bearer tokens.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,36 +18,37 @@ use super::scopes::Scopes;
 use super::token::{self, Token};
 use super::uses::Uses;
 
-/// For how long a folded registry is believed without asking the store: a key that any process
-/// revokes is refused by every other within this time. By the store's clock.
+/// How long a folded registry is used without asking the store: the longest time, by the store's
+/// clock, until every process rejects a key that another one revoked.
 pub const FRESH: Duration = Duration::from_secs(1);
-/// Registries kept in memory. One is dropped and read again before there are more.
+/// Registries cached. One is evicted before another is added.
 const MAX_REGISTRIES: usize = 1024;
-/// Bytes of a bearer token that are looked at.
+/// Longer bearer tokens are rejected unread.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
-/// Why a bearer token opens nothing. Never says what the token was.
+/// Why a bearer token was rejected. Never contains the token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// It has no form that is known here.
+    /// The token has neither known form.
     #[error("the bearer token is neither an API key nor a token of a configured issuer")]
     Malformed,
-    /// Its form is right; nobody here made it, or it does not say what it must.
+    /// The form is right, but the key is unknown, the signature does not verify, or a required
+    /// claim is missing.
     #[error("the bearer token is not valid here")]
     Unknown,
-    /// Its time is over.
+    /// The token has expired.
     #[error("the bearer token has expired; ask for a new one")]
     Expired,
-    /// Somebody took it back.
+    /// The key was revoked.
     #[error("the API key was revoked; ask for a new one")]
     Revoked,
-    /// It could not be checked now.
+    /// The token cannot be checked now.
     #[error("the bearer token cannot be checked now; try again")]
     Unavailable,
 }
 
 impl AuthError {
-    /// Stable, snake_case, for programs: the words of OpenWOP.
+    /// Stable, snake_case, for programs: the codes of OpenWOP.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed => "unauthenticated",
@@ -61,9 +62,9 @@ impl AuthError {
 
 /// Checks bearer tokens: API keys of the store's tenants, and JWTs of a configured issuer.
 ///
-/// A key says which registry knows it. That registry is kept folded in memory; once per [`FRESH`]
-/// the store is asked for what was appended to it since, which is nearly always nothing. So a
-/// check costs a hash, and a revocation by any process reaches all.
+/// A key names its registry, which is cached folded. Once per [`FRESH`] the store is asked for
+/// events appended since, usually none. So a check costs one hash, and every process sees a
+/// revocation.
 pub struct Authenticator {
     store: Arc<dyn Store>,
     jwt: Option<JwtVerifier>,
@@ -72,17 +73,17 @@ pub struct Authenticator {
     uses: Uses,
 }
 
-/// Whether something seen at a time may be believed still. Not when the clock was set back.
+/// Whether an observation made at `at` is still fresh. False if the clock was set back.
 pub(super) fn is_within(age: Duration, at: Timestamp, now: Timestamp) -> bool {
     at <= now && now < at.plus(age)
 }
 
-/// A registry in memory.
+/// A cached registry.
 #[derive(Default)]
 struct Kept {
-    /// As it was at a time. Locked for a look only.
+    /// The registry and when it was read. The lock is never held across an await.
     seen: Mutex<Option<(Arc<Registry>, Timestamp)>>,
-    /// Held by whoever asks the store, so that one asks and the others wait.
+    /// Serialises reads of the store: one task reads, the others wait for its result.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -95,7 +96,7 @@ impl Kept {
 }
 
 impl Authenticator {
-    /// Checks tokens against a store and what is configured.
+    /// Checks tokens against a store and the configured options.
     pub fn new(store: Arc<dyn Store>, options: AuthOptions) -> Self {
         let AuthOptions { jwt, outbound } = options;
         Self {
@@ -107,16 +108,16 @@ impl Authenticator {
         }
     }
 
-    /// The issuer of JWTs that are good here, where it may be told: one with public keys and a
-    /// URL for a name.
+    /// The accepted issuer of JWTs, if it may be published: one with public keys and a URL as its
+    /// name.
     pub fn public_issuer(&self) -> Option<&PublicIssuer> {
         self.public_issuer.as_ref()
     }
 
-    /// Finds whose a bearer token is.
+    /// The principal of a bearer token.
     ///
     /// # Errors
-    /// Why it opens nothing.
+    /// Why the token was rejected.
     pub async fn authenticate(&self, bearer: &str) -> Result<Principal, AuthError> {
         if bearer.len() > MAX_TOKEN_BYTES {
             return Err(AuthError::Malformed);
@@ -143,12 +144,12 @@ impl Authenticator {
                 return Err(AuthError::Unavailable);
             }
         };
-        // A key made a moment ago works at once: it is asked for before it is refused.
+        // A key unknown to the cache may be new: the store is asked before it is rejected.
         let registry = match registry.key(token.key()) {
             Some(_) => registry,
             None => self.registry_now(&stream, &registry).await,
         };
-        // Only who knows the secret learns what became of the key.
+        // The key's state is disclosed only to a bearer who knows the secret.
         let key = registry.key(token.key());
         let key = key.filter(|key| token.has_digest(&key.digest));
         let key = key.ok_or(AuthError::Unknown)?;
@@ -173,7 +174,7 @@ impl Authenticator {
         })
     }
 
-    /// A registry as it was at most [`FRESH`] ago.
+    /// A registry, at most [`FRESH`] old.
     async fn registry(&self, stream: &StreamId) -> Result<Arc<Registry>, StoreError> {
         let kept = self.registries.lock().get(stream).cloned();
         let Some(kept) = kept else {
@@ -187,13 +188,13 @@ impl Authenticator {
         }
         let _asking = kept.asking.lock().await;
         match kept.fresh(self.store.now()) {
-            // Somebody asked while we waited to.
+            // Another task refreshed it while this one waited for the lock.
             Some(registry) => Ok(registry),
             None => self.ask(stream, &kept).await,
         }
     }
 
-    /// A registry as it is now, or as it was seen where the store cannot tell.
+    /// The current registry, or the cached one if the store is unavailable.
     async fn registry_now(&self, stream: &StreamId, seen: &Arc<Registry>) -> Arc<Registry> {
         let Some(kept) = self.registries.lock().get(stream).cloned() else {
             return seen.clone();
@@ -203,7 +204,7 @@ impl Authenticator {
         asked.unwrap_or_else(|_| seen.clone())
     }
 
-    /// Asks the store for what was appended to a registry since it was last seen.
+    /// Reads the events appended to a registry since the cached state.
     async fn ask(&self, stream: &StreamId, kept: &Kept) -> Result<Arc<Registry>, StoreError> {
         let asked_at = self.store.now();
         let seen = kept.seen.lock().as_ref().map(|(seen, _)| seen.clone());
@@ -217,7 +218,7 @@ impl Authenticator {
             (Some(seen), Ok(loaded)) if loaded.next_seq > from => {
                 Arc::new(fold((*seen).clone(), &loaded)?)
             }
-            // A copy from earlier was put in the store's place.
+            // The log is shorter than the cached state: an earlier copy of the store was restored.
             (Some(_), Ok(_)) => {
                 let whole = self.store.load(stream, ReadFrom::Seq(0), usize::MAX);
                 Arc::new(born(whole.await?)?)

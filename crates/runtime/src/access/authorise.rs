@@ -6,7 +6,7 @@ use kernel::stream::Owner;
 use super::principal::Principal;
 use super::scopes::Scope;
 
-/// Something that can be done.
+/// An operation that needs authorisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
     /// Read workflow definitions, or list them.
@@ -23,11 +23,11 @@ pub enum Action {
     CancelRun,
     /// Pause, resume or signal a run. OpenWOP puts these under the scope for cancelling.
     ControlRun,
-    /// Answer what a run waits for.
+    /// Answer an interrupt of a run.
     AnswerRun,
-    /// Answer for others, by the name an answer gives.
+    /// Answer on behalf of others, whom the answer names.
     AnswerForOthers,
-    /// Say something about a run, ended or not.
+    /// Annotate a run, ended or not.
     AnnotateRun,
     /// Read an artifact of a run.
     ReadArtifact,
@@ -39,9 +39,9 @@ pub enum Action {
     ManageWebhooks,
     /// Take tasks from a queue, and report on them.
     WorkTasks,
-    /// Read how a queue stands.
+    /// Read the state of a queue.
     ReadQueue,
-    /// Tell the coordinator of a queue commands.
+    /// Send commands to the coordinator of a queue.
     CommandQueue,
 }
 
@@ -67,7 +67,7 @@ impl Action {
         Self::CommandQueue,
     ];
 
-    /// The scope it needs.
+    /// The scope that the action needs.
     pub fn scope(self) -> Scope {
         match self {
             Self::ReadWorkflows => Scope::ManifestRead,
@@ -75,7 +75,7 @@ impl Action {
             Self::CreateRun | Self::SaveDocument => Scope::RunsCreate,
             Self::ReadRun => Scope::RunsRead,
             Self::CancelRun | Self::ControlRun => Scope::RunsCancel,
-            // Both are what people say of a run; a key that only reads says nothing.
+            // Annotations are statements of people like answers; a read-only key may make neither.
             Self::AnswerRun | Self::AnnotateRun => Scope::ApprovalsRespond,
             Self::AnswerForOthers => Scope::ApprovalsDelegate,
             Self::ReadArtifact => Scope::ArtifactsRead,
@@ -89,21 +89,21 @@ impl Action {
     }
 }
 
-/// Something that can be acted on, and whose it is.
+/// An object of an action, with its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: TenantId,
-    /// The part of the tenant it belongs to; without one it belongs to all of it.
+    /// The workspace that owns it; `None` if it belongs to the whole tenant.
     pub workspace: Option<String>,
-    /// Which thing.
+    /// The object.
     pub what: What,
 }
 
-/// A thing.
+/// The object of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The workflows of a tenant. Every workspace of it has the same.
+    /// The workflows of a tenant, shared by its workspaces.
     Workflows,
     /// One workflow.
     Workflow(WorkflowId),
@@ -124,7 +124,7 @@ pub enum What {
 }
 
 impl What {
-    /// The kind of thing, and which one where it is one.
+    /// The kind of object, and its id if it is a single one.
     pub fn named(&self) -> (&'static str, Option<&str>) {
         match self {
             Self::Workflows => ("workflows", None),
@@ -145,7 +145,7 @@ impl What {
 }
 
 impl Resource {
-    /// A run, by the owner its header names.
+    /// A run, with the owner from its header.
     pub fn run(owner: &Owner, run: &StreamId) -> Self {
         Self {
             tenant: owner.tenant.clone(),
@@ -154,8 +154,8 @@ impl Resource {
         }
     }
 
-    /// What a principal's own tenant, and workspace where it is bound to one, has of a kind:
-    /// for creating and listing.
+    /// Objects of one kind in the principal's own tenant and, if it is bound to one, workspace: for
+    /// creating and listing.
     pub fn own(principal: &Principal, what: What) -> Self {
         Self {
             tenant: principal.tenant.clone(),
@@ -164,7 +164,7 @@ impl Resource {
         }
     }
 
-    /// Something that belongs to all of a tenant.
+    /// An object that belongs to the whole tenant.
     pub fn of_tenant(tenant: &TenantId, what: What) -> Self {
         Self {
             tenant: tenant.clone(),
@@ -174,10 +174,10 @@ impl Resource {
     }
 }
 
-/// Why something may not be done.
+/// Why an action is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// For this principal it is not there. Answered exactly as if it were not there for anybody.
+    /// Not visible to this principal. The answer is the same as for an object that does not exist.
     #[error("there is nothing of that name here")]
     NotFound,
     /// The principal lacks a scope.
@@ -198,14 +198,15 @@ impl Denied {
     }
 }
 
-/// Decides whether a principal may do something to something.
+/// Decides whether a principal may perform an action on a resource.
 ///
-/// Walls come first, so that a missing scope never tells that another's resource exists.
+/// Tenant and workspace are compared before the scope, so that a missing scope never discloses that
+/// another tenant's resource exists.
 ///
 /// # Errors
-/// [`Denied::NotFound`] for what belongs to another tenant or workspace, and for what belongs to
-/// the whole tenant where the principal is bound to a workspace (workflows are shared and may be
-/// reached from each); [`Denied::Scope`] where the scope is missing.
+/// [`Denied::NotFound`] if the resource belongs to another tenant or workspace, or to the whole
+/// tenant while the principal is bound to a workspace (workflows are shared and reachable from
+/// each); [`Denied::Scope`] if the scope is missing.
 pub fn authorise(principal: &Principal, action: Action, resource: &Resource) -> Result<(), Denied> {
     if principal.tenant != resource.tenant {
         return Err(Denied::NotFound);

@@ -1,4 +1,4 @@
-//! Checkpoints of audit trails: made in time, and verified.
+//! Checkpoints of audit trails: scheduling and verification.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use super::trail;
 use crate::engine::Engine;
 use crate::keyring::Keyring;
 
-/// Entries between two checkpoints at most, as is advertised. `SOON` keeps well below it.
+/// Entries between two checkpoints at most, as advertised. `SOON` keeps well below it.
 pub const INTERVAL_ENTRIES: u64 = 1_000;
-/// Seconds an entry waits for a checkpoint at most, while an engine runs.
+/// The longest time an entry waits for a checkpoint while an engine runs.
 pub const INTERVAL: Duration = Duration::from_secs(300);
 /// Entries after which a checkpoint is made at once.
 pub(crate) const SOON: u64 = 256;
-/// How long an entry waits for others before a checkpoint is made.
+/// How long an entry waits for further ones before a checkpoint is made.
 const LINGER: Duration = Duration::from_secs(2);
-/// How often trails are looked at for what was written without a hint: by other processes, and of
-/// keys that were used or refused, which is once an hour or a minute each.
+/// How often trails are polled for entries without a hint: those of other processes, and uses and
+/// rejections of keys, recorded at most once an hour and once a minute each.
 const LOOK: Duration = Duration::from_secs(10);
 /// Entries read at a time.
 const PAGE: usize = 1_000;
-/// How often a lost race is tried again.
+/// Attempts of an append that lost a race.
 const TRIES: u32 = 100;
 
-/// Makes checkpoints in time for as long as an engine runs: a moment after an entry was written, at
-/// once after many, and from time to time for what other processes wrote.
+/// Makes checkpoints while an engine runs: shortly after an entry, at once after many, and
+/// periodically for entries of other processes.
 pub fn keep(engine: &Engine) {
     let engine = engine.clone();
     engine.inner.tasks.clone().spawn(async move {
@@ -64,7 +64,7 @@ pub fn keep(engine: &Engine) {
     });
 }
 
-/// Makes the checkpoint of every trail that has entries without one.
+/// Makes a checkpoint for every trail with uncovered entries.
 async fn cover_all(store: &dyn Store, keyring: &dyn Keyring) -> Result<(), StoreError> {
     let mut query = ListQuery {
         kind: Some(StreamKind::Audit),
@@ -88,10 +88,10 @@ async fn cover_all(store: &dyn Store, keyring: &dyn Keyring) -> Result<(), Store
     }
 }
 
-/// Signs what a trail has without a checkpoint. Answers whether there was anything.
+/// Signs the uncovered entries of a trail. Returns whether there were any.
 ///
 /// # Errors
-/// The store's; `Unavailable` where there is no key.
+/// The store's; `Unavailable` without a key.
 pub async fn checkpoint(
     store: &dyn Store,
     keyring: &dyn Keyring,
@@ -145,16 +145,16 @@ async fn root(
     })
 }
 
-/// What checkpoints are checked with.
+/// The keys that verify checkpoints.
 pub enum Keys<'a> {
-    /// The instance's own, by the ids that checkpoints name.
+    /// The keyring of the instance, by the key ids in the checkpoints.
     Own(&'a dyn Keyring),
-    /// This one.
+    /// A single public key.
     One(super::signing::PublicKey),
 }
 
 impl Keys<'_> {
-    /// Whether a checkpoint is signed.
+    /// Whether one of the keys signed the checkpoint.
     pub fn have_signed(&self, checkpoint: &Checkpoint) -> bool {
         match self {
             Self::Own(keyring) => is_signed(*keyring, checkpoint),
@@ -163,7 +163,7 @@ impl Keys<'_> {
     }
 }
 
-/// Recomputes a stretch of a trail from what is stored, and how many entries the trail has.
+/// Recomputes a stretch of a trail from the stored entries. Also returns the trail's length.
 ///
 /// # Errors
 /// The store's.
@@ -188,7 +188,7 @@ pub async fn verify(
         Err(error) => return Err(error),
     };
     let end = head.next_seq;
-    // Far enough back to meet the checkpoint before the first one of the range.
+    // Start far enough back to include the checkpoint before the range.
     let begin = from.saturating_sub(INTERVAL_ENTRIES + SOON).min(end);
     let chain = match begin.checked_sub(1) {
         None => Some(head.header.genesis),
@@ -198,14 +198,14 @@ pub async fn verify(
         }
     };
     let mut walk = Walk::new(begin, from, to, chain, |it| keys.have_signed(it));
-    // One more: the checkpoint of the last entry stands behind it.
+    // One more entry: the checkpoint that covers the last entry follows it.
     let stop = to.saturating_add(2).min(end);
     let mut next = begin;
     while next < stop {
         let limit = usize::try_from(stop - next).unwrap_or(PAGE).min(PAGE);
         let page = match store.load(&stream, ReadFrom::Seq(next), limit).await {
             Ok(page) => page,
-            // The store says that something is wrong; alone, each entry is shown as it is.
+            // The page has a damaged entry: read the entries one by one to show the intact ones.
             Err(StoreError::Corrupt(_)) if limit > 1 => {
                 walk_one_by_one(store, &stream, next, limit, &mut walk).await?;
                 next += limit as u64;
@@ -249,7 +249,7 @@ async fn walk_one_by_one<F: FnMut(&Checkpoint) -> bool>(
     Ok(())
 }
 
-/// Goes past an entry that the store does not give.
+/// Skips an entry that the store cannot return.
 fn lose<F: FnMut(&Checkpoint) -> bool>(walk: &mut Walk<F>, error: &StoreError) {
     if error.is_gap() {
         walk.missing()
@@ -258,8 +258,8 @@ fn lose<F: FnMut(&Checkpoint) -> bool>(walk: &mut Walk<F>, error: &StoreError) {
     }
 }
 
-/// Whether a tenant whose trail is not there did things that every trail tells of: its registry
-/// tells each change by the outbox, in which nothing waits any more.
+/// Whether a tenant without a trail has auditable history. Its registry reports every change
+/// through the outbox: once that is empty, a trail must exist.
 async fn ought_to_be_there(store: &dyn Store, tenant: &TenantId) -> Result<bool, StoreError> {
     let registry = Registry::stream(tenant);
     match store.load(&registry, ReadFrom::Seq(Seq::MAX), 0).await {

@@ -1,4 +1,4 @@
-//! Making keys and taking them back.
+//! Creating and revoking API keys.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,56 +14,56 @@ use super::scopes::Scopes;
 use super::token::{Entropy, OsEntropy, Token};
 use crate::door::{Door, RegistryError};
 
-/// How often another id is drawn when one is in use.
+/// How many ids are drawn before creation fails because each is in use.
 const DRAWS: u32 = 8;
 
 /// A key to make.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// Who acts with it; without one the key's own id.
+    /// The principal's id; the key's own id if `None`.
     pub principal: Option<String>,
     /// The only workspace it reaches.
     pub workspace: Option<String>,
-    /// What it may do.
+    /// The scopes it grants.
     pub scopes: Scopes,
-    /// Groups its bearer belongs to.
+    /// Groups of its bearer, for gates.
     pub groups: BTreeSet<String>,
-    /// Roles its bearer has.
+    /// Roles of its bearer, for gates.
     pub roles: BTreeSet<String>,
-    /// What people call it.
+    /// A display name.
     pub name: Option<String>,
-    /// From when on it is refused.
+    /// When it expires.
     pub expires_at: Option<Timestamp>,
 }
 
 /// A key that was made.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// The token: shown once, kept nowhere.
+    /// The token: shown once, never stored.
     pub token: Token,
-    /// What it grants.
+    /// The stored grant.
     pub grant: Grant,
 }
 
 /// Why a key could not be made or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The registry refuses it; nothing was written.
+    /// The registry rejected the command; nothing was written.
     #[error(transparent)]
     Rejected(Rejection),
-    /// The system has no randomness to give.
+    /// The system has no randomness.
     #[error("no key can be made: the system gives no randomness: {0}")]
     NoEntropy(std::io::Error),
-    /// A rotation that leaves no time to change over.
+    /// A rotation with too short an overlap.
     #[error("a rotated key works for {} hours at least, for whoever uses it to change over", LEAST_OVERLAP.as_secs() / 3_600)]
     OverlapTooShort,
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(StoreError),
 }
 
-/// How long a key works beside its successor at the least: what `auth-profiles.md` advises hosts
-/// in production, and what discovery promises. A key that somebody else knows is revoked instead.
+/// The shortest overlap of a rotated key and its successor: what `auth-profiles.md` recommends for
+/// hosts in production, and what discovery advertises. A leaked key is revoked instead.
 pub const LEAST_OVERLAP: Duration = Duration::from_secs(86_400);
 
 impl From<RegistryError> for KeyError {
@@ -95,7 +95,7 @@ pub struct ApiKeys {
 }
 
 impl ApiKeys {
-    /// The keys behind a door.
+    /// The keys of a door's store.
     pub fn new(door: Door) -> Self {
         Self::with_entropy(door, Arc::new(OsEntropy))
     }
@@ -105,7 +105,7 @@ impl ApiKeys {
         Self { door, entropy }
     }
 
-    /// Makes a key. Its token is in the answer and nowhere else.
+    /// Creates a key. Only the result contains its token.
     ///
     /// # Errors
     /// The registry's rejection, or the store's error.
@@ -158,10 +158,10 @@ impl ApiKeys {
         self.issue(tenant, by, rotate).await
     }
 
-    /// Takes a key back. Every process on the store refuses it within [`super::FRESH`].
+    /// Revokes a key. Every process on the store rejects it within [`super::FRESH`].
     ///
     /// # Errors
-    /// As [`ApiKeys::create`]; `Unchanged` where it is revoked.
+    /// As [`ApiKeys::create`]; `Unchanged` if it is already revoked.
     pub async fn revoke(
         &self,
         tenant: &TenantId,
@@ -175,7 +175,7 @@ impl ApiKeys {
         Ok(())
     }
 
-    /// Every key of a tenant, newest first, those that do not work any more included.
+    /// Every key of a tenant, newest first, including revoked and expired ones.
     ///
     /// # Errors
     /// The store's.

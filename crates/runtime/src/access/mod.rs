@@ -1,11 +1,11 @@
-//! Who may do what: bearer tokens, principals, and the one function that decides.
+//! Authorisation: bearer tokens, principals, and the one function that decides.
 //!
 //! Reading order: [`Principal`] (who), [`Action`] and [`Resource`] (what), [`authorise`] (the
-//! decision), [`Authenticator`] (from a bearer token to a principal), [`ApiKeys`] (making keys
-//! and taking them back), [`trail`] (what was done, and by whom).
+//! decision), [`Authenticator`] (from a bearer token to a principal), [`ApiKeys`] (creating and
+//! revoking keys), [`trail`] (what was done, and by whom).
 //!
-//! *Invariant:* every face, the command line with a key included, asks [`authorise`] before it
-//! does anything for a principal. Nothing else compares tenants or scopes.
+//! *Invariant:* every face, and the command line when it has a key, calls [`authorise`] before it
+//! acts for a principal. No other code compares tenants or scopes.
 
 mod authenticator;
 mod authorise;

@@ -37,23 +37,23 @@ use super::scopes::Scopes;
 use crate::outbound::Outbound;
 use crate::toml_words;
 
-/// Bytes of a shared secret at least: as many as the signature has.
+/// The shortest shared secret: the length of the signature.
 const MIN_SECRET_BYTES: usize = 32;
-/// Seconds that clocks may be apart, where nothing is configured.
+/// Default clock difference in seconds.
 const LEEWAY_S: u64 = 30;
-/// Seconds that clocks may be apart at most.
+/// Largest clock difference in seconds.
 const MAX_LEEWAY_S: u64 = 600;
 
-/// How bearer tokens are checked. The default checks API keys only.
+/// How bearer tokens are checked. The default accepts API keys only.
 #[derive(Clone, Default)]
 pub struct AuthOptions {
-    /// Which JWTs are good, if any.
+    /// The accepted JWTs, if any.
     pub jwt: Option<JwtOptions>,
     /// How an issuer's keys are fetched.
     pub outbound: Outbound,
 }
 
-/// What is wrong with a configuration.
+/// A configuration error, for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadOptions(pub String);
@@ -133,7 +133,7 @@ impl AuthOptions {
     /// Reads a configuration file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The first error of the file.
     pub fn read(path: &Path, outbound: Outbound) -> Result<Self, BadOptions> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| BadOptions(format!("{}: {error}", path.display())))?;
@@ -145,9 +145,9 @@ impl AuthOptions {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The first error of the text.
     pub fn parse(text: &str, folder: &Path, outbound: Outbound) -> Result<Self, BadOptions> {
-        // The parser's own text would quote the line, which may hold what should not be shown.
+        // The parser's own message quotes the line, which may hold a secret.
         let file: File =
             toml::from_str(text).map_err(|error| BadOptions(toml_words::say(text, &error)))?;
         let jwt = file.jwt.map(|jwt| jwt.checked(folder)).transpose()?;
@@ -219,7 +219,8 @@ impl Jwt {
     }
 }
 
-/// A URL or a path. Keys that come in the clear could be anybody's, except from this machine.
+/// A URL or a path. Plain HTTP is accepted from this machine only: elsewhere keys could be replaced
+/// on the way.
 fn source(text: &str, folder: &Path) -> Result<JwksSource, BadOptions> {
     let Ok(url) = Url::parse(text) else {
         return Ok(JwksSource::File(folder.join(text)));
@@ -237,8 +238,8 @@ fn source(text: &str, folder: &Path) -> Result<JwksSource, BadOptions> {
     }
 }
 
-/// `env:NAME` or `file:PATH`. A secret that stands in the file itself is refused: such files are
-/// copied and shared.
+/// `env:NAME` or `file:PATH`. A literal secret is rejected: configuration files are copied and
+/// shared.
 fn resolve(reference: &str, folder: &Path) -> Result<Vec<u8>, BadOptions> {
     let secret = match reference.split_once(':') {
         Some(("env", name)) => std::env::var(name)

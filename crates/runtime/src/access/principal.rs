@@ -1,4 +1,4 @@
-//! Who asks.
+//! Who makes a request.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use kernel::stream::Owner;
 
 use super::scopes::Scopes;
 
-/// Somebody who was authenticated, and what they may do. Comes from a credential, never from
-/// what a request says of itself.
+/// An authenticated caller and its rights. Built from a credential, never from a request's own
+/// claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// The wall: nothing of another tenant is there for this principal.
+    /// The tenant; no other tenant's data is visible.
     pub tenant: TenantId,
-    /// The only workspace it reaches; without one it reaches all of the tenant.
+    /// The only workspace it reaches; `None` means the whole tenant.
     pub workspace: Option<String>,
-    /// The only run it reaches, and nothing else; without one it reaches all of its workspace.
+    /// The only run it reaches; `None` means every run of its workspace.
     pub run: Option<StreamId>,
-    /// Who it is; opaque, never personal data.
+    /// Its id: opaque, never personal data.
     pub id: String,
-    /// Who vouches for it: the issuer of a JWT. `None` for API keys.
+    /// The issuer of its JWT. `None` for API keys.
     pub issuer: Option<String>,
-    /// What it may do.
+    /// The scopes it has.
     pub scopes: Scopes,
-    /// Groups it belongs to, for gates that name some.
+    /// Its groups, for gates.
     pub groups: BTreeSet<String>,
-    /// Roles it has, for gates that name some.
+    /// Its roles, for gates.
     pub roles: BTreeSet<String>,
 }
 
@@ -42,7 +42,7 @@ impl Principal {
         }
     }
 
-    /// As what this principal answers questions.
+    /// The capacity in which this principal answers questions.
     pub fn capacity(&self) -> Capacity {
         Capacity {
             speaks_for: None,
@@ -52,7 +52,7 @@ impl Principal {
         }
     }
 
-    /// This principal as an audit trail names it, with the request it acts by.
+    /// This principal as an actor of the audit trail, with the id of its request.
     pub fn actor(&self, request_id: Option<&str>) -> Actor {
         Actor {
             principal: self.id.clone(),

@@ -1,4 +1,4 @@
-//! What a principal may do, in words.
+//! Scopes: the actions a principal may perform, as words.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use kernel::problem::quoted;
 
-/// The word that stands for every scope.
+/// The word for every scope.
 const EVERYTHING: &str = "*";
 
 /// A scope. None implies another.
@@ -24,24 +24,24 @@ pub enum Scope {
     ArtifactsRead,
     /// Answer what a run waits for (OpenWOP).
     ApprovalsRespond,
-    /// Answer for others, who are named in the answer. Ours: for a service that knows by itself who
-    /// its people are, a chat say, and hands their votes on.
+    /// Answer on behalf of others, whom the answer names. Ours: for a service that authenticates
+    /// people itself, such as a chat, and forwards their votes.
     ApprovalsDelegate,
     /// Register webhooks (OpenWOP).
     WebhooksManage,
     /// Read and verify the audit trail (OpenWOP).
     AuditRead,
-    /// Register workflows. Ours: OpenWOP leaves to the host how definitions come in, and whoever
-    /// may write a definition may run any process node in it.
+    /// Register workflows. Ours: OpenWOP leaves registration to the host, and the author of a
+    /// definition may run any process node in it.
     WorkflowsWrite,
-    /// Make, list and revoke keys. Ours: OpenWOP says nothing of where keys come from, and
-    /// whoever may make one may give it every scope.
+    /// Make, list and revoke keys. Ours: OpenWOP does not define where keys come from, and the
+    /// maker of a key may give it every scope.
     KeysManage,
-    /// Take tasks from queues and say what comes of them. Ours: what a worker needs, and no more.
+    /// Take tasks from queues and report their results. Ours: the only scope a worker needs.
     WorkersTake,
-    /// Read how queues stand and what happened in them. Ours.
+    /// Read the state and the events of queues. Ours.
     CoordinatorRead,
-    /// Tell the coordinators of queues commands. Ours.
+    /// Send commands to the coordinators of queues. Ours.
     CoordinatorWrite,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A word that is no scope.
+/// An unknown scope word.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} is no scope; there are * and {}", quoted(.0), every_word())]
 pub struct UnknownScope(pub String);
@@ -112,14 +112,14 @@ impl FromStr for Scope {
 /// A set of scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scopes {
-    /// Every scope there is and will be: `*`.
+    /// Every present and future scope: `*`.
     Everything,
-    /// These.
+    /// A fixed set.
     Only(BTreeSet<Scope>),
 }
 
 impl Scopes {
-    /// Whether a scope is in it.
+    /// Whether the set contains a scope.
     pub fn has(&self, scope: Scope) -> bool {
         match self {
             Self::Everything => true,
@@ -127,7 +127,7 @@ impl Scopes {
         }
     }
 
-    /// Whether a scope is in it, by its word.
+    /// Whether the set contains a scope, by its word.
     pub fn has_word(&self, word: &str) -> bool {
         match self {
             Self::Everything => true,
@@ -135,7 +135,7 @@ impl Scopes {
         }
     }
 
-    /// Whether every scope of another set is in it: what somebody has who hands `other` on.
+    /// Whether the set contains every scope of `other`: required of a caller who passes `other` on.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everything, _) => true,
@@ -144,10 +144,10 @@ impl Scopes {
         }
     }
 
-    /// Reads words that a person chose; a word that is no scope is a mistake.
+    /// Reads words that a person wrote; an unknown word is an error.
     ///
     /// # Errors
-    /// The first word that is no scope.
+    /// The first unknown word.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownScope> {
         let mut scopes = BTreeSet::new();
         for word in words {
@@ -159,8 +159,8 @@ impl Scopes {
         Ok(Self::Only(scopes))
     }
 
-    /// Reads words that another system wrote, which may mean something to others. What is no
-    /// scope of ours grants nothing.
+    /// Reads words of another system, which may mean something to others. Unknown words grant
+    /// nothing.
     pub fn known<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
         let mut scopes = BTreeSet::new();
         for word in words {
@@ -172,7 +172,7 @@ impl Scopes {
         Self::Only(scopes)
     }
 
-    /// The words, as logs keep them.
+    /// The words as stored in logs.
     pub fn words(&self) -> BTreeSet<String> {
         match self {
             Self::Everything => BTreeSet::from([EVERYTHING.to_owned()]),

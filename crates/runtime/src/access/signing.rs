@@ -1,10 +1,10 @@
 //! The signatures of checkpoints: Ed25519 over the 32 bytes of a Merkle root.
 //!
-//! **What this does not promise.** The engine that writes the trail also signs it, with a key of
-//! its own keyring. A checkpoint shows that the entries before it have not been changed by
-//! somebody without that key since it was signed. Whoever has the data folder whole can make another
-//! trail and sign that. Against them only a copy elsewhere helps: keep exported checkpoints, or the
-//! exported trail, where the engine's machine cannot write.
+//! **Limit.** The engine that writes the trail also signs it, with a key of its own keyring. A
+//! checkpoint proves that the earlier entries were not changed since by a party without that key.
+//! An attacker with the whole data folder can make another trail and sign it. The only protection
+//! is a copy elsewhere: keep exported checkpoints, or the exported trail, where the engine's
+//! machine cannot write.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
 use crate::keyring::{Key, Keyring, KeyringError, Purpose};
 
-/// What stands before the 32 bytes of a key in SubjectPublicKeyInfo.
+/// The bytes before the 32 bytes of a key in SubjectPublicKeyInfo.
 const SPKI: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
@@ -26,7 +26,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// With the newest key of a keyring.
+    /// A signer with the newest key of a keyring.
     ///
     /// # Errors
     /// The keyring's.
@@ -45,7 +45,7 @@ impl Signer {
         })
     }
 
-    /// The id of the key of the keyring.
+    /// The id of the key in the keyring.
     pub fn key_id(&self) -> &str {
         &self.key_id
     }
@@ -55,7 +55,7 @@ impl Signer {
         STANDARD.encode(self.pair.sign(&root.0))
     }
 
-    /// What others check signatures with.
+    /// The public key that verifies its signatures.
     pub fn public_key(&self) -> PublicKey {
         let mut key = [0; 32];
         key.copy_from_slice(self.pair.public_key().as_ref());
@@ -68,19 +68,19 @@ impl Signer {
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// As it is published: base64 of its SubjectPublicKeyInfo in DER.
+    /// The published form: base64 of its SubjectPublicKeyInfo in DER.
     pub fn spki(&self) -> String {
         STANDARD.encode([&SPKI[..], &self.0].concat())
     }
 
-    /// Reads what [`PublicKey::spki`] writes. `None` for anything else.
+    /// Parses the form of [`PublicKey::spki`]. `None` for anything else.
     pub fn read(text: &str) -> Option<Self> {
         let bytes = STANDARD.decode(text.trim()).ok()?;
         let key = bytes.strip_prefix(&SPKI)?;
         Some(Self(key.try_into().ok()?))
     }
 
-    /// Whether a checkpoint is signed with this key.
+    /// Whether this key signed the checkpoint.
     pub fn has_signed(&self, checkpoint: &Checkpoint) -> bool {
         let Ok(signature) = STANDARD.decode(&checkpoint.signature) else {
             return false;
@@ -90,7 +90,7 @@ impl PublicKey {
     }
 }
 
-/// Whether a checkpoint is signed with the key of the keyring that it names.
+/// Whether the keyring's key of the checkpoint's key id signed it.
 pub(super) fn is_signed(keyring: &dyn Keyring, checkpoint: &Checkpoint) -> bool {
     let key = keyring.key(&checkpoint.key);
     let signer = key.and_then(|key| Signer::with(&key));
@@ -119,7 +119,7 @@ mod tests {
         assert!(key.has_signed(&checkpoint) && is_signed(&keyring, &checkpoint));
         assert_eq!(PublicKey::read(&key.spki()), Some(key));
         assert_eq!(PublicKey::read("MCowBQ"), None);
-        // The same key in every process of the instance.
+        // Every process of the instance derives the same key.
         let again = Signer::of(&keyring).expect("a key").public_key();
         assert_eq!(again, key);
         let elsewhere = FileKeyring::new(folder.path().join("other.json"));

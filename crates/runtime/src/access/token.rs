@@ -1,8 +1,8 @@
-//! API keys as their bearers write them: `rw_<key id>_<secret>`.
+//! API keys on the wire: `rw_<key id>_<secret>`.
 //!
-//! The secret is 24 random bytes. Nobody guesses 192 bits, however fast each guess is, so the
-//! store keeps a plain SHA-256 of the token: a slow hash protects what people choose, and would
-//! cost every request what it costs an attacker.
+//! The secret is 24 random bytes. 192 bits cannot be guessed, however fast each guess is, so the
+//! store keeps a plain SHA-256 of the token. A slow hash protects secrets that people choose, and
+//! would cost each request as much as an attacker's guess.
 
 use std::fmt;
 
@@ -11,17 +11,17 @@ use kernel::ids::{KeyId, TenantId};
 use kernel::registry::KEY_ID_BYTES;
 use subtle::ConstantTimeEq as _;
 
-/// How every token begins, so that people and scanners recognise a leaked one.
+/// The prefix of every token, by which people and scanners recognise a leaked one.
 pub(super) const PREFIX: &str = "rw_";
 /// Random bytes of the secret.
 const SECRET_BYTES: usize = 24;
 
-/// Where randomness comes from.
+/// A source of randomness.
 pub trait Entropy: Send + Sync {
-    /// Fills bytes that nobody can foresee.
+    /// Fills `bytes` with unpredictable data.
     ///
     /// # Errors
-    /// When there is no randomness to be had. Nothing may be made of the bytes then.
+    /// If no randomness is available. The bytes must not be used then.
     fn fill(&self, bytes: &mut [u8]) -> std::io::Result<()>;
 }
 
@@ -43,7 +43,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes a new token for a tenant.
+    /// Draws a new token for a tenant.
     ///
     /// # Errors
     /// The entropy's.
@@ -57,7 +57,7 @@ impl Token {
         Ok(Self { key, text })
     }
 
-    /// Reads what a bearer sent. `None` unless it has the form of a token.
+    /// Parses a bearer token. `None` unless it has the form of an API key.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (key, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
         let key = KeyId::parse(key)?;
@@ -69,22 +69,22 @@ impl Token {
         })
     }
 
-    /// The part of it that may be shown.
+    /// The public part: the key id.
     pub fn key(&self) -> &KeyId {
         &self.key
     }
 
-    /// The whole of it, secret included. Shown once, to whoever made the key, and kept nowhere.
+    /// The whole token with its secret. Shown once to the key's creator, never stored.
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// What the registry keeps of it.
+    /// The digest that the registry stores.
     pub(super) fn digest(&self) -> Digest {
         Digest::of(self.text.as_bytes())
     }
 
-    /// Compares with a kept digest, in a time that does not depend on where they differ.
+    /// Compares with a stored digest in constant time.
     pub(super) fn has_digest(&self, kept: &Digest) -> bool {
         self.digest().0.ct_eq(&kept.0).into()
     }

@@ -1,7 +1,7 @@
-//! The audit trail: what was done that matters, and by whom.
+//! The audit trail: auditable actions and their actors.
 //!
-//! What is done is told by the outbox of the batch that does it; the engine delivers. What was
-//! denied has no batch and is written here.
+//! A batch reports its action through its outbox, and the engine delivers it. A denied action has
+//! no batch and is written here.
 
 use std::collections::BTreeMap;
 
@@ -18,15 +18,16 @@ use super::checkpoints::{INTERVAL_ENTRIES, checkpoint};
 use super::principal::Principal;
 use crate::keyring::Keyring;
 
-/// How often a lost race is tried again.
+/// Attempts of an append that lost a race.
 const TRIES: u32 = 100;
-/// Messages looked at to find those for trails.
+/// Outbox messages scanned for entries of trails.
 const OUTBOX: usize = 1024;
-/// The same denial is kept once in so many milliseconds, so that nobody fills a disk with them.
+/// The same denial is recorded once per this many milliseconds, so that repeated attempts do not
+/// fill the disk.
 const DENIAL_MS: i64 = 60_000;
 
-/// Keeps an entry on a tenant's trail. One that is there already is not kept again. Answers how
-/// many entries of the trail no checkpoint covers.
+/// Records an entry on a tenant's trail, once. Returns how many entries of the trail no checkpoint
+/// covers.
 ///
 /// # Errors
 /// The store's.
@@ -49,11 +50,11 @@ pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Resul
     }
 }
 
-/// Keeps entries on a tenant's trail, as few appends as may be. Those that are there already are
-/// not kept again. Answers how many entries of the trail no checkpoint covers.
+/// Records entries on a tenant's trail in as few appends as possible, each once. Returns how many
+/// entries of the trail no checkpoint covers.
 ///
-/// With a key a checkpoint is made first where there would be more than are advertised. Where the
-/// key cannot be read the entries are kept all the same.
+/// With a key a checkpoint is made first if the uncovered entries would exceed the advertised
+/// interval. If the key cannot be read the entries are recorded anyway.
 ///
 /// # Errors
 /// The store's.
@@ -65,7 +66,7 @@ pub async fn record_all(
 ) -> Result<u64, StoreError> {
     let mut uncovered = 0;
     if let Some(keyring) = signs {
-        // The entry of the last checkpoint itself counts to the next.
+        // The entry of the last checkpoint counts towards the next.
         let more = entries.len() as u64 + 1;
         if end(store, tenant).await?.uncovered() + more > INTERVAL_ENTRIES
             && let Err(error) = checkpoint(store, keyring, tenant).await
@@ -79,7 +80,7 @@ pub async fn record_all(
         let batch = trail.record_all(entries.clone(), store.now());
         match store.append(batch, Guard::Outside, HoldChange::Keep).await {
             Ok(_) => return Ok(uncovered),
-            // One of them is there, or somebody else was faster: each by itself then.
+            // An entry exists already or another append won: append the entries one by one.
             Err(StoreError::Conflict(_)) => {}
             Err(error) => return Err(error),
         }
@@ -108,11 +109,11 @@ pub(super) async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTra
         })
 }
 
-/// Delivers what waits in the outbox for trails: for commands that do something without an
-/// engine. An engine that delivers the same at the same time does no harm.
+/// Delivers the outbox messages for trails: for commands that act without an engine. Concurrent
+/// delivery by an engine is harmless.
 ///
 /// # Errors
-/// The store's. What was not delivered waits for the next engine.
+/// The store's. Undelivered messages wait for the next engine.
 pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
     let mut waiting: BTreeMap<TenantId, (Vec<Entry>, Vec<u64>)> = BTreeMap::new();
     for message in store.outbox(OUTBOX).await? {
@@ -129,8 +130,8 @@ pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Tells the principal's tenant of something that was done to a run and left no batch that could
-/// tell it. Told twice by the same message, it is kept once.
+/// Records an action on a run for the principal's tenant, if the action left no batch to report it.
+/// Recorded once per message id.
 ///
 /// # Errors
 /// The store's.
@@ -156,9 +157,8 @@ pub async fn record_done(
     record(store, &principal.tenant, entry).await.map(drop)
 }
 
-/// Tells the principal's tenant of something that the principal does in its own workspace and
-/// that leaves no batch that could tell it: what, to what kind of thing, and to which. Told twice
-/// by the same message, it is kept once.
+/// Records an action of the principal in its own workspace, if the action left no batch to report
+/// it: the action, the kind of resource, and its id. Recorded once per message id.
 ///
 /// # Errors
 /// The store's.
@@ -182,10 +182,10 @@ pub async fn record_own(
     record(store, &principal.tenant, entry).await.map(drop)
 }
 
-/// Tells the principal's tenant that somebody tried something without the scope for it. The same
-/// attempt is kept once a minute, and there are no more attempts than scopes, so that a flood of
-/// them does not fill a store. Attempts on other tenants are not for a trail: logs and metrics
-/// count them.
+/// Records for the principal's tenant that an action was denied for a missing scope. The same
+/// attempt is recorded once a minute, and attempts are named by scope, so that a flood of them does
+/// not fill the store. Attempts on other tenants are not recorded here: logs and metrics count
+/// them.
 ///
 /// # Errors
 /// The store's.
@@ -224,8 +224,8 @@ pub async fn record_denial(
     record(store, &principal.tenant, entry).await.map(drop)
 }
 
-/// Tells a run's tenant that somebody erases it. Told before it is gone: what cannot be told is not
-/// done. Told twice, it is kept once.
+/// Records the purge of a run for its tenant. Recorded before the purge: if this fails, the run is
+/// kept. Recorded once.
 ///
 /// # Errors
 /// The store's.
@@ -247,8 +247,8 @@ pub async fn record_purge(
     record(store, run.tenant(), entry).await.map(drop)
 }
 
-/// Tells a run's tenant that somebody without the right to was about to decide one of its gates.
-/// The same attempt is kept once in a while.
+/// Records for a run's tenant that a caller without the right tried to decide one of its gates. The
+/// same attempt is recorded at most once per `DENIAL_MS`.
 ///
 /// # Errors
 /// The store's.
@@ -276,16 +276,16 @@ pub async fn record_not_an_approver(
     record(store, run.tenant(), entry).await.map(drop)
 }
 
-/// What waits in the outbox for a trail: what is done, and not told yet.
+/// Outbox messages for trails that are not delivered yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Entries that wait, as far as they were counted.
+    /// Waiting entries, as far as they were counted.
     pub entries: usize,
-    /// For how long the oldest has, in milliseconds.
+    /// The age of the oldest in milliseconds.
     pub oldest_ms: u64,
 }
 
-/// How far trails are behind what was done.
+/// How far trails lag.
 ///
 /// # Errors
 /// The store's.
@@ -300,7 +300,7 @@ pub async fn lag(store: &dyn Store) -> Result<Lag, StoreError> {
     Ok(lag)
 }
 
-/// What an attempt is called on a trail: by the scope it lacks.
+/// The trail's name for a denied action: the scope it lacks.
 fn attempt(action: Action) -> AuditAction {
     match action {
         Action::ReadWorkflows => AuditAction::WorkflowsRead,
@@ -320,10 +320,10 @@ fn attempt(action: Action) -> AuditAction {
     }
 }
 
-/// Reads a trail from an entry on, oldest first. Empty where nothing was done yet.
+/// Reads a trail from `from`, oldest first. Empty if the tenant has no trail.
 ///
 /// # Errors
-/// The store's; `Corrupt` when an entry cannot be read.
+/// The store's; `Corrupt` if an entry cannot be read.
 pub async fn read(
     store: &dyn Store,
     tenant: &TenantId,

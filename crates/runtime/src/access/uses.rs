@@ -1,4 +1,4 @@
-//! Which keys were used, for the audit trail: each once an hour, however often it is used.
+//! Uses of keys, for the audit trail: each key is recorded once an hour, however often it is used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use store::Store;
 
 use super::trail;
 
-/// The same key is kept once in so many milliseconds.
+/// The same key is recorded once per this many milliseconds.
 const EVERY_MS: i64 = 3_600_000;
-/// Keys that are remembered; those beyond are kept again, which the trail does not.
+/// Keys that are remembered. Uses of others are submitted again; the trail drops duplicates.
 const REMEMBERED: usize = 65_536;
 
 /// The hour in which each key was last seen.
@@ -21,7 +21,7 @@ const REMEMBERED: usize = 65_536;
 pub(super) struct Uses(Arc<Mutex<HashMap<KeyId, i64>>>);
 
 impl Uses {
-    /// A key opened something. Nobody waits for it to be on the trail.
+    /// Records that a key was used. The request does not wait for the trail.
     pub(super) fn used(&self, store: &Arc<dyn Store>, tenant: &TenantId, key: &KeyId, by: &str) {
         let now = store.now();
         let hour = now.0.div_euclid(EVERY_MS);

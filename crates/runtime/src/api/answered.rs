@@ -1,4 +1,4 @@
-//! Answers that were given, and whose own answer was lost; and who gives them.
+//! Repeated answers whose first response was lost; and who gives them.
 
 use kernel::run::RunStatus;
 use std::collections::BTreeSet;
@@ -14,21 +14,21 @@ use super::{Api, ApiError};
 use crate::access::{Action, Principal, Scopes};
 use crate::redact::Redactor;
 
-/// Whoever answers with a token.
+/// A caller who answers with an interrupt token.
 #[derive(Debug)]
 pub struct Bearer {
-    /// As whom they are known.
+    /// The principal for idempotency keys.
     pub who: Principal,
-    /// What they answer, and in whose name.
+    /// The question and the subject of the token.
     pub question: String,
 }
 
 impl Api {
-    /// Whoever answers with a token, as idempotency keys tell them apart: by the tenant and the
-    /// workspace of the run. They may do nothing else.
+    /// The holder of a token as idempotency keys distinguish callers: by the tenant and the
+    /// workspace of the run. The principal has no scopes.
     ///
     /// # Errors
-    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`.
+    /// `NotFound` for an invalid token; `TokenExpired`, `InspectOnly`.
     pub async fn bearer(&self, token: &str) -> Result<Bearer, ApiError> {
         let claim = self.claim(token)?;
         if claim.intent != Intent::Resolve {
@@ -40,7 +40,7 @@ impl Api {
             loaded => loaded?.header,
         };
         Ok(Bearer {
-            // Of two that are asked the same each has keys of their own.
+            // Two subjects of the same question have separate keys.
             question: format!("{}/{}/{}", claim.run_id, claim.interrupt_id, claim.subject),
             who: Principal {
                 tenant: header.owner.tenant,
@@ -55,11 +55,11 @@ impl Api {
         })
     }
 
-    /// How a run stands whose node was answered just this last, for a caller who may answer
-    /// questions of the run. `None` where it was answered otherwise, or not at all. Reads the log.
+    /// The status of a run if `value` was the last answer to the node, for a caller who may answer
+    /// questions of the run. `None` if the answer was another or is missing. Reads the log.
     ///
     /// # Errors
-    /// `NotFound` for a run that is not there or behind a wall.
+    /// `NotFound` if the run does not exist or is not visible to the caller.
     pub async fn answered_before(
         &self,
         who: &Principal,
@@ -77,11 +77,11 @@ impl Api {
         Ok((given == Some(value)).then(|| state.status()))
     }
 
-    /// How the run of a question stands that was answered with this, for whoever has a token for
-    /// it. `None` where it was answered otherwise, or not at all. Reads the log.
+    /// The status of the run of a question that was answered with `value`, for the holder of a
+    /// token. `None` if the answer was another or is missing. Reads the log.
     ///
     /// # Errors
-    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`.
+    /// `NotFound` for an invalid token; `TokenExpired`, `InspectOnly`.
     pub async fn answered_before_by(
         &self,
         token: &str,
@@ -101,7 +101,7 @@ impl Api {
         Ok((given == Some(value)).then(|| (run, NodeId::new(&claim.node_id))))
     }
 
-    /// What a question was answered with.
+    /// The answer that a question received.
     async fn given(
         &self,
         run: &StreamId,
@@ -118,7 +118,7 @@ impl Api {
         .await
     }
 
-    /// What a question asked.
+    /// The data of a question.
     pub(super) async fn asked(
         &self,
         run: &StreamId,
@@ -133,7 +133,7 @@ impl Api {
         .await
     }
 
-    /// What the last event of a run's log tells that tells it.
+    /// The result of `tell` for the last event of a run's log that has one.
     async fn told(
         &self,
         run: &StreamId,

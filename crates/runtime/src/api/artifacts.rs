@@ -1,4 +1,4 @@
-//! Reading what nodes produced.
+//! Reading artifacts.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::error::Thing;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 
-/// An artifact that can be read, part by part.
+/// An artifact that can be read part by part.
 #[derive(Clone)]
 pub struct ArtifactBytes {
-    /// What the log says of it.
+    /// Its description in the log.
     pub artifact: Artifact,
     kept: Kept,
 }
@@ -23,12 +23,12 @@ pub struct ArtifactBytes {
 enum Kept {
     /// In blobs.
     Blobs(Arc<dyn Store>, TenantId),
-    /// Here: they stood in a document.
+    /// In memory: the artifact was part of a document.
     Document(Vec<u8>),
 }
 
 impl ArtifactBytes {
-    /// How many parts it has.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         match &self.kept {
             Kept::Blobs(..) => self.artifact.parts.len(),
@@ -39,10 +39,10 @@ impl ArtifactBytes {
     /// The bytes of a part.
     ///
     /// # Errors
-    /// The store's; `Corrupt` when they are not what they were.
+    /// The store's; `Corrupt` if the bytes do not match their digest.
     ///
     /// # Panics
-    /// Where there is no such part.
+    /// If `n` is out of range.
     pub async fn part(&self, n: usize) -> Result<Vec<u8>, StoreError> {
         match &self.kept {
             Kept::Blobs(store, tenant) => store.blob(tenant, &self.artifact.parts[n]).await,
@@ -52,7 +52,7 @@ impl ArtifactBytes {
 }
 
 impl Api {
-    /// The artifacts of a run in the order they were made, each with its node.
+    /// The artifacts of a run in order of creation, each with its node.
     ///
     /// # Errors
     /// As [`Api::version`].
@@ -74,8 +74,8 @@ impl Api {
     /// An artifact by its id.
     ///
     /// # Errors
-    /// As [`Api::version`]; `NotFound` where the run has no such artifact, `Hidden` where its
-    /// workflow declares what the node says sensitive.
+    /// As [`Api::version`]; `NotFound` if the run has no such artifact, `Hidden` if its workflow
+    /// declares the node's output sensitive.
     pub async fn artifact(
         &self,
         who: &Principal,

@@ -1,4 +1,4 @@
-//! The audit trail: recomputed for whoever may read it.
+//! Verification of the audit trail.
 
 use kernel::audit::Report;
 use kernel::ids::Seq;
@@ -8,20 +8,20 @@ use super::{Api, ApiError};
 use crate::access::checkpoints::{self, Keys};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The findings.
     pub report: Report,
-    /// How many entries the trail has.
+    /// The length of the trail.
     pub entries: Seq,
 }
 
 impl Api {
-    /// Recomputes a stretch of the tenant's trail from what is stored.
+    /// Recomputes a stretch of the tenant's trail from the stored entries.
     ///
     /// # Errors
-    /// A missing scope, a credential of a workspace, or the store's.
+    /// A missing scope, a credential bound to a workspace, or the store's.
     pub async fn verify_audit(
         &self,
         who: &Principal,
@@ -37,7 +37,7 @@ impl Api {
         Ok(Verified { report, entries })
     }
 
-    /// What checkpoints of this instance are checked with; `None` where there is no key.
+    /// The public key that verifies checkpoints of this instance; `None` without a key.
     pub fn audit_key(&self) -> Option<crate::access::signing::PublicKey> {
         let signer = crate::access::signing::Signer::of(&*self.engine.inner.ports.keyring);
         match signer {

@@ -1,4 +1,4 @@
-//! All there is of a run at once, for somebody to look at elsewhere.
+//! Everything about a run in one document, for inspection elsewhere.
 
 use kernel::audit::AuditAction;
 use kernel::digest::Digest;
@@ -11,24 +11,24 @@ use crate::access::{Principal, trail};
 use crate::telemetry::family;
 use crate::telemetry::spans::Family;
 
-/// The same reader of the same run is kept on the trail once in so many milliseconds, so that
-/// nobody fills a disk by reading.
+/// Reads of one run by one reader are recorded on the trail once per this many milliseconds, so
+/// that reading does not fill the disk.
 const READ_MS: i64 = 60_000;
 
-/// What a bundle is made of.
+/// The parts of a bundle.
 pub struct BundledRun {
-    /// The run as it stands.
+    /// The current state.
     pub run: Run,
     /// Its log.
     pub log: Tail,
-    /// What was said about it.
+    /// Its annotations.
     pub notes: Vec<notes::Event>,
-    /// What its spans are made of besides its log.
+    /// Related runs, needed for spans.
     pub family: Family,
 }
 
 impl Api {
-    /// All there is of a run. That somebody took it is kept on the tenant's trail.
+    /// Everything about a run. Recorded on the tenant's trail.
     ///
     /// # Errors
     /// As [`Api::version`].

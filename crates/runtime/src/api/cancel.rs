@@ -10,17 +10,17 @@ use crate::access::{Action, Principal};
 use crate::door::DoorError;
 use crate::redact::Redactor;
 
-/// What became of one of several runs that were to be cancelled.
+/// The result for one of several runs to cancel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelledOne {
-    /// It is cancelled, or being cancelled: its status.
+    /// Cancelled or being cancelled: its status.
     Done(RunStatus),
-    /// It had ended as something else.
+    /// Already ended otherwise: its status.
     Ended(RunStatus),
 }
 
 impl Api {
-    /// Cancels one of several runs, and tells apart those that had ended before.
+    /// Cancels one of several runs, and distinguishes those that had already ended.
     ///
     /// # Errors
     /// As [`Api::cancel_run`].
@@ -38,7 +38,7 @@ impl Api {
         })
     }
 
-    /// Whether the caller may cancel a run that is there.
+    /// Checks that the caller may cancel a run that exists.
     ///
     /// # Errors
     /// As [`Api::cancel_run`].
@@ -49,12 +49,12 @@ impl Api {
         }
     }
 
-    /// Cancels a run and answers its status: `cancelling` while what it has running is stopped.
-    /// A run that has ended stays as it is, and its status is the answer.
+    /// Cancels a run and returns its status: `cancelling` while running work is being stopped. A
+    /// run that has ended is unchanged, and its status is returned.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall; `Document` for a run of a browser app
-    /// that cannot be cancelled from here.
+    /// `NotFound` if the run does not exist or is not visible to the caller; `Document` for a run
+    /// of a browser app that cannot be cancelled from here.
     pub async fn cancel_run(
         &self,
         who: &Principal,

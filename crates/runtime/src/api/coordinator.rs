@@ -1,4 +1,4 @@
-//! Queues of tasks: taking, heartbeats, output and ends, and how a queue stands.
+//! Queues of tasks: taking, heartbeats, output, results, and the state of a queue.
 
 mod settle;
 mod work;
@@ -23,54 +23,54 @@ use crate::redact::Redactor;
 pub use settle::Reported;
 pub use work::{Assignment, Heartbeat, Taking};
 
-/// How often a queue is looked at without a hint: other processes' hints do not reach us.
+/// How often a queue is polled: hints do not cross processes.
 const LOOK: Duration = Duration::from_millis(500);
-/// Events of a page that are read to find the place of a cursor.
+/// Events read per page to find the place of a cursor.
 const STRIDE: usize = 1_000;
 
-/// A worker as others see it.
+/// A worker as shown to others.
 #[derive(Clone, Debug)]
 pub struct SeenWorker {
     /// The worker.
     pub worker: WorkerId,
-    /// When it was last heard of.
+    /// The time of its last heartbeat or take.
     pub last_seen: Option<Timestamp>,
-    /// A task was taken from it, and it was not heard of since.
+    /// A task was taken from it, and no heartbeat arrived since.
     pub is_stalled: bool,
-    /// Tasks in its hands.
+    /// The number of its assignments.
     pub assignments: usize,
 }
 
-/// The workers of a queue, and what they have.
+/// The workers of a queue and their assignments.
 #[derive(Clone, Debug)]
 pub struct Workers {
-    /// Who was given a task.
+    /// Workers that have received a task.
     pub workers: Vec<SeenWorker>,
-    /// What is handed out, and the last heartbeat of each.
+    /// Open assignments, each with its last heartbeat.
     pub assignments: Vec<(HandedOut, Option<Timestamp>)>,
 }
 
-/// A stretch of the events of a queue.
+/// A page of the events of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueEvents {
-    /// Events that have a name.
+    /// Named events.
     pub events: Vec<Event>,
-    /// Whether nothing more is there.
+    /// Whether the page reaches the end.
     pub is_complete: bool,
     /// The number of the last event, or of the cursor.
     pub next: u64,
 }
 
-/// Waits for something to happen in a queue.
+/// Waits for changes of a queue.
 pub struct QueueWatch {
     hint: Watch,
 }
 
 impl QueueWatch {
-    /// Waits until something may have happened. Returns early rather than late.
+    /// Waits until something may have changed. May return early.
     pub async fn changed(&mut self) {
         if let Ok(false) = tokio::time::timeout(LOOK, self.hint.changed()).await {
-            // Nobody hints any more: the slow look is all there is.
+            // The sender of hints is gone: only polling remains.
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -97,7 +97,7 @@ impl Api {
     /// Watches a queue.
     ///
     /// # Errors
-    /// A missing scope, or no queue's name.
+    /// A missing scope, or an invalid queue name.
     pub fn watch_queue(
         &self,
         who: &Principal,
@@ -109,10 +109,10 @@ impl Api {
         Ok(QueueWatch { hint })
     }
 
-    /// How a queue stands.
+    /// The state of a queue.
     ///
     /// # Errors
-    /// A missing scope, no queue's name, or the store's.
+    /// A missing scope, an invalid queue name, or the store's.
     pub async fn queue_standing(
         &self,
         who: &Principal,
@@ -125,7 +125,7 @@ impl Api {
         Ok(self.door().look_at_coordinator(&named, look).await?)
     }
 
-    /// Tells the coordinator of a queue a command of the runtime contract.
+    /// Sends a command of the runtime contract to the coordinator of a queue.
     ///
     /// # Errors
     /// As [`Api::queue_standing`], or the rejection.
@@ -139,7 +139,7 @@ impl Api {
         if let CoordinatorCommand::QueueDispatch { .. } = command {
             authority::stand_in(&self.engine, &named).await?;
         }
-        // Why a request failed goes into the log of the run that waits for it.
+        // The reason of a failed request goes into the log of the waiting run.
         if let CoordinatorCommand::MarkFailed { request_id, reason } = command {
             let reason = Redactor::masking().text(reason).into_owned();
             let request_id = request_id.clone();
@@ -149,7 +149,7 @@ impl Api {
         Ok(self.door().command_queue(&named, command).await?)
     }
 
-    /// The workers of a queue, and what they have.
+    /// The workers of a queue and their assignments.
     ///
     /// # Errors
     /// As [`Api::queue_standing`].
@@ -183,10 +183,10 @@ impl Api {
         })
     }
 
-    /// Events of a queue behind a cursor, at most so many.
+    /// Events of a queue after a cursor, at most `limit`.
     ///
     /// # Errors
-    /// As [`Api::queue_standing`]; `UnknownEvent` for a cursor that names no event.
+    /// As [`Api::queue_standing`]; `UnknownEvent` if the cursor names no event.
     pub async fn queue_events(
         &self,
         who: &Principal,
@@ -200,7 +200,7 @@ impl Api {
             None => 0,
             Some(name) => event_number(name).ok_or_else(unknown)?,
         };
-        // An event's number is at most one more than its place.
+        // An event's number exceeds its sequence by at most one.
         let mut place: Seq = after.saturating_sub(1);
         let mut events: Vec<Event> = Vec::new();
         let mut last = 0;

@@ -22,44 +22,43 @@ use crate::made::Made;
 use crate::plans::Prepared;
 use crate::telemetry;
 
-/// A run somebody asks for.
+/// A run to create.
 #[derive(Clone, Debug)]
 pub struct RunOrder {
-    /// The workflow, by name.
+    /// The workflow's name.
     pub workflow: String,
-    /// What it is given.
+    /// Its inputs.
     pub inputs: Map<String, Value>,
-    /// The tenant the caller believes to act for.
+    /// The tenant the caller names; must be its own.
     pub tenant: Option<String>,
-    /// The part of the tenant it is for.
+    /// The workspace the run is for.
     pub scope: Option<String>,
     /// Tags.
     pub tags: Vec<String>,
     /// Metadata.
     pub metadata: Map<String, Value>,
-    /// Overlay of settings.
+    /// Settings that overlay the workflow's.
     pub configurable: Map<String, Value>,
-    /// The way it came in by, as events say it.
+    /// The transport, as events record it.
     pub transport: &'static str,
-    /// Whether another active run of the same workflow and scope stands in the way.
+    /// Whether another active run of the same workflow and scope blocks this one.
     pub twins: Twins,
-    /// The span that the request was made in.
+    /// The span of the request.
     pub trace: Option<TraceContext>,
-    /// The request's own id, for the audit trail.
+    /// The id of the request, for the audit trail.
     pub request_id: Option<String>,
-    /// What the request is recognised by when it comes again.
+    /// The idempotency key.
     pub keyed: Option<KeyedBy>,
-    /// By the rules of which engine version it is decided, where not by this engine's: for test
-    /// keys.
+    /// The engine version whose rules decide, if not this engine's: for test keys.
     pub engine_version: Option<u32>,
 }
 
-/// Whether runs of one workflow and scope may be active side by side.
+/// Whether several runs of one workflow and scope may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twins {
-    /// They may.
+    /// Yes.
     Allowed,
-    /// This one is refused while another is active.
+    /// This run is rejected while another is active.
     Refused,
 }
 
@@ -73,12 +72,12 @@ pub enum Created {
         /// Its status as answered.
         status: RunStatus,
     },
-    /// By an equal request before.
+    /// By an equal earlier request.
     Again(Replayed),
 }
 
 impl Api {
-    /// Creates a run and drives it at once while there is room, else lets it wait in the queue.
+    /// Creates a run and drives it at once if there is capacity; otherwise it waits in the queue.
     ///
     /// # Errors
     /// See [`ApiError`]; nothing is created then.
@@ -175,7 +174,7 @@ impl Api {
         match self.engine.create_in(new.clone(), slot).await {
             Ok(_) => Ok(Created::Fresh { run, status }),
             Err(DoorError::Store(StoreError::Missing)) => {
-                // The copy of a shared definition was collected: no run referred to it any more.
+                // The copy of a shared definition was collected because no run referred to it.
                 self.door().copy_again(&owner.tenant, &definition);
                 self.door()
                     .usable_workflow(&owner.tenant, &order.workflow)
@@ -185,7 +184,7 @@ impl Api {
                 Ok(Created::Fresh { run, status })
             }
             Err(DoorError::KeyTaken { .. }) => {
-                // An equal request was faster by a moment.
+                // An equal request won the race.
                 if let Some(keyed) = &order.keyed
                     && let Some(again) = self.replayed(who, keyed).await?
                 {
@@ -229,7 +228,7 @@ impl Api {
         }
     }
 
-    /// A key that only one of two racing creations gets: both name the run they saw last.
+    /// A key that only one of two racing creations can claim: both name the last run they saw.
     async fn only_one(
         &self,
         owner: &Owner,
@@ -288,7 +287,7 @@ fn invalid(what: &'static str, problems: Problems) -> ApiError {
     ApiError::Invalid { what, problems }
 }
 
-/// Who will own the run: the caller, who may narrow it to a part of their tenant.
+/// The owner of the run: the caller, optionally narrowed to a workspace.
 fn owner(who: &Principal, order: &RunOrder) -> Result<Owner, ApiError> {
     let mut owner = who.owner();
     if order

@@ -1,4 +1,4 @@
-//! Why the API did not do what was asked.
+//! Errors of the API.
 
 use kernel::coordinator;
 use kernel::document::DocumentRejection;
@@ -16,11 +16,11 @@ use crate::door::{CoordinatorError, DoorError, ForkFailed, RegistryError};
 use crate::plans::PlanError;
 use crate::webhooks::BadAddress;
 
-/// Why what a node said is shown to nobody.
+/// Why a node's output is hidden from every reader.
 pub const HIDDEN: &str = "the workflow declares what this node says sensitive, and this is what it \
                           said; the steps that are given it see it";
 
-/// What somebody asked for that is not there.
+/// The kind of a resource that was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thing {
     /// A run.
@@ -53,49 +53,48 @@ impl Thing {
     }
 }
 
-/// Why the API did not do what was asked. Nothing was written, except where a store error says
-/// that nobody knows.
+/// Why a request failed. Nothing was written, except where a store error leaves that unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The caller's credential does not reach so far.
+    /// The credential lacks a scope.
     #[error("the credential lacks the scope {needs}")]
     Scope {
         /// The scope that is missing.
         needs: Scope,
     },
-    /// The caller named a tenant or workspace that is not theirs.
+    /// The request names a tenant or workspace other than the caller's.
     #[error("the tenant or scope is not that of the credential")]
     NotTheirs,
-    /// Not there, or behind a wall: both look the same.
+    /// Missing, or not visible to the caller: the two are indistinguishable.
     #[error("there is no such {}", .0.word())]
     NotFound(Thing),
-    /// It is there, and its workflow hides it from every reader.
+    /// It exists, but its workflow hides it from every reader.
     #[error("{HIDDEN}")]
     Hidden,
-    /// It was there and has been erased.
+    /// It was erased.
     #[error("the run was erased")]
     Erased {
-        /// What is left of it.
+        /// Its tombstone.
         grave: Box<Tombstone>,
     },
-    /// A browser app executes the run and saves what it did.
+    /// A browser app executes the run and saves its results.
     #[error("a browser app executes this run")]
     ReadOnly,
-    /// The rules of documents refuse it.
+    /// Rejected by the rules of documents.
     #[error(transparent)]
     Document(#[from] DocumentRejection),
-    /// There is as much of it as there may be.
+    /// A limit is reached.
     #[error("there are as many {what} as there may be")]
     Full {
-        /// Of what.
+        /// The limited resource.
         what: &'static str,
     },
-    /// What was given does not fit.
+    /// The input is invalid.
     #[error("{what} cannot be used")]
     Invalid {
-        /// What.
+        /// The invalid input.
         what: &'static str,
-        /// Everything that is wrong with it.
+        /// All problems of the input.
         problems: Problems,
     },
     /// The workflow needs a node type this engine does not have.
@@ -106,22 +105,22 @@ pub enum ApiError {
         /// Its type.
         type_id: String,
     },
-    /// A part of the protocol that this engine does not have.
+    /// The engine does not support this part of the protocol.
     #[error("this engine does not provide {capability}")]
     NotProvided {
         /// The capability.
         capability: &'static str,
     },
-    /// A test provider was asked for, where keys are not for tests.
+    /// A test provider was requested without a test key.
     #[error("test providers are for test keys only")]
     TestsOnly,
-    /// A test provider was asked for that there is not.
+    /// The requested test provider does not exist.
     #[error("there is no such test provider")]
     UnknownTestProvider,
-    /// Another engine version was asked for, where keys are not for tests.
+    /// An engine version was requested without a test key.
     #[error("engine versions are chosen with test keys only")]
     EngineForTestsOnly,
-    /// This engine does not know the rules of the version asked for.
+    /// The engine does not know the rules of the requested version.
     #[error("this engine does not know the rules of that version")]
     NoSuchEngine,
     /// Another run of the same workflow is active.
@@ -130,49 +129,49 @@ pub enum ApiError {
         /// The run.
         run: StreamId,
     },
-    /// The run is not in a state for this.
+    /// The run's state does not allow it.
     #[error(transparent)]
     NotNow(Box<NotNow>),
-    /// The question went with its run, which somebody cancelled.
+    /// The question ended because its run was cancelled.
     #[error("the run was cancelled, and its questions with it")]
     InterruptCancelled,
     /// The token has expired.
     #[error("the token has expired; ask for a new one")]
     TokenExpired,
-    /// An answer by token names somebody else than the token is of.
+    /// An answer by token names a person other than the token's subject.
     #[error("an answer by token is that of the token's subject, and this one names somebody else")]
     NotTheSubject,
-    /// The token allows only to look.
+    /// The token allows inspection only.
     #[error("this token is for looking only")]
     InspectOnly,
-    /// The node asks nobody anything: a worker of a queue does its work.
+    /// The node waits for a worker of a queue, not for an answer.
     #[error("the node waits for a worker of the queue {queue}, not for an answer; {BY_HAND}")]
     AwaitsWorker {
         /// The queue.
         queue: String,
     },
-    /// The idempotency key came with another request before.
+    /// The idempotency key was used with another request.
     #[error("the idempotency key was used for another request")]
     KeyMismatch,
-    /// The request with the same idempotency key is not done yet.
+    /// The first request with the same idempotency key is still in progress.
     #[error("the first request with this idempotency key is still under way")]
     KeyInFlight,
-    /// The address is no webhook's.
+    /// The address is not allowed for webhooks.
     #[error("the webhook is refused: {0}")]
     WebhookAddress(BadAddress),
-    /// The endpoint did not say that it wants deliveries.
+    /// The endpoint failed the verification challenge.
     #[error("the endpoint did not answer the verification request with its challenge")]
     WebhookUnverified,
-    /// What was given for a webhook does not fit.
+    /// The webhook's input is invalid.
     #[error("{0}")]
     WebhookInvalid(&'static str),
-    /// The rules of a registry refuse it.
+    /// Rejected by the rules of a registry.
     #[error(transparent)]
     Registry(registry::Rejection),
-    /// The rules refuse it.
+    /// Rejected by the rules of runs.
     #[error(transparent)]
     Rejected(Rejection),
-    /// The rules of a coordinator refuse it.
+    /// Rejected by the rules of a coordinator.
     #[error(transparent)]
     Coordinator(coordinator::Rejection),
     /// The run cannot be forked there.
@@ -181,29 +180,29 @@ pub enum ApiError {
     /// The definition may not run programs.
     #[error(transparent)]
     Programs(#[from] crate::programs::Refused),
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(StoreError),
 }
 
-/// What to do about a task that no worker will do.
+/// The remedy for a task without a worker.
 pub const BY_HAND: &str = "start a worker, or settle the task by a command to the queue \
                            (docs/guide/workers.md, By hand)";
 
-/// What a run's state does not allow.
+/// A command that the run's state does not allow.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{rejection}")]
 pub struct NotNow {
-    /// Why.
+    /// The reason.
     pub rejection: Rejection,
     /// The run's status.
     pub status: RunStatus,
-    /// Since when it is paused, if it is.
+    /// When it was paused, if it is paused.
     pub paused_at: Option<Timestamp>,
 }
 
 impl ApiError {
-    /// What a wall or a missing scope looks like to somebody who asked for a thing.
+    /// The error for a denied action.
     pub(super) fn denied(denied: Denied, thing: Thing) -> Self {
         match denied {
             Denied::NotFound => Self::NotFound(thing),
@@ -213,7 +212,7 @@ impl ApiError {
 }
 
 impl ApiError {
-    /// Whether a question takes no answer because it has one.
+    /// Whether the question was already answered.
     pub fn is_answered(&self) -> bool {
         matches!(self, Self::Rejected(Rejection::InterruptAnswered))
     }
@@ -233,7 +232,7 @@ impl From<DoorError> for ApiError {
                 problems,
             },
             DoorError::Rejected(rejection) => Self::Rejected(rejection),
-            // Keys are claimed by creations and commands that look at them first.
+            // Creations and commands claim keys only after they looked them up.
             DoorError::KeyTaken { .. } => Self::KeyInFlight,
             DoorError::Store(error) => Self::Store(error),
         }

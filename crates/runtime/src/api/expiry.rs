@@ -1,7 +1,7 @@
-//! Ending the retention of a run at once, for tests of what is told of erased runs.
+//! Ending the retention of a run at once, for tests of the erasure of runs.
 //!
-//! The protocol's own checks call this without a credential, so whoever does has to know a token
-//! that whoever runs the server has chosen. A server without one does it for nobody.
+//! The protocol's own checks call this without a credential, so the caller must know a token that
+//! the operator has chosen. A server without one rejects every call.
 
 use kernel::audit::Actor;
 use kernel::digest::Digest;
@@ -12,42 +12,42 @@ use subtle::ConstantTimeEq;
 use super::Api;
 use crate::upkeep::{self, Expired};
 
-/// What whoever ends a run's retention has to name. Only its digest is kept.
+/// The token that ends a run's retention. Only its digest is kept.
 #[derive(Clone, Debug)]
 pub struct ExpiryToken(Digest);
 
 impl ExpiryToken {
-    /// Characters it has at least, so that nobody guesses it.
+    /// The fewest characters, so that it cannot be guessed.
     pub const LEAST: usize = 24;
 
-    /// A token; `None` where it is too short.
+    /// A token from its text; `None` if it is too short.
     pub fn of(text: &str) -> Option<Self> {
         let is_long = text.chars().count() >= Self::LEAST;
         is_long.then(|| Self(Digest::of(text.as_bytes())))
     }
 
-    /// Whether this is it, in a time that does not depend on where they differ.
+    /// Compares in constant time.
     fn is(&self, text: &str) -> bool {
         Digest::of(text.as_bytes()).0.ct_eq(&self.0.0).into()
     }
 }
 
-/// Who that is on a trail: they show no credential.
+/// The actor on the audit trail: the call has no credential.
 const EXPIRER: &str = "expire-token";
 
 impl Api {
-    /// The same where whoever knows a token may end the retention of runs.
+    /// The same with a token that ends the retention of runs.
     pub fn with_expiry(self, expiry: Option<ExpiryToken>) -> Self {
         Self { expiry, ..self }
     }
 
-    /// Whether somebody may end the retention of runs.
+    /// Whether a token to end retention is configured.
     pub fn can_expire(&self) -> bool {
         self.expiry.is_some()
     }
 
-    /// Erases a run that has ended, and those it started, as when its retention is over. `None`
-    /// where the token is not the one.
+    /// Erases a run that has ended and the runs it started, as at the end of its retention. `None`
+    /// if the token is wrong.
     ///
     /// # Errors
     /// The store's; `Missing` for an unknown run.

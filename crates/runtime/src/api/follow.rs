@@ -1,4 +1,4 @@
-//! Following a run's log: what is there, then what comes.
+//! Following a run's log: the existing events, then new ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,48 +14,48 @@ use crate::access::{Action, Principal};
 use crate::door::Door;
 use crate::hints::Watch;
 
-/// How often a log is looked at without a hint: other processes' hints do not reach us.
+/// How often a log is polled: hints do not cross processes.
 const LOOK: Duration = Duration::from_secs(1);
-/// How far is looked back for the beginning of a batch at a time.
+/// Events read per step when searching backwards for the beginning of a batch.
 const BACK: u64 = 64;
 
-/// A stretch of a log, and how the run stood when it was read.
+/// A page of a log, and the run's state when it was read.
 #[derive(Clone, Debug)]
 pub struct LogPage {
-    /// Events, each with the first one of its batch.
+    /// Events, each with the first sequence of its batch.
     pub events: Vec<(Event, Option<Seq>)>,
-    /// The sequence behind the last of them.
+    /// The sequence after the last of them.
     pub next: Seq,
-    /// How many events the whole log holds.
+    /// The length of the whole log.
     pub end: Seq,
     /// The run's status.
     pub status: String,
-    /// Nothing will be appended any more.
+    /// The log is complete: the run has ended.
     pub settled: bool,
 }
 
 impl LogPage {
-    /// Whether nothing follows this page, ever.
+    /// Whether this is the last page of a complete log.
     pub fn is_last(&self) -> bool {
         self.settled && self.next >= self.end
     }
 }
 
-/// Reads a log onwards from a place, in bounded pages and at the reader's own pace: a slow
-/// reader is late, never cut short, and holds nothing in memory that it has not asked for.
+/// Reads a log from a position in bounded pages, at the reader's pace. A slow reader falls behind
+/// but misses nothing, and only the requested page is in memory.
 pub struct Tail {
     door: Door,
     header: Arc<StreamHeader>,
     plan: Arc<Plan>,
     next: Seq,
     cause: Option<Seq>,
-    /// How long the log was when following began.
+    /// The length of the log when following began.
     end: Seq,
     hint: Watch,
 }
 
 impl Api {
-    /// Follows a run behind `after`, or from its first event on.
+    /// Follows a run from the event after `after`, or from its first event.
     ///
     /// # Errors
     /// As [`Api::version`].
@@ -85,10 +85,10 @@ impl Api {
 }
 
 impl Tail {
-    /// One event of a run and the first event of its batch, with the place behind it.
+    /// One event of a run and the first sequence of its batch, with the next sequence.
     ///
     /// # Errors
-    /// `Missing` where there is none.
+    /// `Missing` for an unknown event.
     pub(crate) async fn event(
         door: &Door,
         run: &StreamId,
@@ -116,17 +116,17 @@ impl Tail {
         &self.header
     }
 
-    /// The plan of the run, which says what of its log is hidden from readers.
+    /// The plan of the run, which determines what readers may not see.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Goes on at the end of the log where the place asked for lies beyond it.
+    /// Continues at the end of the log if the requested position is past it.
     pub fn not_beyond_end(&mut self) {
         self.next = self.next.min(self.end);
     }
 
-    /// The run before the next event, to fold what comes into.
+    /// The run's state before the next event.
     ///
     /// # Errors
     /// The store's.
@@ -134,7 +134,7 @@ impl Tail {
         self.door.load_prefix(&self.header.stream, self.next).await
     }
 
-    /// At most `limit` events that are there, possibly none.
+    /// At most `limit` existing events, possibly none.
     ///
     /// # Errors
     /// The store's.
@@ -152,7 +152,7 @@ impl Tail {
                 settled: progress.settled,
             });
         }
-        // What is appended from here on is a change: the hint was looked at before the store.
+        // The hint was read before the store: a later append counts as a change.
         let from = ReadFrom::Seq(self.next);
         let stream = self.header.stream.clone();
         let loaded = self.door.store().load(&stream, from, limit).await?;
@@ -170,7 +170,7 @@ impl Tail {
         })
     }
 
-    /// Goes past an event.
+    /// Advances past an event.
     fn step(&mut self, event: Event) -> (Event, Option<Seq>) {
         if event.cause.is_some() {
             self.cause = Some(event.seq);
@@ -179,17 +179,17 @@ impl Tail {
         (event, self.cause)
     }
 
-    /// Waits until there may be more. Returns early rather than late.
+    /// Waits until there may be more. May return early.
     pub async fn changed(&mut self) {
         let changed = tokio::time::timeout(LOOK, self.hint.changed());
         if let Ok(false) = changed.await {
-            // Nobody hints any more: the slow look is all there is.
+            // The sender of hints is gone: only polling remains.
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Where the batch begins that the next event belongs to, so that every reader is told the
-    /// same cause of an event wherever it began to read.
+    /// Finds the beginning of the next event's batch, so that every reader sees the same cause of
+    /// an event, wherever it began to read.
     async fn find_cause(&mut self) -> Result<(), StoreError> {
         let mut to = self.next;
         while to > 0 && self.cause.is_none() {
@@ -203,7 +203,7 @@ impl Tail {
                     self.cause = Some(seq);
                 }
             }
-            // A place behind the end of the log has nothing before it to look through twice.
+            // A position past the end of the log must not be searched twice.
             to = from.min(page.next_seq);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Following what is said about a run, while it is said.
+//! Following the annotations of a run.
 
 use std::time::Duration;
 
@@ -11,31 +11,30 @@ use super::Api;
 use crate::door::Door;
 use crate::hints::Watch;
 
-/// How often notes are looked at without a hint: other processes' hints do not reach us, and
-/// hardly any run has notes.
+/// How often notes are polled: hints do not cross processes, and few runs have notes.
 const LOOK: Duration = Duration::from_secs(5);
 /// Notes read at a time.
 const PAGE: usize = 64;
 
-/// Reads what is said about a run from now on, in order, each once.
+/// Reads the annotations made from now on, in order, each once.
 pub struct NotesTail {
     door: Door,
     run: StreamId,
     next: Seq,
     hint: Watch,
-    /// When to look without a hint.
+    /// The time of the next poll.
     due: Instant,
 }
 
 impl Api {
-    /// Follows what is said about a run from now on. Whether the caller may is for whoever
-    /// follows the run itself.
+    /// Follows the annotations of a run from now on. The caller was authorised when it followed the
+    /// run itself.
     ///
     /// # Errors
     /// The store's.
     pub async fn follow_notes(&self, run: &StreamId) -> Result<NotesTail, StoreError> {
         let door = self.door().clone();
-        // What is said from here on is a change: the hint is there before the store is asked.
+        // The hint is registered before the store is read: a later note counts as a change.
         let hint = door.hints().watch(&Notes::stream(run));
         let next = door.count_notes(run).await?;
         Ok(NotesTail {
@@ -49,7 +48,7 @@ impl Api {
 }
 
 impl NotesTail {
-    /// What was said since the last call, as far as it is to be looked for now.
+    /// The annotations since the last call, unless it is too early to poll.
     ///
     /// # Errors
     /// The store's.
@@ -66,7 +65,7 @@ impl NotesTail {
         Ok(said)
     }
 
-    /// Waits until this process knows that something was said, or it is time to look.
+    /// Waits for a hint of this process or the next poll.
     pub async fn changed(&mut self) {
         if self.hint.look().next_seq > self.next {
             return;

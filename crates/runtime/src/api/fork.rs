@@ -1,4 +1,4 @@
-//! Forking runs, and where runs come from.
+//! Forking runs, and the lineage of runs.
 
 use kernel::audit::AuditAction;
 use kernel::fork::ForkError;
@@ -15,37 +15,37 @@ use super::{Api, ApiError, KeyedBy, Replayed, options};
 use crate::access::{Action, Principal, Resource, What, authorise, trail};
 use crate::door::{DoorError, ForkAnswer, ForkFailed, ForkOrder};
 
-/// A fork somebody asks for.
+/// A fork to make.
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
     /// Replay or branch.
     pub mode: ForkMode,
-    /// Events of the source below this sequence are copied. A replay may leave it out.
+    /// Events of the source before this sequence are copied. Optional for a replay.
     pub from: Option<Seq>,
-    /// What a branch has other than its source. Settings and metadata are laid over the
-    /// source's name by name; tags take the place of the source's.
+    /// A branch's changes to its source. Settings and metadata are merged name by name; tags
+    /// replace the source's.
     pub overlay: Overlay,
-    /// The span that the request was made in.
+    /// The span of the request.
     pub trace: Option<TraceContext>,
-    /// What the request is recognised by when it comes again.
+    /// The idempotency key.
     pub keyed: Option<KeyedBy>,
-    /// The request's own id, for the audit trail.
+    /// The id of the request, for the audit trail.
     pub request_id: Option<String>,
 }
 
-/// A fork that was made.
+/// A completed fork.
 #[derive(Clone, Debug)]
 pub struct ForkedRun {
     /// The fork.
     pub run: StreamId,
-    /// The sequence from which on its log is its own. It lies below the one asked for where that
-    /// cuts through the ending of a run.
+    /// The first sequence of its own log. Smaller than the requested one if that would split the
+    /// end of a run.
     pub from: Seq,
-    /// How it stood: a replay has ended, a branch waits in its queue.
+    /// Its status: a replay has ended, a branch waits in its queue.
     pub status: String,
-    /// Where a replay left its source.
+    /// Where a replay diverged from its source.
     pub diverged_at: Option<Seq>,
-    /// Whether an equal request made it before.
+    /// Whether an equal earlier request made it.
     pub is_again: bool,
 }
 
@@ -54,8 +54,8 @@ impl ForkedRun {
         Self {
             run,
             from: match (request.mode, request.from) {
-                // What lies between was decided again to what it was, or `replay.diverged` says
-                // where it was not.
+                // The events between were decided again with the same result, or `replay.diverged`
+                // names the difference.
                 (ForkMode::Replay, Some(asked)) => asked,
                 _ => answer.cut,
             },
@@ -66,18 +66,17 @@ impl ForkedRun {
     }
 }
 
-/// Where a run comes from.
+/// The lineage of a run.
 #[derive(Clone, Debug)]
 pub struct Lineage {
-    /// The run that started it, with the type of the node that did, where the parent is still
-    /// there to say.
+    /// The run that started it, with the type of the starting node if the parent still exists.
     pub parent: Option<(StreamId, Option<String>)>,
     /// The run it was forked from.
     pub source: Option<(StreamId, Seq, ForkMode)>,
 }
 
 impl Api {
-    /// Whether the caller may fork a run that is there.
+    /// Checks that the caller may fork a run that exists.
     ///
     /// # Errors
     /// As [`Api::fork_run`].
@@ -87,12 +86,12 @@ impl Api {
         self.head(who, Action::ReadRun, source).await.map(drop)
     }
 
-    /// Forks a run as its log stands. A fork belongs to the tenant and workspace of its source; in
-    /// a branch it is the caller who acts.
+    /// Forks a run at its current log. A fork belongs to the tenant and workspace of its source;
+    /// the actor of a branch is the caller.
     ///
     /// # Errors
-    /// `NotFound` and `Erased` for the source, `Fork` where it cannot be cut, `Invalid` for an
-    /// overlay that does not fit. Nothing is made then.
+    /// `NotFound` and `Erased` for the source, `Fork` if it cannot be cut, `Invalid` for an invalid
+    /// overlay. Nothing is made then.
     pub async fn fork_run(
         &self,
         who: &Principal,
@@ -119,7 +118,8 @@ impl Api {
             ..ForkOrder::new(request.mode, request.from)
         };
         let (engine, source) = (self.engine.clone(), source.clone());
-        // A fork of several appends goes on when nobody waits for its answer any more.
+        // A fork takes several appends. It runs as a task to complete even if the request is
+        // dropped.
         let fork = async move { engine.fork(&source, order).await };
         let forked = self.engine.inner.tasks.spawn(fork).await;
         let stopped = |_| StoreError::Unavailable("the fork was stopped".into());
@@ -133,12 +133,12 @@ impl Api {
                 let told = trail::record_done(&**store, who, action, made, message, id).await;
                 self.door().hints().audit(false);
                 if let Err(error) = told {
-                    // The fork is made: whoever asked is told so all the same.
+                    // The fork is made: the caller receives it even if the audit entry failed.
                     tracing::warn!(%error, %run, "a fork is not on the trail");
                 }
                 Ok(ForkedRun::of(run, &request, forked.answer, false))
             }
-            // An equal request was faster by a moment.
+            // An equal request won the race.
             Err(ForkFailed::Door(DoorError::KeyTaken { .. })) => {
                 let again = self.forked_before(who, &request).await?;
                 again.ok_or(ApiError::KeyInFlight)
@@ -164,7 +164,7 @@ impl Api {
         Ok(Some(ForkedRun::of(run, request, answer, true)))
     }
 
-    /// An overlay as the fork keeps it, and how it is driven where that changes.
+    /// An overlay as the fork stores it, and its policy if that changes.
     fn laid_over(
         &self,
         source: &Run,
@@ -212,7 +212,7 @@ impl Api {
         Ok((overlay, policy))
     }
 
-    /// Where a run comes from. What stands behind the caller's walls is not told.
+    /// The lineage of a run, without runs that the caller may not see.
     ///
     /// # Errors
     /// As [`Api::version`].
@@ -220,7 +220,7 @@ impl Api {
         let header = self.head(who, Action::ReadRun, run).await?.header;
         let source = header.origin.as_ref();
         let source = source.map(|origin| (origin.source.clone(), origin.seq, origin.mode));
-        // Its parent started the source, not the fork.
+        // The parent started the source, not the fork.
         let parent = match (&source, header.parent) {
             (None, Some(parent)) => {
                 let node_type = match self.run(who, &parent.run).await {
@@ -239,7 +239,7 @@ impl Api {
     }
 }
 
-/// Settings over settings, name by name.
+/// Merges settings name by name.
 fn laid(under: &Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
     let mut laid = under.clone();
     laid.extend(over);

@@ -1,11 +1,11 @@
-//! Idempotency keys: the same key and the same request have one effect and one answer.
+//! Idempotency keys: the same key and the same request have one effect and one response.
 //!
-//! The creation or fork of a run claims its key in the transaction that makes it, so that there is no
-//! moment at which one is there without the other. Other requests have their effects in several
-//! streams, or in none, and their answers are known only afterwards: their key is put on record
-//! as [begun](Api::begin) before the effect and with the answer [after it](Api::finish). A process
-//! that dies in between leaves a key that says so, and the request is done again when it comes
-//! again, with the same [`Effect`]: what makes something names it by that, and finds it there.
+//! The creation or fork of a run claims its key in the transaction that makes it: neither exists
+//! without the other. Other requests have effects in several streams, or in none, and their
+//! response is known only afterwards: their key is recorded as [begun](Api::begin) before the
+//! effect and with the response [after it](Api::finish). A crash in between leaves a begun key.
+//! When the request comes again it is executed again with the same [`Effect`], whose name
+//! identifies the created object and finds it.
 
 use std::time::Duration;
 
@@ -24,44 +24,44 @@ use crate::holder;
 use crate::made::Made;
 use crate::seal::{Seal, SealError};
 
-/// Keys of creations, whose answer is a status, and of forks.
+/// Keys of creations, whose response is a status, and of forks.
 const CREATIONS: &str = "idempotency";
-/// Keys of other requests, whose answer is a [`Kept`].
+/// Keys of other requests, whose response is a [`Kept`].
 const REQUESTS: &str = "requests";
-/// Names of effects, whose answer says where the effect is.
+/// Names of effects, whose value locates the effect.
 const EFFECTS: &str = "effects";
-/// How long an answer is given again. The protocol asks for a day at least.
+/// How long a response is repeated. The protocol requires at least a day.
 const KEPT: Duration = Duration::from_secs(48 * 3600);
-/// How long a request may be under way; longer than any face waits for its own answer.
+/// How long a request may be in progress; longer than any face waits for its own response.
 const LEASE: Duration = Duration::from_secs(120);
-/// How long an equal request waits for the first one's answer, before it is refused as in flight.
+/// How long an equal request waits for the first one's response before it is rejected as in flight.
 pub const ACK_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often it looks.
+/// The interval of its polls.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the end of a request is put on record when the store fails.
+/// Attempts to record the end of a request while the store fails.
 const TRIES: u32 = 3;
 
-/// What a request is recognised by when it comes again.
+/// The identity of a request with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyedBy {
-    /// What the client chose, 1 to 255 characters.
+    /// The client's key, 1 to 255 characters.
     pub key: String,
-    /// The operation and what it is done to, as `POST /v1/runs`.
+    /// The operation and its target, such as `POST /v1/runs`.
     pub operation: String,
     /// The digest of the request's canonical body.
     pub request: Digest,
 }
 
 impl KeyedBy {
-    /// The stored key: a digest, so that no list of keys tells what clients chose. Who is kept to
-    /// a workspace has keys of their own, as answers tell of what is in it.
+    /// The stored key: a digest, so that a list of keys does not disclose the clients' keys. A
+    /// caller bound to a workspace has keys of its own, as responses describe the workspace's data.
     fn name(&self, who: &Principal) -> String {
         let Self { key, operation, .. } = self;
         let (tenant, workspace) = (&who.tenant, who.workspace.as_deref().unwrap_or_default());
         Digest::of(format!("{tenant}\0{workspace}\0{operation}\0{key}").as_bytes()).to_string()
     }
 
-    /// The claim of a creation whose answer is known, or made with it.
+    /// The claim of a creation whose response is known, or made with it.
     pub(super) fn claim(
         &self,
         who: &Principal,
@@ -78,49 +78,49 @@ impl KeyedBy {
     }
 }
 
-/// The answer that was given to the first of equal creations.
+/// The response to the first of equal creations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// The run it was about.
+    /// The run.
     pub run: StreamId,
-    /// What was answered of it: of a creation the status.
+    /// The recorded response: for a creation the status.
     pub answer: String,
 }
 
-/// An answer to give again, as the face that gave it writes it.
+/// A response to repeat, in the format of the face that sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptAnswer {
-    /// The face's word for how it went: of HTTP the status code.
+    /// The face's result code: for HTTP the status code.
     pub status: u16,
     /// The body.
     pub body: String,
 }
 
-/// What is known of a request that came with a key.
+/// The state of a request with a key.
 #[derive(Debug)]
 pub enum Keyed {
-    /// It is the first one: do it, then [`Api::finish`].
+    /// The first one: execute it, then call [`Api::finish`].
     First(Begun),
-    /// It was done before.
+    /// Already executed.
     Again(KeptAnswer),
 }
 
-/// What a request with a key does. Its name is drawn before anything is done, and is the same when
-/// the request is done again because nobody knows how it ended.
+/// The effect of a request with a key. Its name is drawn before the effect and is reused if the
+/// request is executed again because its outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     name: String,
-    /// Whether the request was begun before: perhaps it was done, and its answer was lost.
+    /// Whether an earlier attempt began: its effect may exist although its response was lost.
     pub is_repeated: bool,
 }
 
 impl Effect {
-    /// The name, of 64 lower-case hexadecimal digits.
+    /// The name: 64 lower-case hexadecimal digits.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The claim of an effect that is made under its name, with what is to be found again.
+    /// The claim of an effect under its name, with the value that locates it.
     pub(super) fn claim(&self, found: &str, now: Timestamp) -> KeyClaim {
         KeyClaim {
             namespace: EFFECTS.into(),
@@ -132,18 +132,18 @@ impl Effect {
     }
 }
 
-/// How a request with a key went.
+/// The outcome of a request with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// This is answered again.
+    /// Repeat this response.
     Answered(KeptAnswer),
-    /// Nothing was done: the key is free.
+    /// Nothing was done: the key is freed.
     Refused,
-    /// Nobody knows: the same request may be done again.
+    /// Unknown: the same request may be executed again.
     Unknown,
 }
 
-/// A request that is under way. Whoever drops it without [`Api::finish`] leaves it to its lease.
+/// A request in progress. Dropped without [`Api::finish`], it ends with its lease.
 #[derive(Debug)]
 pub struct Begun {
     who: Principal,
@@ -153,17 +153,17 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// What the request does.
+    /// The effect of the request.
     pub fn effect(&self) -> &Effect {
         &self.effect
     }
 }
 
-/// What lies under a key.
+/// The value stored under a key.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Kept {
-    /// The request is under way.
+    /// The request is in progress.
     Begun {
         by: HolderId,
         until: Timestamp,
@@ -171,12 +171,12 @@ enum Kept {
         #[serde(default)]
         effect: String,
     },
-    /// It was answered. The body is sealed: it may tell what is told once.
+    /// Completed. The body is sealed: it may hold a secret that is shown once.
     Answered { status: u16, body: Value },
 }
 
 impl Api {
-    /// The answer to give again, if the creation came before.
+    /// The response to repeat, if the creation was made before.
     pub(super) async fn replayed(
         &self,
         who: &Principal,
@@ -196,12 +196,12 @@ impl Api {
         }))
     }
 
-    /// Puts on record that a request is under way, unless one with the same key was done before.
-    /// Waits a little for an equal one that is under way.
+    /// Records that a request is in progress, unless one with the same key has completed. Waits up
+    /// to [`ACK_TIMEOUT`] for an equal one in progress.
     ///
     /// # Errors
-    /// `KeyMismatch` where the key came with another request, `KeyInFlight` where the first one
-    /// is still under way, and the store's.
+    /// `KeyMismatch` if the key was used with another request, `KeyInFlight` if the first one is
+    /// still in progress, and the store's.
     pub async fn begin(&self, who: &Principal, keyed: &KeyedBy) -> Result<Keyed, ApiError> {
         let (store, name) = (self.door().store(), keyed.name(who));
         let patience = Instant::now() + ACK_TIMEOUT;
@@ -254,11 +254,11 @@ impl Api {
         }
     }
 
-    /// Keeps the answer of a request, frees its key, or leaves it to the same request.
+    /// Stores the response of a request, frees its key, or leaves it to a repeated request.
     ///
     /// # Errors
-    /// The store's, and the keyring's; the effect stands then, and the same request may be done
-    /// again when the lease is over.
+    /// The store's, and the keyring's; the effect remains, and the same request may be executed
+    /// again after the lease.
     pub async fn finish(&self, begun: Begun, how: Finish) -> Result<(), ApiError> {
         let Begun {
             who,
@@ -290,7 +290,7 @@ impl Api {
         loop {
             tries += 1;
             match self.put(&who, &name, &after, Some(row.clone())).await {
-                // The lease was over and somebody else has begun.
+                // The lease expired and another request has begun.
                 Ok(()) | Err(StoreError::Conflict(_)) => return Ok(()),
                 Err(_) if tries < TRIES => {}
                 Err(error) => return Err(error.into()),
@@ -298,7 +298,7 @@ impl Api {
         }
     }
 
-    /// Where the effect of a request that was begun before is, if it was had.
+    /// The location of the effect of a request that was begun before, if it exists.
     pub(super) async fn found(
         &self,
         who: &Principal,
@@ -313,8 +313,8 @@ impl Api {
         Ok(found.and_then(|found| String::from_utf8(found).ok()))
     }
 
-    /// Puts a row in the place of another. Where the store does not answer, what lies there says
-    /// whether it was put.
+    /// Replaces a row. If the store does not respond, the stored row shows whether the write
+    /// happened.
     async fn put(
         &self,
         who: &Principal,
@@ -346,7 +346,7 @@ impl Api {
 }
 
 impl Kept {
-    /// A request that this process has until then.
+    /// A request in progress in this process until `until`.
     fn begun(until: Timestamp, effect: &Effect) -> Self {
         Self::Begun {
             by: holder::this_process(),
@@ -356,7 +356,7 @@ impl Kept {
     }
 }
 
-/// What is put on record of a request before it is done.
+/// The row of a request before its effect.
 fn row(keyed: &KeyedBy, now: Timestamp, effect: &Effect, lease: Duration) -> KeyRow {
     KeyRow {
         stream: None,

@@ -1,8 +1,8 @@
-//! Tokens that stand for one question of one run: whoever has one may look at the question, or
-//! answer it, without any other credential (OpenWOP, interrupts: signed callback tokens).
+//! Tokens for one question of one run: the holder may inspect the question, or answer it, without
+//! any other credential (OpenWOP, interrupts: signed callback tokens).
 //!
 //! A token is `base64url(claim).base64url(HMAC-SHA256(key, base64url(claim)))`. The claim names the
-//! key, so that tokens outlive a change of keys; the key is one that is used for nothing else.
+//! key, so that tokens outlive a rotation of keys. The key has no other use.
 //!
 //! *Invariant:* a token's text is never logged and never stored.
 
@@ -19,34 +19,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::keyring::{Key, Keyring, KeyringError, Purpose};
 
-/// Bytes of a token at most: ids within their bounds fit.
+/// The longest accepted token: fits the longest ids.
 const MAX_TOKEN_BYTES: usize = 4_096;
 
-/// What a token allows.
+/// The operation a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Intent {
-    /// To answer, and to look.
+    /// Answer and inspect.
     Resolve,
-    /// Only to look.
+    /// Inspect only.
     Inspect,
 }
 
-/// What a token says. Holders can read it, and cannot change it.
+/// The claim of a token. Holders can read but not change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Claim {
-    /// The run that asks.
+    /// The run.
     pub(crate) run_id: StreamId,
     /// Its node.
     pub(crate) node_id: String,
     /// The question.
     pub(crate) interrupt_id: InterruptId,
-    /// From when on it opens nothing.
+    /// When it expires.
     pub(crate) expires_at: Timestamp,
-    /// What it allows.
+    /// The operation it allows.
     pub(crate) intent: Intent,
-    /// Whose answer one given with it is.
+    /// The person in whose name it answers.
     pub(crate) subject: String,
     /// Groups of the subject that the question names.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -69,7 +69,7 @@ struct Signed<C> {
 pub struct InterruptToken(String);
 
 impl InterruptToken {
-    /// The text, to be given to whom it is for.
+    /// The text, for its recipient.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -81,23 +81,23 @@ impl fmt::Debug for InterruptToken {
     }
 }
 
-/// Why a token opens nothing.
+/// Why a token is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is none of ours, or was changed.
+    /// Malformed, or the signature does not verify.
     Unknown,
-    /// Its time is over.
+    /// Expired.
     Expired,
     /// It cannot be checked now.
     Unavailable(String),
 }
 
-/// Signs a claim with the key that is current.
+/// Signs a claim with the current key.
 pub(crate) fn sign(keyring: &dyn Keyring, claim: Claim) -> Result<InterruptToken, KeyringError> {
     sign_for(keyring, Purpose::InterruptTokens, claim).map(InterruptToken)
 }
 
-/// Signs what a token of a purpose says.
+/// Signs the claim of a token for one purpose.
 pub(super) fn sign_for<C: Serialize>(
     keyring: &dyn Keyring,
     purpose: Purpose,
@@ -115,7 +115,7 @@ pub(super) fn sign_for<C: Serialize>(
     Ok(format!("{first}.{second}"))
 }
 
-/// Reads a token. Its signature is looked at before anything it says counts, in constant time.
+/// Verifies a token in constant time before its claim is read.
 pub(crate) fn verify(keyring: &dyn Keyring, token: &str, now: Timestamp) -> Result<Claim, Refused> {
     let claim: Claim = verify_for(keyring, Purpose::InterruptTokens, token)?;
     if claim.expires_at > now {
@@ -125,7 +125,7 @@ pub(crate) fn verify(keyring: &dyn Keyring, token: &str, now: Timestamp) -> Resu
     }
 }
 
-/// Reads what a token of a purpose says, whenever it expires.
+/// Verifies a token for one purpose, without its expiry.
 pub(super) fn verify_for<C: DeserializeOwned>(
     keyring: &dyn Keyring,
     purpose: Purpose,
@@ -199,7 +199,7 @@ mod tests {
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).expect("text");
             let read = verify(&keyring, &changed, NOW);
-            // The last character of a part has bits that mean nothing, and is refused for them.
+            // The unused bits of a part's last character must be zero.
             assert_eq!(read, Err(Refused::Unknown), "{at}");
         }
         let (first, second) = text.split_once('.').expect("two parts");

@@ -1,4 +1,4 @@
-//! Questions of runs: looking at them and answering them, by name or by token.
+//! Questions of runs: reading and answering them, by name or by token.
 
 use kernel::run::RunStatus;
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::access::{Action, Principal, Resource, Scope, authorise, trail};
 use crate::door::DoorError;
 use crate::redact::Redactor;
 
-/// Tokens that snapshots show expire at multiples of this, so that two reads of a run that waits
-/// are the same bytes.
+/// Tokens in snapshots expire at multiples of this, so that two reads of a waiting run are
+/// byte-equal.
 const WINDOW_MS: i64 = 15 * 60_000;
-/// The life of a token where nobody says otherwise.
+/// The default life of a token.
 const LIFE: Duration = Duration::from_secs(30 * 60);
-/// The kind of a question where `voter` and `decidedBy` say who decides.
+/// The kind of question whose `voter` and `decidedBy` name who decides.
 const APPROVAL: &str = "approval";
 /// The longest life of a token.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A question that is open, and somebody who may look at it and perhaps answer it.
+/// An open question, and a caller who may inspect and perhaps answer it.
 #[derive(Clone, Debug)]
 pub struct Question {
     run: Run,
@@ -40,29 +40,29 @@ pub struct Question {
     speech: Speech,
 }
 
-/// For whom somebody may answer.
+/// On whose behalf a caller may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speech {
-    /// For themselves and for whomever they name.
+    /// Itself and any person it names.
     Anybody,
-    /// For themselves.
+    /// Itself.
     Themselves,
-    /// For the one their token is of.
+    /// The subject of its token.
     Subject,
 }
 
 impl Question {
-    /// What is asked.
+    /// The question.
     pub fn open(&self) -> &OpenInterrupt {
         &self.open
     }
 
-    /// The run that asks.
+    /// The run of the question.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// The node that asks.
+    /// The node of the question.
     pub fn node(&self) -> &str {
         self.run.plan.node(NodeIx(self.open.node)).id.as_str()
     }
@@ -71,31 +71,31 @@ impl Question {
 /// A token to make.
 #[derive(Clone, Debug)]
 pub struct TokenOrder {
-    /// What it allows.
+    /// The operation it allows.
     pub intent: Intent,
-    /// Whose answer one given with it is; without it the caller's.
+    /// The person in whose name it answers; the caller if `None`.
     pub subject: Option<String>,
-    /// How long it works, at most a week; never longer than the question is open.
+    /// Its life, at most a week and never longer than the question is open.
     pub life: Option<Duration>,
 }
 
-/// A token and until when it works.
+/// A token and its expiry.
 #[derive(Clone, Debug)]
 pub struct ShownToken {
     /// The question.
     pub interrupt: InterruptId,
     /// The token.
     pub token: InterruptToken,
-    /// From when on it opens nothing.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
 impl Api {
-    /// The question a node of a run asks, for a caller who may answer questions of the run.
+    /// The open question of a node, for a caller who may answer questions of the run.
     ///
     /// # Errors
-    /// `NotFound` for a run, or a question, that is not there or behind a wall; what became of the
-    /// node's last question where none is open: answered, expired, or gone with its run.
+    /// `NotFound` for a run or question that does not exist or is not visible to the caller; the
+    /// end of the node's last question if none is open: answered, expired, or ended with its run.
     pub async fn question(
         &self,
         who: &Principal,
@@ -109,7 +109,7 @@ impl Api {
         let open = asked_by(&run, node)?.clone();
         self.in_time(&run, &open)?;
         let mut capacity = who.capacity();
-        // A question may ask for a scope of whoever answers it.
+        // A question may require a scope of its answerer.
         if let Some(word) = open.data.get("requiredScope").and_then(Value::as_str)
             && who.scopes.has_word(word)
         {
@@ -128,11 +128,11 @@ impl Api {
         })
     }
 
-    /// The question a token stands for, to answer it.
+    /// The question of a token, to answer it.
     ///
     /// # Errors
-    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`; what became of the
-    /// question where it is not open.
+    /// `NotFound` for an invalid token; `TokenExpired`, `InspectOnly`; the end of the question if
+    /// it is not open.
     pub async fn question_of(&self, token: &str) -> Result<Question, ApiError> {
         let claim = self.claim(token)?;
         if claim.intent != Intent::Resolve {
@@ -147,7 +147,7 @@ impl Api {
         }
     }
 
-    /// The question a token stands for, to look at it.
+    /// The question of a token, to inspect it.
     ///
     /// # Errors
     /// As [`Api::question_of`].
@@ -155,28 +155,29 @@ impl Api {
         self.claimed(self.claim(token)?).await
     }
 
-    /// Answers a question and says how the run stands then. The first answer that ends the
-    /// question counts; a vote that was cast before is not counted again.
+    /// Answers a question and returns the run's status afterwards. The first answer that ends the
+    /// question counts; a repeated vote is not counted again.
     ///
     /// # Errors
-    /// The rejection of an answer that does not fit; `AwaitsWorker` where nothing is asked; what
-    /// became of the question meanwhile.
+    /// The rejection of an invalid answer; `AwaitsWorker` if the node waits for a worker; the end
+    /// of the question if it closed meanwhile.
     pub async fn answer(
         &self,
         question: Question,
         mut value: Value,
     ) -> Result<RunStatus, ApiError> {
         open_to_people(&question.open)?;
-        // Credentials come by reference; one that comes by value does not reach the log.
+        // Credentials come by reference. One that comes by value is redacted before the log.
         Redactor::default().value(&mut value);
         let mut capacity = question.capacity;
         let node = question.run.plan.node(NodeIx(question.open.node));
         match speaks_for(&value, &question.by)? {
-            // A governed gate refuses whoever speaks for somebody else, and tells of it.
+            // A governed gate rejects callers who answer on behalf of others, and records the
+            // attempt.
             Some(other) if question.speech == Speech::Anybody || is_governed(node) => {
                 capacity.speaks_for = Some(other);
             }
-            // Elsewhere these names are data like any other.
+            // In other kinds of question these names are ordinary data.
             Some(_) if question.open.kind != APPROVAL => {}
             Some(_) if question.speech == Speech::Subject => return Err(ApiError::NotTheSubject),
             Some(_) => {
@@ -194,7 +195,7 @@ impl Api {
         };
         let by = question.by;
         match self.engine.command(run, Envelope::from(command)).await {
-            // Repeating one's vote changes nothing, and is no mistake.
+            // A repeated vote changes nothing and is not an error.
             Ok(()) | Err(DoorError::Rejected(Rejection::Duplicate)) => {}
             Err(DoorError::Rejected(Rejection::NotAnApprover)) => {
                 self.tell_of_denial(&question.run, &question.open, &by)
@@ -202,7 +203,7 @@ impl Api {
                 return Err(Rejection::NotAnApprover.into());
             }
             Err(DoorError::Rejected(Rejection::InterruptAnswered)) => {
-                // Perhaps by the same event, sent twice at the same time.
+                // Perhaps the same event was sent twice concurrently.
                 let now = self.door().load(run).await?;
                 let node = NodeIx(question.open.node);
                 return match self.taken(now, node, &question.open.id).await? {
@@ -231,7 +232,7 @@ impl Api {
         Ok(self.door().load(run).await?.status())
     }
 
-    /// Who may decide at a governed gate is a matter for the audit trail.
+    /// Denials at a governed gate go to the audit trail.
     async fn tell_of_denial(&self, run: &Run, open: &OpenInterrupt, by: &str) {
         if !is_governed(run.plan.node(NodeIx(open.node))) {
             return;
@@ -250,9 +251,9 @@ impl Api {
     /// Makes a token for a question.
     ///
     /// # Errors
-    /// `AuthRequired` for a question that nobody may answer by token; `AwaitsWorker` where nothing
-    /// is asked; `Scope` where the caller
-    /// names somebody else and may not answer for others.
+    /// `AuthRequired` for a question that cannot be answered by token; `AwaitsWorker` if the node
+    /// waits for a worker; `Scope` if the caller names another person and may not answer on behalf
+    /// of others.
     pub fn issue_token(
         &self,
         question: &Question,
@@ -271,7 +272,7 @@ impl Api {
             Some(subject) => subject,
             None => question.by.clone(),
         };
-        // Memberships are those of whoever makes the token; nobody knows another's.
+        // Groups and roles are those of the token's maker; those of another person are unknown.
         let capacity = if subject == question.by {
             question.capacity.for_question(&question.open.data)
         } else {
@@ -280,7 +281,7 @@ impl Api {
         let longest = if capacity == Capacity::default() {
             MAX_LIFE
         } else {
-            // They may end, and the token would not know.
+            // Memberships may end without the token's knowledge: its life is short.
             LIFE
         };
         let now = self.door().store().now();
@@ -295,10 +296,10 @@ impl Api {
     }
 
     /// Tokens for the open questions of a run, as its snapshot shows them to a caller who may
-    /// answer them. None for questions that nobody may answer by token.
+    /// answer them. Questions that cannot be answered by token have none.
     ///
     /// # Errors
-    /// The keyring's, as a store that is unavailable.
+    /// The keyring's, as an unavailable store.
     pub fn shown_tokens(&self, who: &Principal, run: &Run) -> Result<Vec<ShownToken>, ApiError> {
         let resource = Resource::run(&run.header.owner, &run.header.stream);
         let open = run.facts().map(|facts| facts.interrupts.as_slice());
@@ -321,12 +322,13 @@ impl Api {
             .collect()
     }
 
-    /// A number that changes whenever the tokens that [`Api::shown_tokens`] makes do.
+    /// A number that changes whenever the tokens of [`Api::shown_tokens`] change.
     pub fn token_window(&self) -> i64 {
         self.door().store().now().0.div_euclid(WINDOW_MS)
     }
 
-    /// A question whose deadline has passed takes no answer, whether or not the log says so yet.
+    /// Rejects a question whose deadline has passed, even if the log does not record the expiry
+    /// yet.
     fn in_time(&self, run: &Run, open: &OpenInterrupt) -> Result<(), ApiError> {
         if run.is_past_deadline(open, self.door().store().now()) {
             Err(Rejection::InterruptExpired.into())
@@ -411,7 +413,7 @@ impl From<Rejection> for ApiError {
     }
 }
 
-/// Somebody may answer, unless it is a worker that is waited for.
+/// Rejects a question that waits for a worker.
 fn open_to_people(open: &OpenInterrupt) -> Result<(), ApiError> {
     match awaited_queue(&open.data) {
         Some(queue) => Err(ApiError::AwaitsWorker {
@@ -421,7 +423,7 @@ fn open_to_people(open: &OpenInterrupt) -> Result<(), ApiError> {
     }
 }
 
-/// The oldest question a node asks.
+/// The oldest open question of a node.
 fn asked_by<'a>(run: &'a Run, node: &str) -> Result<&'a OpenInterrupt, ApiError> {
     let none = || ApiError::NotFound(Thing::Interrupt);
     let ix = run.plan.node_ix(node).ok_or_else(none)?;
@@ -435,7 +437,7 @@ fn asked_by<'a>(run: &'a Run, node: &str) -> Result<&'a OpenInterrupt, ApiError>
     })
 }
 
-/// What somebody is told who has only a token: not who cancelled what.
+/// The error as shown to a caller who has only a token: it hides who cancelled what.
 fn to_a_bearer(error: ApiError) -> ApiError {
     match error {
         ApiError::InterruptCancelled => Rejection::InterruptAnswered.into(),
@@ -443,7 +445,7 @@ fn to_a_bearer(error: ApiError) -> ApiError {
     }
 }
 
-/// Why a question takes no answer any more.
+/// Why a question is closed.
 fn no_longer(run: &Run, closed: Closed) -> ApiError {
     let is_cascade = |reason: &Option<String>| {
         let told = reason.as_deref();
@@ -465,7 +467,7 @@ fn no_longer(run: &Run, closed: Closed) -> ApiError {
     }
 }
 
-/// Whom an answer is for, as it says itself, where that is somebody else than who gives it.
+/// The person on whose behalf an answer is given, if it names another than `by`.
 fn speaks_for(value: &Value, by: &str) -> Result<Option<String>, ApiError> {
     let named = |key: &str| value.get(key).and_then(Value::as_str);
     let name = named("voter").or_else(|| named("decidedBy"));

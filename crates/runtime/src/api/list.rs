@@ -1,4 +1,4 @@
-//! Listing runs: those that engines drive, and those that documents tell of.
+//! Listing runs: those that engines drive, and those of documents.
 
 use kernel::document::{PARENT_MARK, is_mark, run_status};
 use kernel::ids::{Seq, StreamId};
@@ -10,12 +10,12 @@ use super::error::Thing;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
-/// Rows read at a time where the store cannot tell which match.
+/// Rows read at a time if the store cannot filter.
 const CHUNK: usize = 512;
-/// Rows looked at for one page. A page that found less says where to go on.
+/// Rows scanned for one page. A page that found fewer has a cursor to continue.
 const MAX_SCAN: usize = 20_000;
 
-/// Which runs to list. Everything given must match.
+/// Which runs to list. All given conditions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
     /// Only runs of this workflow.
@@ -26,9 +26,9 @@ pub struct RunFilter {
     pub tag: Option<String>,
     /// Only children of this run.
     pub parent: Option<StreamId>,
-    /// Behind this row of an earlier page.
+    /// Rows after this one of an earlier page.
     pub after: Option<ListCursor>,
-    /// At most so many.
+    /// The most rows to return.
     pub limit: usize,
 }
 
@@ -41,14 +41,14 @@ pub struct RunPage {
     pub next: Option<ListCursor>,
 }
 
-/// Rows that match, and behind which one nothing was looked at.
+/// Matching rows, and the last row that was scanned.
 #[derive(Default)]
 struct Found {
     rows: Vec<Listed>,
     cut: Option<ListCursor>,
 }
 
-/// The place of a row in a list.
+/// The position of a row in a list.
 pub(super) fn place(row: &Listed) -> ListCursor {
     ListCursor {
         created_at: row.index.created_at,
@@ -57,8 +57,8 @@ pub(super) fn place(row: &Listed) -> ListCursor {
 }
 
 impl Api {
-    /// Lists the runs the caller may see. A run that a document tells of stands where its client
-    /// says that it began.
+    /// Lists the runs the caller may see. The run of a document is sorted by the time at which its
+    /// client began it.
     ///
     /// # Errors
     /// A missing scope, or the store's.
@@ -78,7 +78,7 @@ impl Api {
         Ok(RunPage { runs: rows, next })
     }
 
-    /// What to ask the store for, so that all that matches is among it and little else.
+    /// Store queries that together cover every match and little else.
     async fn queries(
         &self,
         who: &Principal,
@@ -90,7 +90,7 @@ impl Api {
             subject: filter.workflow.clone(),
             tag: filter.tag.clone(),
             after: filter.after.clone(),
-            // One more tells whether there are more.
+            // One extra row shows whether there are more.
             limit: filter.limit.saturating_add(1),
             ..ListQuery::default()
         };
@@ -100,7 +100,7 @@ impl Api {
             parent: filter.parent.clone(),
             ..both.clone()
         };
-        // A row of a document says what its client calls the status.
+        // A document's row has its client's word for the status.
         let documents = ListQuery {
             kind: Some(StreamKind::Document),
             limit: CHUNK,
@@ -119,7 +119,7 @@ impl Api {
         })
     }
 
-    /// The rows of a query that match: one more than a page has, where there are so many.
+    /// The matching rows of a query, at most one more than a page.
     async fn matching(
         &self,
         mut query: ListQuery,
@@ -143,8 +143,8 @@ impl Api {
         }
     }
 
-    /// What a document calls a run that it names as its parent: of another document the id that
-    /// its client chose. `None` for a run that an engine drives.
+    /// A document's name for its parent: the client's id of another document. `None` for a run that
+    /// an engine drives.
     async fn client_id(
         &self,
         who: &Principal,
@@ -164,7 +164,7 @@ impl Api {
 }
 
 impl RunFilter {
-    /// Whether a row is that of a run and matches, as far as a store may not know.
+    /// Whether a row is a run and matches, for the conditions that a store may not check.
     fn fits(&self, row: &Listed) -> bool {
         let index = &row.index;
         let is_run = matches!(index.kind, StreamKind::Run | StreamKind::Document);
@@ -177,7 +177,7 @@ impl RunFilter {
 }
 
 impl Found {
-    /// Puts more rows among these.
+    /// Merges two sets of rows.
     fn add(&mut self, other: Self) {
         self.rows.extend(other.rows);
         self.rows.sort_by(|a, b| key(b).cmp(&key(a)));

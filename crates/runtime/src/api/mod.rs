@@ -1,10 +1,10 @@
-//! The command API: what may be asked of runs and workflows, by whom.
+//! The command API: operations on runs and workflows, with authorisation.
 //!
 //! Every face (HTTP, command line, console) calls these methods and nothing below them, so that
-//! who may do what is decided once: each method begins with [`authorise`](crate::access::authorise).
+//! authorisation is decided once: each method begins with [`authorise`](crate::access::authorise).
 //!
-//! **Architecture invariant:** nothing here knows of a wire. What comes in is checked for its
-//! meaning, and what goes out is the kernel's own.
+//! **Architecture invariant:** this module knows no wire format. Inputs are checked for their
+//! meaning, and results are the kernel's own types.
 
 mod answered;
 mod artifacts;
@@ -82,19 +82,19 @@ use options::Schemas;
 pub struct Api {
     engine: Engine,
     schemas: Arc<Schemas>,
-    /// Held from the look for a run of the same kind to the creation of this one.
+    /// Locked from the search for an active run of the same kind to the creation of this one.
     twins: Arc<tokio::sync::Mutex<()>>,
     webhooks: Webhooks,
     documents: Arc<documents::Cache>,
     document_audit: Audited,
-    /// Whether runs may ask the test provider instead of a model.
+    /// Whether runs may use the test provider instead of a model.
     test_provider: bool,
-    /// What whoever ends the retention of runs has to name.
+    /// The token that ends the retention of runs.
     expiry: Option<ExpiryToken>,
 }
 
 impl Api {
-    /// The API of an engine. It need not be started to read.
+    /// The API of an engine. An engine that is not started can be read.
     pub fn new(engine: Engine) -> Self {
         Self {
             engine,
@@ -108,12 +108,12 @@ impl Api {
         }
     }
 
-    /// The same with webhooks that reach further, or otherwise.
+    /// The same with other webhook settings.
     pub fn with_webhooks(self, webhooks: Webhooks) -> Self {
         Self { webhooks, ..self }
     }
 
-    /// The same where every key is a test key: runs may ask the test provider instead of a model.
+    /// The same where every key is a test key: runs may use the test provider instead of a model.
     pub fn with_test_provider(self, test_provider: bool) -> Self {
         Self {
             test_provider,
@@ -121,7 +121,7 @@ impl Api {
         }
     }
 
-    /// The same with what audit trails hear of documents.
+    /// The same with the document actions that audit trails record.
     pub fn with_document_audit(self, document_audit: Audited) -> Self {
         Self {
             document_audit,
@@ -129,17 +129,17 @@ impl Api {
         }
     }
 
-    /// Whether runs may ask the test provider.
+    /// Whether runs may use the test provider.
     pub fn has_test_provider(&self) -> bool {
         self.test_provider
     }
 
-    /// What webhooks of this process share.
+    /// The shared webhook service of this process.
     pub fn webhook_service(&self) -> &Webhooks {
         &self.webhooks
     }
 
-    /// The engine behind it.
+    /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }

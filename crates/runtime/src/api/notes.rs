@@ -1,4 +1,4 @@
-//! What is said about runs.
+//! Annotations of runs.
 
 use kernel::ids::{Seq, StreamId};
 use kernel::notes::{Annotate, Event, Rejection, Signal, Target};
@@ -11,19 +11,19 @@ use crate::access::{Action, Principal};
 use crate::door::NotesError;
 use crate::redact::Redactor;
 
-/// Something somebody wants to say.
+/// An annotation to make.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// The part of the run it is about.
     pub target: Target,
-    /// What it says.
+    /// Its content.
     pub signal: Signal,
-    /// Why, in words.
+    /// The reason, in words.
     pub note: Option<String>,
 }
 
 impl Api {
-    /// Whether the caller may say something about a run that is there.
+    /// Checks that the caller may annotate a run that exists.
     ///
     /// # Errors
     /// As [`Api::annotate`].
@@ -31,12 +31,11 @@ impl Api {
         self.head(who, Action::AnnotateRun, run).await.map(drop)
     }
 
-    /// Notes something about a run, also one that has ended. Its log stays as it is; what looks
-    /// like a credential is taken out of the words. What a repeated request has noted before is
-    /// found and not said twice.
+    /// Annotates a run, ended or not. The run's log is unchanged; credentials are redacted from the
+    /// note. A repeated request returns its earlier annotation.
     ///
     /// # Errors
-    /// `NotFound` and `Erased` for the run, `Invalid` for what does not fit it, `Full`.
+    /// `NotFound` and `Erased` for the run, `Invalid` if the annotation does not fit it, `Full`.
     pub async fn annotate(
         &self,
         who: &Principal,
@@ -99,7 +98,7 @@ impl Api {
         })
     }
 
-    /// What a request has noted whose answer was lost.
+    /// The annotation of an earlier request whose response was lost.
     async fn noted_before(
         &self,
         who: &Principal,
@@ -115,7 +114,7 @@ impl Api {
         Ok(Some(noted.ok_or_else(damaged)?))
     }
 
-    /// What was said about a run, oldest first.
+    /// The annotations of a run, oldest first.
     ///
     /// # Errors
     /// As [`Api::version`].

@@ -1,4 +1,4 @@
-//! What all runs of a tenant wait for.
+//! The open questions of all runs of a tenant.
 
 use std::sync::Arc;
 
@@ -12,47 +12,47 @@ use super::list::place;
 use super::{Api, ApiError, RunFilter, RunPage};
 use crate::access::Principal;
 
-/// The kind of question that a gate of a document is.
+/// The kind of question of a document's gate.
 const GATE: &str = "approval";
 /// Rows of runs read at a time.
 const ROWS: usize = 100;
-/// Runs looked at for one page, whatever they turn out to ask.
+/// Runs scanned for one page, whether or not they have questions.
 const MAX_RUNS: usize = 1_000;
 
-/// Which questions to list. Everything given must match.
+/// Which questions to list. All given conditions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuestionFilter {
-    /// Only of runs of this workflow.
+    /// Only questions of runs of this workflow.
     pub workflow: Option<String>,
     /// Only of this kind.
     pub kind: Option<String>,
-    /// Behind this run of an earlier page.
+    /// Runs after this one of an earlier page.
     pub after: Option<ListCursor>,
-    /// The page ends with the run with which it has so many questions.
+    /// The page ends with the run that reaches this many questions.
     pub limit: usize,
 }
 
-/// A run that asks something.
+/// A run with open questions.
 #[derive(Clone, Debug)]
 pub enum Asking {
-    /// One that an engine drives.
+    /// A run that an engine drives.
     Run(Box<Run>),
-    /// One that a document tells of.
+    /// A run of a document.
     Document(Arc<Document>),
 }
 
-/// A page of runs that ask, those created last first.
+/// A page of runs with open questions, newest first.
 #[derive(Clone, Debug)]
 pub struct QuestionPage {
-    /// Runs with at least one open question of the kind asked for.
+    /// Runs with at least one open question of the requested kind.
     pub runs: Vec<Asking>,
     /// Where the next page begins, if there may be more.
     pub next: Option<ListCursor>,
 }
 
 impl Api {
-    /// The runs that ask something, of those the caller may see. A page may be empty and still
-    /// have a next one: only so many runs are looked at for each.
+    /// The visible runs with open questions. A page may be empty and still have a next one: the
+    /// number of runs scanned per page is bounded.
     ///
     /// # Errors
     /// A missing scope, or the store's.
@@ -66,7 +66,7 @@ impl Api {
         loop {
             let rows = RunFilter {
                 workflow: filter.workflow.clone(),
-                // A run at work in one branch may ask in another.
+                // A run that works in one branch may have a question in another.
                 statuses: RunStatus::ALL
                     .into_iter()
                     .filter(|status| {
@@ -103,7 +103,7 @@ impl Api {
         }
     }
 
-    /// A run that may ask something. `None` for one that does not, or was erased meanwhile.
+    /// A run with open questions. `None` if it has none or was erased meanwhile.
     async fn asking(&self, row: &Listed) -> Result<Option<Asking>, ApiError> {
         let asking = match row.index.kind {
             StreamKind::Document => {
@@ -126,7 +126,7 @@ impl Api {
 }
 
 impl Asking {
-    /// How many questions of a kind are open.
+    /// The number of open questions of a kind.
     fn count(&self, kind: Option<&str>) -> usize {
         let fits = |asked: &str| kind.is_none_or(|kind| kind == asked);
         match self {

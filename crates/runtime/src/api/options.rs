@@ -1,4 +1,4 @@
-//! What a run's creator may settle about it: `configurable`, tags, metadata.
+//! Settings chosen by a run's creator: `configurable`, tags, metadata.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::models::Providers;
 use crate::nodes::{TEST_PROVIDERS, check_mock};
 use crate::schema_words;
 
-/// Compiled schemas kept; when there are more, all are compiled again.
+/// Compiled schemas cached; above this number the cache is emptied.
 const KEPT: usize = 256;
 
 /// Compiled `configurableSchema`s, by the digest of their workflow.
@@ -30,7 +30,7 @@ pub(super) struct Schemas {
 }
 
 impl Schemas {
-    /// Checks what the workflow itself allows.
+    /// Checks `configurable` against the workflow's schema.
     pub(super) fn check(
         &self,
         plan: &Plan,
@@ -72,7 +72,7 @@ impl Schemas {
     }
 }
 
-/// What `configurable` says about how the run is driven. Unknown keys are the workflow's affair.
+/// The policy that `configurable` sets. Other keys belong to the workflow.
 pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems) -> Policy {
     let mut reader = Reader {
         configurable,
@@ -105,7 +105,7 @@ pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems)
     policy
 }
 
-/// Whether the provider that a run's settings name is one.
+/// Checks that the provider in a run's settings exists.
 pub(super) fn check_provider(
     configurable: &Map<String, Value>,
     models: &Providers,
@@ -119,8 +119,7 @@ pub(super) fn check_provider(
     }
 }
 
-/// Whether a run may ask the test provider that its settings name, if they do, and what is wrong
-/// with how they name it.
+/// Whether a run may use the test provider that its settings name, if any. Reports malformed names.
 pub(super) fn check_test_provider(
     configurable: &Map<String, Value>,
     is_allowed: bool,
@@ -158,15 +157,15 @@ impl Reader<'_> {
         self.problems.add(path, ProblemCode::InvalidValue, what);
     }
 
-    /// A value that is there; a client may write null for one that is not.
+    /// A value that is present; null counts as missing.
     fn get(&self, name: &str) -> Option<&Value> {
         self.configurable.get(name).filter(|value| !value.is_null())
     }
 
-    /// A whole number from 1 on.
+    /// A whole number of at least 1.
     fn count(&mut self, name: &str) -> Option<u64> {
         let value = self.get(name)?;
-        // 3.0 is a whole number to JSON.
+        // 3.0 is a whole number in JSON.
         let float = value.as_f64().filter(|n| n.fract() == 0.0 && *n < 9e15);
         let count = value
             .as_u64()
@@ -190,7 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An object of texts.
+    /// An object of strings.
     fn texts(&mut self, name: &str) {
         let are_texts = |value: &Value| {
             let fields = value.as_object();
@@ -208,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The dimensions the kernel counts.
+    /// The budget dimensions that the kernel counts.
     fn budget(&mut self) -> Amounts {
         let Some(budget) = self.get("budget") else {
             return Amounts::new();
@@ -225,7 +224,7 @@ impl Reader<'_> {
     }
 }
 
-/// Refuses a limit of money for models that have no price.
+/// Rejects a cost limit for models without a price.
 pub(super) fn check_prices(
     plan: &Plan,
     policy: &Policy,
@@ -241,7 +240,7 @@ pub(super) fn check_prices(
     problems.extend(models.check_prices(plan, configurable, Some(path)));
 }
 
-/// Checks tags as the protocol bounds them; the kernel checks the rest.
+/// Checks the protocol's bounds of tags; the kernel checks the rest.
 pub(super) fn check_tags(tags: &[String], problems: &mut Problems) {
     if tags.len() > MAX_TAGS {
         let what = format!("at most {MAX_TAGS} tags are allowed");

@@ -1,7 +1,7 @@
-//! Events from outside that come more than once.
+//! External events that arrive more than once.
 //!
-//! Whoever sends an event cannot always know that it arrived. Where the event has an id, it may be
-//! sent again: what it answered before is answered again, and nothing is written.
+//! A sender cannot always know that its event arrived. An event with an id may be sent again: the
+//! earlier response is repeated, and nothing is written.
 
 use kernel::control::answer::{correlate, event_id};
 use kernel::definition::NodeIx;
@@ -17,32 +17,32 @@ use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::redact::Redactor;
 
-/// A question that an event from outside has answered.
+/// A question that an external event has answered.
 #[derive(Clone, Debug)]
 pub struct TakenEvent {
     run: Run,
     node: NodeIx,
     event: String,
-    /// What was asked: the correlation that an event has to be about.
+    /// The question's data: the correlation that an event must match.
     asked: Value,
 }
 
 impl TakenEvent {
-    /// The run that asked.
+    /// The run of the question.
     pub fn run(&self) -> &StreamId {
         &self.run.header.stream
     }
 
-    /// The node that asked.
+    /// The node of the question.
     pub fn node(&self) -> &str {
         self.run.plan.node(self.node).id.as_str()
     }
 
-    /// How the run stands, where the same event comes again.
+    /// The run's status if the same event comes again.
     ///
     /// # Errors
-    /// `InterruptAnswered` for another event: one with another id, without one, or about something
-    /// else than what was waited for.
+    /// `InterruptAnswered` for another event: one with another id, without an id, or with another
+    /// correlation.
     pub fn again(&self, value: &Value) -> Result<RunStatus, ApiError> {
         let mut value = value.clone();
         Redactor::default().value(&mut value);
@@ -56,7 +56,7 @@ impl TakenEvent {
 }
 
 impl Api {
-    /// The event that answered a question of a run. Reads the log where there is one.
+    /// The event that answered a question of a run. Reads the log if there is one.
     pub(super) async fn taken(
         &self,
         run: Run,
@@ -78,11 +78,11 @@ impl Api {
         }))
     }
 
-    /// The event that answered the last question of a node of a run, for a caller who may answer
-    /// questions of the run. `None` where it was answered otherwise.
+    /// The event that answered the last question of a node, for a caller who may answer questions
+    /// of the run. `None` if it was answered otherwise.
     ///
     /// # Errors
-    /// `NotFound` for a run that is not there or behind a wall.
+    /// `NotFound` if the run does not exist or is not visible to the caller.
     pub async fn taken_event(
         &self,
         who: &Principal,
@@ -101,10 +101,10 @@ impl Api {
         }
     }
 
-    /// The event that answered the question a token stands for.
+    /// The event that answered the question of a token.
     ///
     /// # Errors
-    /// `NotFound` for a token that is none; `TokenExpired`, `InspectOnly`.
+    /// `NotFound` for an invalid token; `TokenExpired`, `InspectOnly`.
     pub async fn taken_event_of(&self, token: &str) -> Result<Option<TakenEvent>, ApiError> {
         let claim = self.claim(token)?;
         if claim.intent != Intent::Resolve {

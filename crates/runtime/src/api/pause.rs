@@ -1,4 +1,4 @@
-//! Pausing runs and letting them go on.
+//! Pausing and resuming runs.
 
 use kernel::ids::StreamId;
 use kernel::run::event::DrainPolicy;
@@ -11,7 +11,7 @@ use crate::door::DoorError;
 use crate::redact::Redactor;
 
 impl Api {
-    /// Whether the caller may pause or resume a run that is there.
+    /// Checks that the caller may pause or resume a run that exists.
     ///
     /// # Errors
     /// As [`Api::pause_run`].
@@ -19,13 +19,12 @@ impl Api {
         self.head(who, Action::ControlRun, run).await.map(drop)
     }
 
-    /// Pauses a run. Answers since when it is paused; `None` while it waits for what is under way
-    /// to finish, also when it was told to do so before: the pause that is coming is the one asked
-    /// for.
+    /// Pauses a run. Returns when it was paused; `None` while it waits for running work to finish,
+    /// also if an earlier request already asked for the pause.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall; `NotNow` for a run that has ended, is
-    /// being stopped, or is paused already.
+    /// `NotFound` if the run does not exist or is not visible to the caller; `NotNow` for a run
+    /// that has ended, is being stopped, or is already paused.
     pub async fn pause_run(
         &self,
         who: &Principal,
@@ -45,7 +44,7 @@ impl Api {
         })
     }
 
-    /// Lets a paused run go on, or takes a pause back that has not come yet. Answers when.
+    /// Resumes a paused run, or withdraws a pause that has not taken effect. Returns when.
     ///
     /// # Errors
     /// As [`Api::pause_run`]; `NotNow` for a run that is neither paused nor about to be.

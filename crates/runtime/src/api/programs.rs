@@ -1,4 +1,4 @@
-//! Programs of definitions that tenants put.
+//! Programs in definitions that tenants register.
 
 use kernel::definition::{NodeKind, Plan};
 use kernel::ids::TenantId;
@@ -9,7 +9,7 @@ use super::{Api, ApiError};
 use crate::tools::TenantTools;
 
 impl Api {
-    /// Refuses a definition that runs programs which it may not.
+    /// Rejects a definition that runs programs it may not run.
     pub(super) fn check_programs(
         &self,
         tenant: &TenantId,

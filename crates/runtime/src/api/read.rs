@@ -9,34 +9,36 @@ use super::error::Thing;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
-/// How far a run has come, and whether it has ended: the same version means the same snapshot.
+/// The version of a run: equal versions mean equal snapshots. Its log's length, and whether it has
+/// ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version(pub u64, pub bool);
 
 impl Api {
-    /// How far a run has come, without reading its log.
+    /// The version of a run, without reading its log.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall, `Erased` for what was purged.
+    /// `NotFound` if the run does not exist or is not visible to the caller, `Erased` if it was
+    /// purged.
     pub async fn version(&self, who: &Principal, run: &StreamId) -> Result<Version, ApiError> {
         let loaded = self.head(who, Action::ReadRun, run).await?;
         Ok(Version(loaded.next_seq, loaded.index.settled))
     }
 
-    /// A run as it stands, with how those of its children do that its log cannot tell of.
+    /// The current state of a run, with the states of children that its log does not record.
     ///
     /// # Errors
     /// As [`Api::version`].
     pub async fn run(&self, who: &Principal, run: &StreamId) -> Result<Run, ApiError> {
         self.head(who, Action::ReadRun, run).await?;
         match self.door().load_to_show(run).await {
-            // It was erased in between.
+            // Erased in between.
             Err(StoreError::Missing) => Err(self.missing(who, Action::ReadRun, run).await),
             read => Ok(read?),
         }
     }
 
-    /// A run as it stands, for a caller who may do something with it.
+    /// The current state of a run, for an action of the caller.
     pub(super) async fn run_for(
         &self,
         who: &Principal,
@@ -53,7 +55,7 @@ impl Api {
         }
     }
 
-    /// The end of a run's log, for a caller who may do something to it.
+    /// The end of a run's log, for an action of the caller.
     pub(super) async fn head(
         &self,
         who: &Principal,
@@ -71,7 +73,8 @@ impl Api {
         }
     }
 
-    /// Why a run is not there. Scope is looked at first: whoever lacks it learns nothing else.
+    /// Why a run was not found. The scope is checked first: a caller without it learns nothing
+    /// else.
     pub(super) async fn missing(
         &self,
         who: &Principal,
@@ -81,7 +84,7 @@ impl Api {
         if let Err(denied) = authorise(who, action, &Resource::own(who, What::Runs)) {
             return ApiError::denied(denied, Thing::Run);
         }
-        // The id that a client chose for a document is that of no stream.
+        // A document's client id is not a stream id.
         match self
             .door()
             .document_stream(&who.owner(), run.as_str())
@@ -92,7 +95,7 @@ impl Api {
             Err(error) => return error.into(),
         }
         match self.door().store().tombstone(run).await {
-            // A tombstone does not say which workspace it was in: only a whole tenant sees it.
+            // A tombstone does not name its workspace: only callers for the whole tenant see it.
             Ok(Some(grave)) if grave.tenant == who.tenant && who.workspace.is_none() => {
                 ApiError::Erased {
                     grave: Box::new(grave),
@@ -104,7 +107,7 @@ impl Api {
     }
 }
 
-/// Whether the caller may do something to a run that an engine drives.
+/// Authorises an action on a run that an engine drives.
 pub(super) fn permit(
     who: &Principal,
     action: Action,

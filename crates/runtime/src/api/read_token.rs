@@ -1,7 +1,7 @@
-//! Tokens that read one run for a while: for a web page, which may not have a key.
+//! Tokens that read one run for a while: for a web page, which must not hold a key.
 //!
-//! A token is `rwr_` and a signed claim. It does what `runs:read` allows, with that run alone; it ends
-//! by itself, soon, and with the key of this instance that signed it.
+//! A token is `rwr_` and a signed claim. It allows `runs:read` on that run alone. It ends with its
+//! short life, or with the signing key of this instance.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::{Api, ApiError};
 use crate::access::{Action, AuthError, Principal, Scope, Scopes};
 use crate::keyring::Purpose;
 
-/// How every such token begins.
+/// The prefix of every such token.
 const PREFIX: &str = "rwr_";
-/// How long one works, where nothing else is asked for, and at most.
+/// The default and longest life of a token.
 const LIFE: Duration = Duration::from_secs(5 * 60);
 const LONGEST_LIFE: Duration = Duration::from_secs(15 * 60);
 
@@ -35,21 +35,21 @@ struct Claim {
     expires_at: Timestamp,
 }
 
-/// A token, and until when it works. Its text is neither logged nor stored.
+/// A token and its expiry. Its text is neither logged nor stored.
 pub struct ReadToken {
-    /// The text, for whoever is to read the run.
+    /// The text, for the run's reader.
     pub text: String,
-    /// From when on it opens nothing.
+    /// When it expires.
     pub expires_at: Timestamp,
 }
 
 impl Api {
-    /// Whether a bearer token has the form of one that reads a run.
+    /// Whether a bearer token has the form of a read token.
     pub fn is_read_token(text: &str) -> bool {
         text.starts_with(PREFIX)
     }
 
-    /// Makes a token that reads a run, for somebody who may.
+    /// Makes a token that reads a run, for a caller who may read it.
     ///
     /// # Errors
     /// As [`Api::version`]; the keyring's.
@@ -79,10 +79,10 @@ impl Api {
         })
     }
 
-    /// Who bears a token that reads a run.
+    /// The principal of a read token.
     ///
     /// # Errors
-    /// Why it opens nothing.
+    /// Why the token was rejected.
     pub fn reader(&self, text: &str) -> Result<Principal, AuthError> {
         let signed = text.strip_prefix(PREFIX).ok_or(AuthError::Malformed)?;
         let keyring = &*self.engine.inner.ports.keyring;

@@ -1,9 +1,9 @@
-//! Output of tasks, as workers send it: in pieces, of which two may hold a secret together.
+//! Output of tasks as workers send it: in chunks. A secret may span two of them.
 //!
-//! The end of a piece is held back as long as it may be the beginning of a secret; it goes on top
-//! of the next piece, or into the log before the task ends. What is held back is on record for
-//! every server of the store: the next piece, or the end, may come to another one. Where a piece
-//! is missing nobody knows how the first word of the next one began: it is left out.
+//! The end of a chunk is held back as long as it may be the beginning of a secret. It is prepended
+//! to the next chunk, or written to the log before the task ends. The part held back is stored for
+//! every server of the store, because the next chunk or the end may arrive at another one. After a
+//! missing chunk the beginning of the first word is unknown, and the word is left out.
 
 mod progress;
 
@@ -27,35 +27,35 @@ use crate::sinks::first_chunk;
 
 pub(crate) use self::progress::HeldBack;
 
-/// What stands for the beginning of a piece that was left out.
+/// The marker for an omitted beginning of a chunk.
 const LEFT_OUT: &str = "[...]";
-/// Events at the end of a log among which a piece is looked for that may be there.
+/// Events at the end of a log searched for a chunk that may already be there.
 const LOOKED_THROUGH: u64 = 1_000;
-/// How often a piece is tried while other servers take in pieces of the same output.
+/// Attempts to add a chunk while other servers add chunks of the same output.
 const MAX_TRIES: usize = 8;
 
-/// A piece of output of a task.
+/// A chunk of a task's output.
 #[derive(Clone, Debug)]
 pub struct TaskOutput {
-    /// Which output.
+    /// The output stream.
     pub channel: OutputChannel,
-    /// Its place in the output, as its worker counts; the next one where it does not.
+    /// Its number, as the worker counts; the next one if `None`.
     pub seq: Option<u64>,
     /// The text.
     pub chunk: String,
 }
 
-/// What came of a try to take a piece in.
+/// The result of an attempt to add a chunk.
 enum Taken {
-    /// It is taken in; whether a run wants it.
+    /// Added; whether a run wants it.
     Done(bool),
-    /// Another server took one in meanwhile.
+    /// Another server added one meanwhile.
     Raced,
 }
 
 impl Api {
-    /// Puts a piece of a task's output into the log of the run that waits. Answers whether there
-    /// is one that wants it, and the piece did not come too late: behind one that follows it.
+    /// Writes a chunk of a task's output to the log of the waiting run. Returns whether a run wants
+    /// it and it was not too late: not preceded by a later chunk.
     ///
     /// # Errors
     /// As [`Api::heartbeat`].
@@ -78,7 +78,7 @@ impl Api {
             channel: output.channel,
         };
         let known = self.engine.inner.held_back.of(&place);
-        // Pieces of one output wait for each other.
+        // Chunks of one output are processed in turn.
         let mut known = known.lock().await;
         for _ in 0..MAX_TRIES {
             let taken = self.take_in(&place, &mut known, &output, (&task, &terms, fence));
@@ -102,13 +102,13 @@ impl Api {
         if progress.is_over {
             return Ok(Taken::Done(false));
         }
-        // Another server may have taken in more than this one knows.
+        // Another server may have added chunks that this one has not seen.
         let is_known = row.is_some() && known.row == row;
         let next = progress.next;
         let seq = output.seq.unwrap_or(next);
-        // It was sent again. Whether the last one is in the log only who took it in knows.
+        // A repeated chunk. Only the server that added the last one knows whether it is in the log.
         if seq < next && (is_known || seq + 1 < next) {
-            // Or it comes only now, behind others: nobody can put it before them.
+            // Or a late chunk: later ones are already in the log, so it cannot be inserted.
             return Ok(Taken::Done(!progress.is_missing(seq)));
         }
         let mut missing = progress.missing;
@@ -136,7 +136,7 @@ impl Api {
         };
         let (given, rest) = match piece {
             Some(piece) => (stream.push(&piece), Rest::of(&stream, &seal)?),
-            // All of it may go on with what is not known.
+            // Every part of it may continue the unknown text.
             None => (String::new(), Rest::torn()),
         };
         let progress = Progress {
@@ -149,7 +149,7 @@ impl Api {
         let Some(row) = place.put(store, row, &progress).await? else {
             return Ok(Taken::Raced);
         };
-        // Should what it gives not come into the log now, the row says what it began with.
+        // If writing to the log fails, the row still has the chunk's beginning.
         *known = Known::default();
         let given = if seq < next {
             self.unsaid((terms, fence), place.channel, seq, given)
@@ -165,7 +165,7 @@ impl Api {
         Ok(Taken::Done(is_wanted))
     }
 
-    /// What was held back of a task that ends goes into the log.
+    /// Writes the parts held back of an ending task to the log.
     pub(super) async fn keep_the_rest(
         &self,
         named: &CoordinatorName,
@@ -186,7 +186,7 @@ impl Api {
         Ok(())
     }
 
-    /// Puts what is held back of an output into the log; nothing more is taken in then.
+    /// Writes the part held back of an output to the log, and closes the output.
     async fn end(
         &self,
         place: &Place,
@@ -233,7 +233,7 @@ impl Api {
             };
             let redactor = self.kept_out(&place.named, task.clone())?.redactor();
             let mut stream = last.stream(&redactor, &self.seal_for(&place.named))?;
-            // What came behind it may have been lost.
+            // The text that followed may be lost.
             let given = if stream.is_partial() {
                 LEFT_OUT.to_owned()
             } else {
@@ -252,14 +252,14 @@ impl Api {
         Err(raced().into())
     }
 
-    /// Nothing more is said of the outputs of a task.
+    /// Drops the cached outputs of a task.
     pub(super) fn forget_outputs(&self, named: &CoordinatorName, assignment: Seq) {
         for place in Place::both(named, assignment) {
             self.engine.inner.held_back.forget(&place);
         }
     }
 
-    /// What the log of a run does not have yet of a piece that another server may have put there.
+    /// The part of a chunk that the log lacks; another server may have written some of it.
     async fn unsaid(
         &self,
         (terms, fence): (&TaskTerms, u32),
@@ -305,7 +305,7 @@ impl Api {
         Ok(unsaid.unwrap_or(given))
     }
 
-    /// Puts text into the log of a run. Answers whether it wants it.
+    /// Writes text to the log of a run. Returns whether the run wants it.
     async fn keep(
         &self,
         terms: &TaskTerms,
@@ -339,8 +339,8 @@ impl Api {
         Seal::new(self.engine.keyring(), named.tenant.clone())
     }
 
-    /// What must not reach a log of what a worker says: the sensitive values it was given, and
-    /// what has the shape of a credential.
+    /// Redaction for a worker's output: the sensitive values it received, and anything shaped like
+    /// a credential.
     pub(super) fn kept_out(
         &self,
         named: &CoordinatorName,
@@ -356,7 +356,7 @@ impl Api {
     }
 }
 
-/// What stands beside a piece in the log.
+/// The metadata of a chunk in the log.
 fn meta(fence: u32, seq: u64) -> Value {
     json!({ "fence": fence, "seq": seq })
 }

@@ -1,4 +1,4 @@
-//! Webhooks: registering, listing, rotating and removing them, and how their deliveries go.
+//! Webhooks: registering, listing, rotating, removing, and the state of their deliveries.
 
 use std::collections::BTreeSet;
 
@@ -14,62 +14,61 @@ use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::door::RegistryError;
 use crate::webhooks::{self, OVERLAP_MS, Secret};
 
-/// How often another id is drawn when one is in use.
+/// How many ids are drawn before registration fails because each is in use.
 const DRAWS: u32 = 8;
 
 /// A webhook to register.
 #[derive(Clone, Debug, Default)]
 pub struct NewWebhook {
-    /// Where deliveries go.
+    /// The target URL.
     pub url: String,
-    /// The event types it is told of; `*` stands for all.
+    /// The event types to deliver; `*` means all.
     pub events: BTreeSet<String>,
     /// Only runs with one of these tags, unless it is empty.
     pub tags: BTreeSet<String>,
-    /// Only runs of this workspace. Left out, it is the caller's own, if it is bound to one.
+    /// Only runs of this workspace. The default is the caller's own, if it is bound to one.
     pub workspace: Option<String>,
-    /// The secret that signs, where the subscriber brings one.
+    /// The signing secret, if the subscriber supplies one.
     pub secret: Option<String>,
-    /// Whether deliveries are also signed as Standard Webhooks 1.0.0 says.
+    /// Whether deliveries are also signed by Standard Webhooks 1.0.0.
     pub standard: bool,
 }
 
-/// A webhook that was registered.
+/// A registered webhook.
 #[derive(Clone)]
 pub struct RegisteredWebhook {
     /// The webhook.
     pub webhook: Webhook,
-    /// Its secret, to be shown this once. `None` where the subscriber must have it already.
+    /// Its secret, shown this once. `None` if the subscriber supplied it.
     pub secret: Option<Secret>,
 }
 
-/// A webhook that was given another secret.
+/// A completed rotation of a webhook's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotated {
     /// When.
     pub at: Timestamp,
-    /// From when on the secret before signs nothing.
+    /// When the previous secret expires.
     pub previous_expires_at: Timestamp,
 }
 
-/// How deliveries to a webhook go.
+/// The state of a webhook's deliveries.
 #[derive(Clone, Debug)]
 pub struct DeliveryReport {
     /// The webhook.
     pub webhook: Webhook,
-    /// What its log says. `None` before anything was looked at.
+    /// The state of its log. `None` before the first delivery was considered.
     pub facts: Option<Facts>,
-    /// The time this was asked at, by the store's clock.
+    /// The current time by the store's clock.
     pub now: Timestamp,
 }
 
 impl Api {
-    /// Registers a webhook. It is told of what happens from now on. What a repeated request has
-    /// registered before is found and not registered twice.
+    /// Registers a webhook for events from now on. A repeated request returns its earlier webhook.
     ///
     /// # Errors
-    /// An address that the guard refuses, a secret that is none, a bound of the registry, or an
-    /// endpoint that did not verify.
+    /// An address that the guard rejects, an invalid secret, a limit of the registry, or an
+    /// endpoint that failed verification.
     pub async fn register_webhook(
         &self,
         who: &Principal,
@@ -117,7 +116,7 @@ impl Api {
         })
     }
 
-    /// What a request has registered whose answer was lost.
+    /// The webhook of an earlier request whose response was lost.
     async fn registered_before(
         &self,
         who: &Principal,
@@ -142,7 +141,7 @@ impl Api {
         secret.map_err(|error| StoreError::Unavailable(error.to_string()).into())
     }
 
-    /// Puts a webhook into the registry, and begins the log of its deliveries where that stands.
+    /// Adds a webhook to the registry, and starts its delivery log at the current position.
     async fn put_webhook(
         &self,
         who: &Principal,
@@ -180,7 +179,7 @@ impl Api {
         Ok(id)
     }
 
-    /// The webhooks the caller reaches, newest first.
+    /// The visible webhooks, newest first.
     ///
     /// # Errors
     /// A missing scope, or the store's.
@@ -194,10 +193,10 @@ impl Api {
         Ok(all)
     }
 
-    /// How deliveries to a webhook go.
+    /// The state of a webhook's deliveries.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall.
+    /// `NotFound` if the webhook does not exist or is not visible to the caller.
     pub async fn webhook(
         &self,
         who: &Principal,
@@ -213,10 +212,10 @@ impl Api {
         })
     }
 
-    /// Gives a webhook another secret, which the subscriber brings. For a day both sign.
+    /// Replaces the secret of a webhook with one that the subscriber supplies. Both sign for a day.
     ///
     /// # Errors
-    /// `NotFound`; a secret that is none; a webhook that takes one signature only.
+    /// `NotFound`; an invalid secret; a webhook that allows one signature only.
     pub async fn rotate_webhook(
         &self,
         who: &Principal,
@@ -229,7 +228,7 @@ impl Api {
         if let Some(rotated) = rotated(&before)
             && self.secret_of(who, &before)? == secret
         {
-            // It was given this secret before; to give it again would end the overlap.
+            // Already the current secret; setting it again would end the overlap.
             return Ok(rotated);
         }
         let sealed = webhooks::seal(&self.engine, &who.tenant, &secret);
@@ -245,10 +244,10 @@ impl Api {
         rotated(&webhook).ok_or(ApiError::NotFound(Thing::Webhook))
     }
 
-    /// Removes a webhook: nothing is delivered to it any more.
+    /// Removes a webhook and ends its deliveries.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall.
+    /// `NotFound` if the webhook does not exist or is not visible to the caller.
     pub async fn remove_webhook(
         &self,
         who: &Principal,
@@ -265,7 +264,7 @@ impl Api {
         Ok(())
     }
 
-    /// A webhook that the caller reaches.
+    /// A webhook that is visible to the caller.
     async fn reachable_webhook(
         &self,
         who: &Principal,
@@ -290,7 +289,7 @@ impl Api {
     }
 }
 
-/// When a webhook was last given another secret.
+/// The last rotation of a webhook's secret.
 fn rotated(webhook: &Webhook) -> Option<Rotated> {
     let previous = webhook.previous.as_ref()?;
     Some(Rotated {
@@ -299,7 +298,7 @@ fn rotated(webhook: &Webhook) -> Option<Rotated> {
     })
 }
 
-/// The secret of a webhook: the one that is brought, or a new one.
+/// The supplied secret, or a new one.
 fn secret(brought: Option<&str>, standard: bool) -> Result<Secret, ApiError> {
     let invalid = ApiError::WebhookInvalid;
     match (brought, standard) {

@@ -1,4 +1,4 @@
-//! Workflows: what there is, and putting them.
+//! Workflows: reading and registering them.
 
 use kernel::audit::Actor;
 use kernel::definition::Plan;
@@ -20,24 +20,24 @@ use crate::plans::PlanError;
 pub struct Registered {
     /// The definition.
     pub definition: DefinitionRef,
-    /// What is odd about it but does not keep it from being registered.
+    /// Oddities that do not prevent registration.
     pub warnings: Vec<Problem>,
 }
 
-/// A workflow as lists show it.
+/// A workflow in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     /// The definition.
     pub definition: DefinitionRef,
-    /// Whether every tenant has it.
+    /// Whether it is shared with every tenant.
     pub shared: bool,
 }
 
 impl Api {
-    /// The document a workflow's name stands for.
+    /// The document registered under a workflow's name.
     ///
     /// # Errors
-    /// `NotFound` where the caller may run none of that name.
+    /// `NotFound` if the caller may run no workflow of that name.
     pub async fn workflow(&self, who: &Principal, name: &str) -> Result<Value, ApiError> {
         self.permit_workflows(who, Action::ReadWorkflows)?;
         let named = self.door().named_workflow(&who.tenant, name).await?;
@@ -66,11 +66,11 @@ impl Api {
         Ok(described.collect())
     }
 
-    /// Lets a workflow's name stand for a document, for the caller's tenant.
+    /// Registers a document under a workflow's name for the caller's tenant.
     ///
     /// # Errors
-    /// Everything that is wrong with the document, except node types this engine does not have:
-    /// those are warnings, and its runs are refused.
+    /// All problems of the document, except node types this engine does not have: those are
+    /// warnings, and its runs are rejected.
     pub async fn put_workflow(
         &self,
         who: &Principal,
@@ -96,8 +96,8 @@ impl Api {
 }
 
 impl Door {
-    /// Puts a document of the operator into the store and lets its name stand for it. With the
-    /// [shared tenant](crate::definitions::shared_tenant) every tenant may run it.
+    /// Registers a document of the operator under its name. In the [shared
+    /// tenant](crate::definitions::shared_tenant) every tenant may run it.
     ///
     /// # Errors
     /// As [`Api::put_workflow`].

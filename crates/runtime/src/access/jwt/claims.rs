@@ -1,22 +1,22 @@
-//! Which claims of a token say what.
+//! Which claims of a token are read.
 
 use kernel::ids::TenantId;
 use serde_json::{Map, Value};
 
 use super::super::scopes::Scopes;
 
-/// Which claims say what.
+/// The names of the claims.
 #[derive(Clone, Debug)]
 pub struct ClaimNames {
-    /// Whose the token is.
+    /// The tenant.
     pub tenant: TenantFrom,
     /// The workspace; a token without it reaches the whole tenant.
     pub workspace: String,
     /// The principal.
     pub principal: String,
-    /// The scopes: a text of words between spaces, or a list of words.
+    /// The scopes: words separated by spaces, or a list of words.
     pub scopes: String,
-    /// What a token may do that has no such claim.
+    /// The scopes of a token without that claim.
     pub granted: Scopes,
     /// Groups of the bearer, in the same forms.
     pub groups: String,
@@ -41,24 +41,24 @@ impl Default for ClaimNames {
 /// Where a token's tenant comes from.
 #[derive(Clone, Debug)]
 pub enum TenantFrom {
-    /// Claims: the first of these that the token has.
+    /// From the first of these claims that the token has.
     Claims(Vec<TenantName>),
-    /// Every token of the issuer is this tenant's.
+    /// A single tenant for every token of the issuer.
     Fixed(TenantId),
 }
 
-/// A tenant's name made of a claim.
+/// A tenant name built from a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantName {
     /// The claim itself.
     Claim(String),
-    /// The claim between two texts.
+    /// The claim between a prefix and a suffix.
     Between(String, String, String),
 }
 
 impl TenantName {
     /// Reads the name of a claim, or a text with one in braces: `org_id`, `user:{sub}`. A dot
-    /// leads into a claim that is an object. `None` for anything else.
+    /// selects a member of an object claim. `None` for anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['{', '}']);
         let Some((before, rest)) = text.split_once('{') else {
@@ -70,8 +70,8 @@ impl TenantName {
             .then(|| Self::Between(before.to_owned(), claim.to_owned(), behind.to_owned()))
     }
 
-    /// The tenant of a token. `None` where it lacks the claim, `Some(None)` where the claim
-    /// cannot name a tenant.
+    /// The tenant of a token. `None` if the claim is missing, `Some(None)` if it is not a valid
+    /// tenant name.
     fn of(&self, claims: &Map<String, Value>) -> Option<Option<TenantId>> {
         let claim = match self {
             Self::Claim(claim) | Self::Between(_, claim, _) => claim,
@@ -86,8 +86,8 @@ impl TenantName {
 }
 
 impl TenantFrom {
-    /// The tenant of a token. `None` where it does not say one. A claim that is there and names
-    /// no tenant is not passed over for the next one.
+    /// The tenant of a token. `None` if it names none. A claim that is present but invalid is not
+    /// skipped for the next one.
     pub(super) fn of(&self, claims: &Map<String, Value>) -> Option<TenantId> {
         match self {
             Self::Fixed(tenant) => Some(tenant.clone()),
@@ -96,9 +96,9 @@ impl TenantFrom {
     }
 }
 
-/// A claim by its name, or by the path to it.
+/// A claim by its name, or by its path.
 fn look<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    // Names with dots in them, such as URLs, are names first.
+    // Names may contain dots, as URLs do: the whole name is tried before the path.
     if let Some(value) = claims.get(name) {
         return Some(value);
     }
@@ -133,7 +133,7 @@ mod tests {
         );
         assert_eq!(of(json!({ "sub": "u1", "org_id": null })), some("user:u1"));
         assert_eq!(of(json!({ "sub": "u1", "o.id": "flat" })), some("flat"));
-        // One that is there counts, even where it cannot.
+        // A claim that is present is used, even if it is invalid.
         for wrong in [json!(7), json!(""), json!("*"), json!(["org_1"])] {
             assert_eq!(of(json!({ "sub": "u1", "org_id": wrong })), None);
         }

@@ -1,8 +1,8 @@
-//! Signatures, by the cryptography that TLS uses already.
+//! Signature verification with the cryptography library that TLS already uses.
 //!
-//! The JWT library leaves signatures to a provider. Its own would bring a second cryptography
-//! library of some forty crates; this one is a page over `ring`. It verifies only: nothing here
-//! makes tokens.
+//! The JWT library takes signatures from a provider. Its default adds a second cryptography library
+//! of some forty crates; this one is a page over `ring`. It only verifies: the runtime issues no
+//! JWTs.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{ErrorKind, Result};
@@ -18,9 +18,9 @@ static PROVIDER: CryptoProvider = CryptoProvider {
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Lets the JWT library verify with this. May be called any number of times.
+/// Installs this provider in the JWT library. Idempotent.
 pub(super) fn install() {
-    // A second time it is refused, and the first stays.
+    // A second installation fails and leaves the first in place.
     let _ = PROVIDER.install_default();
 }
 
@@ -44,7 +44,7 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
     Ok(Box::new(Verify { algorithm, key }))
 }
 
-/// Some issuers write numbers with zeros before them, which `ring` refuses.
+/// Strips leading zeros, which some issuers write and `ring` rejects.
 fn without_zeros(number: &[u8]) -> Vec<u8> {
     let zeros = number.iter().take_while(|byte| **byte == 0).count();
     number[zeros..].to_vec()

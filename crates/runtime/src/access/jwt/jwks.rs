@@ -18,17 +18,16 @@ use crate::access::AuthError;
 use crate::access::authenticator::is_within;
 use crate::outbound::{Outbound, Redirects, Request};
 
-/// For how long keys are used without looking again.
+/// How long keys are used before they are fetched again.
 const FRESH: Duration = Duration::from_secs(600);
-/// For how long they are used on when looking again fails: an issuer that is down for a moment
-/// locks nobody out.
+/// How long keys are used while fetching fails: a short outage of the issuer locks out no user.
 const STALE: Duration = Duration::from_secs(3600);
-/// The shortest time between two looks. A token that names an unknown key causes one at most so
-/// often, however many such tokens come.
+/// The shortest time between two fetches. Tokens with unknown key ids cause at most one fetch in
+/// that time, however many arrive.
 const PAUSE: Duration = Duration::from_secs(10);
-/// How long a look may take.
+/// The time limit of a fetch.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a key set.
+/// The largest accepted key set.
 const MAX_BYTES: usize = 256 << 10;
 
 /// Where an issuer's public keys are.
@@ -36,17 +35,17 @@ const MAX_BYTES: usize = 256 << 10;
 pub enum JwksSource {
     /// In a file.
     File(PathBuf),
-    /// At a URL, past the guard of outgoing requests.
+    /// At a URL, fetched through the guard of outgoing requests.
     Url(Url),
 }
 
-/// The keys of an issuer, as far as they are of the one algorithm that is configured.
+/// The keys of an issuer for the configured algorithm.
 pub(super) struct Jwks {
     source: JwksSource,
     algorithm: Algorithm,
     outbound: Outbound,
     seen: Mutex<Option<Seen>>,
-    /// When the source was asked last. Held while it is asked, so that one asks for all.
+    /// When the source was last fetched. Locked during a fetch, so that one task fetches for all.
     asked: tokio::sync::Mutex<Option<Timestamp>>,
 }
 
@@ -71,7 +70,7 @@ impl Jwks {
         }
     }
 
-    /// The key a token names; a token that names none means the only one.
+    /// The key that a token names; without a name, the only key.
     pub(super) async fn key(
         &self,
         kid: Option<&str>,
@@ -81,7 +80,7 @@ impl Jwks {
             return Ok(key);
         }
         let mut asked = self.asked.lock().await;
-        // Somebody may have asked while we waited to.
+        // Another task may have fetched while this one waited for the lock.
         if let Some(key) = self.look(kid, FRESH, now) {
             return Ok(key);
         }
@@ -125,7 +124,7 @@ impl Jwks {
         };
         let document: Document = serde_json::from_slice(&bytes)
             .map_err(|_| "the document is no JSON Web Key Set".to_owned())?;
-        // A set may hold keys of kinds that are not known here; they are for others.
+        // Keys of unknown types in a set are meant for other clients.
         let keys = document.keys.into_iter();
         let keys = keys.filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         let keys = keys.filter(|key| self.is_usable(key));

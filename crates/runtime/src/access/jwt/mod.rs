@@ -1,7 +1,7 @@
 //! JSON Web Tokens of a configured issuer.
 //!
-//! One issuer, one algorithm, both fixed by the configuration. What a token says of its own
-//! algorithm must agree and chooses nothing: a public key is never taken for a shared secret.
+//! The configuration fixes one issuer and one algorithm. The token's own `alg` must match and never
+//! chooses: a public key is never used as a shared secret.
 
 mod claims;
 mod crypto;
@@ -28,34 +28,34 @@ pub use jwks::JwksSource;
 
 use jwks::Jwks;
 
-/// Which JWTs open what.
+/// Which JWTs are accepted.
 #[derive(Clone, Debug)]
 pub struct JwtOptions {
-    /// The issuer, exactly as `iss` says it.
+    /// The issuer, exactly as in `iss`.
     pub issuer: String,
-    /// What `aud` must name one of. Where there is none, a token must have no `aud`, and
-    /// `parties` say whom tokens are for.
+    /// Accepted values of `aud`. If empty, a token must have no `aud`, and `parties` lists the
+    /// accepted clients.
     pub audience: Vec<String>,
-    /// What `azp` must name one of, if any are listed: the pages that tokens were made for.
+    /// Accepted values of `azp`, if any: the clients that tokens were issued for.
     pub parties: Vec<String>,
-    /// What signatures are checked with.
+    /// The keys that verify signatures.
     pub keys: JwtKeys,
-    /// How far clocks may be apart, for `exp` and `nbf`.
+    /// Accepted clock difference for `exp` and `nbf`.
     pub leeway: Duration,
-    /// Which claims say what.
+    /// The names of the claims.
     pub claims: ClaimNames,
 }
 
-/// What signatures are checked with. The kind of key fixes the kind of signature.
+/// The keys that verify signatures. The kind of key fixes the algorithm.
 #[derive(Clone)]
 pub enum JwtKeys {
-    /// HS256 with a secret that the issuer shares. At least 32 bytes.
+    /// HS256 with a secret shared with the issuer, at least 32 bytes.
     Shared(Vec<u8>),
     /// The issuer's public keys.
     Public {
-        /// The one algorithm that counts.
+        /// The only accepted algorithm.
         algorithm: PublicAlgorithm,
-        /// Where the keys are.
+        /// The source of the keys.
         source: JwksSource,
     },
 }
@@ -69,7 +69,7 @@ impl fmt::Debug for JwtKeys {
     }
 }
 
-/// A signature that public keys check.
+/// A public-key signature algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicAlgorithm {
     /// RSA with PKCS #1 v1.5 and SHA-256, keys of 2048 bits and more.
@@ -78,14 +78,14 @@ pub enum PublicAlgorithm {
     Es256,
 }
 
-/// What may be told of an issuer with public keys.
+/// The public facts of an issuer with public keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicIssuer {
     /// Its URL.
     pub issuer: String,
-    /// What a token's `aud` names.
+    /// The value of `aud` in its tokens.
     pub audience: String,
-    /// The one algorithm of its signatures.
+    /// The only accepted algorithm.
     pub algorithm: &'static str,
 }
 
@@ -106,7 +106,7 @@ impl PublicIssuer {
     }
 }
 
-/// Checks JWTs.
+/// Verifies JWTs.
 pub(super) struct JwtVerifier {
     issuer: String,
     claims: ClaimNames,
@@ -163,7 +163,7 @@ impl JwtVerifier {
 
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<Principal, AuthError> {
         let header = decode_header(token).map_err(|_| AuthError::Malformed)?;
-        // What a token says must be understood, and no extension is.
+        // `crit` lists extensions that a verifier must understand; none is supported.
         if header.alg != self.algorithm || header.crit.is_some() {
             return Err(AuthError::Unknown);
         }
@@ -184,11 +184,11 @@ impl JwtVerifier {
         if !self.is_for_us(&claims) {
             return Err(AuthError::Unknown);
         }
-        // A signed token that does not say whose it is was not made for this service.
+        // A signed token without a tenant was issued for another service.
         self.principal(&claims).ok_or(AuthError::Unknown)
     }
 
-    /// Whether a token was made for this service, as far as its audience did not say so.
+    /// Whether a token was issued for this service, as far as `aud` does not decide it.
     fn is_for_us(&self, claims: &Map<String, Value>) -> bool {
         if !self.has_audience && claims.get("aud").is_some_and(|aud| !aud.is_null()) {
             return false;
@@ -221,8 +221,7 @@ impl JwtVerifier {
     }
 }
 
-/// The words of a claim, as far as they can be names and there are not too many of them. What is
-/// left out opens nothing.
+/// The words of a claim that are valid names, up to the limit. Dropping a word grants nothing.
 fn memberships(claim: Option<&Value>) -> BTreeSet<String> {
     let texts: Vec<&str> = match claim {
         Some(Value::String(words)) => words.split_ascii_whitespace().collect(),
@@ -233,7 +232,7 @@ fn memberships(claim: Option<&Value>) -> BTreeSet<String> {
     names.take(limits::MAX_MEMBERSHIPS).collect()
 }
 
-/// A claim that can be a name.
+/// The claim as a valid name.
 fn name(value: &Value) -> Option<String> {
     name_of(value.as_str()?)
 }

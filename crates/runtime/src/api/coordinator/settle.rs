@@ -1,4 +1,4 @@
-//! The end of a task, and giving one back.
+//! Settling a task, and releasing one.
 
 use kernel::coordinator::{
     AssignmentEnd, HandedOut, Rejection, TaskCommand, TaskEnd, TaskError, TaskTerms,
@@ -13,20 +13,20 @@ use super::super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::door::{CoordinatorError, CoordinatorName};
 
-/// What a report came to.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reported {
     /// The task.
     pub request: RequestId,
-    /// The same was reported before.
+    /// The same report arrived before.
     pub is_repeated: bool,
 }
 
 impl Api {
-    /// Takes the end of a task.
+    /// Accepts the result of a task.
     ///
     /// # Errors
-    /// As [`Api::heartbeat`], or what is larger than a result may be.
+    /// As [`Api::heartbeat`], or a result over the size limit.
     pub async fn report_task(
         &self,
         who: &Principal,
@@ -48,7 +48,7 @@ impl Api {
             Ok(mut outputs) => {
                 redactor.object(&mut outputs);
                 let outputs = Value::Object(outputs);
-                // As deep as a request may be that has them within it: events wrap them as well.
+                // The depth limit of a request that nests them: events wrap them as well.
                 if json::depth(&outputs) >= MAX_JSON_DEPTH {
                     return Err(too_deep());
                 }
@@ -73,8 +73,8 @@ impl Api {
             .await
     }
 
-    /// Ends an assignment by a command, with the last of its output before it. Answers what it came
-    /// to, also where it was over before this came to the log.
+    /// Settles an assignment with a command, after the rest of its output is in the log. Returns
+    /// the outcome, also if the assignment ended concurrently.
     async fn settle(
         &self,
         named: &CoordinatorName,
@@ -102,7 +102,7 @@ impl Api {
         }
     }
 
-    /// What a report of an assignment that is over comes to.
+    /// The outcome of a report on an assignment that is over.
     async fn repeated(
         &self,
         named: &CoordinatorName,
@@ -120,7 +120,7 @@ impl Api {
         Err(self.over(named, assignment, fence, "late_report").await?)
     }
 
-    /// Gives a task back.
+    /// Releases a task.
     ///
     /// # Errors
     /// As [`Api::heartbeat`].

@@ -1,4 +1,4 @@
-//! Tasks in the hands of workers: taking them, and heartbeats.
+//! Assignments: taking tasks, and heartbeats.
 
 use std::time::Duration;
 
@@ -18,29 +18,29 @@ use crate::authority::{self, BlockedOn, beats};
 use crate::door::{CoordinatorError, CoordinatorName};
 use crate::seal::Seal;
 
-/// A task in the hands of the worker that asked.
+/// A task assigned to the worker that took it.
 #[derive(Clone, Debug)]
 pub struct Assignment {
-    /// Which, and on what terms.
+    /// The assignment and its terms.
     pub handed: HandedOut,
-    /// What there is to do.
+    /// The task's payload.
     pub task: Value,
-    /// The run that waits, and the attempt of it.
+    /// The waiting run and its attempt.
     pub terms: Option<TaskTerms>,
 }
 
-/// What a worker asks for.
+/// A worker's take.
 #[derive(Clone, Debug)]
 pub struct Taking {
     /// The worker.
     pub worker: WorkerId,
-    /// At most so many tasks.
+    /// The most tasks to assign.
     pub max: usize,
-    /// Names this take among those of the worker: with the same key it is given the same.
+    /// Names this take among those of the worker: a repeated key returns the same tasks.
     pub key: Option<String>,
 }
 
-/// What a worker says while it works.
+/// A worker's report while it works.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeat {
     /// Whom it waits for, and why.
@@ -48,11 +48,11 @@ pub struct Heartbeat {
 }
 
 impl Api {
-    /// Hands out what waits, at most `max` tasks, possibly none. Under a key that something was
-    /// handed out under before, that, as far as the worker has it still.
+    /// Assigns waiting tasks, at most `max`, possibly none. A repeated key returns the tasks that
+    /// it was assigned before and that the worker still has.
     ///
     /// # Errors
-    /// As [`Api::queue_standing`], or a name that is no worker's.
+    /// As [`Api::queue_standing`], or an invalid worker name.
     pub async fn take_tasks(
         &self,
         who: &Principal,
@@ -71,7 +71,7 @@ impl Api {
         {
             return self.assignments(&named, &before).await;
         }
-        // Many ask again and again while there is nothing.
+        // Many workers poll an empty queue: check before the transaction.
         let has_work = |coordinator: &Coordinator| coordinator.has_work_for(worker);
         if !door.look_at_coordinator(&named, has_work).await? {
             return Ok(Vec::new());
@@ -89,7 +89,7 @@ impl Api {
         };
         let mut seqs: Vec<Seq> = told.events.iter().filter_map(is_handed_out).collect();
         if let Some(key) = key.as_ref().filter(|_| seqs.is_empty()) {
-            // The same take was sent twice, and the other was faster.
+            // The same take was sent twice, and the other one won.
             seqs = door
                 .taken_under(&named, worker, key)
                 .await?
@@ -98,7 +98,7 @@ impl Api {
         self.assignments(&named, &seqs).await
     }
 
-    /// Assignments as their worker is given them, without those that are over.
+    /// Assignments as sent to their worker, without those that are over.
     async fn assignments(
         &self,
         named: &CoordinatorName,
@@ -121,8 +121,8 @@ impl Api {
         self.door().look_at_coordinator(named, look).await
     }
 
-    /// Ends a take whose answer its worker does not know: what was handed out under its key is
-    /// given back, and nothing more is handed out under it. Answers how many tasks were given back.
+    /// Ends a take whose response its worker did not receive: its tasks are released, and its key
+    /// takes nothing more. Returns how many tasks were released.
     ///
     /// # Errors
     /// As [`Api::take_tasks`].
@@ -143,7 +143,7 @@ impl Api {
             let assignment = (handed.assignment, handed.fence);
             match self.release_task(who, queue, assignment).await {
                 Ok(_) => Ok(1),
-                // It ended meanwhile.
+                // The assignment ended meanwhile.
                 Err(ApiError::Coordinator(Rejection::NoAssignment(_))) => Ok(0),
                 Err(error) => Err(error),
             }
@@ -151,7 +151,7 @@ impl Api {
         Ok(try_join_all(releases).await?.into_iter().sum())
     }
 
-    /// A worker begins a task that was offered to it. Said again it changes nothing.
+    /// Starts a task that was offered to a worker. Idempotent.
     ///
     /// # Errors
     /// As [`Api::heartbeat`].
@@ -176,7 +176,7 @@ impl Api {
         }
     }
 
-    /// What a worker is given. `None` where it cannot be given, and has failed for that.
+    /// An assignment as sent to its worker. `None` if it cannot be sent; the task has then failed.
     async fn assignment(
         &self,
         named: &CoordinatorName,
@@ -217,7 +217,7 @@ impl Api {
             .await
     }
 
-    /// What there is to do, as the log has it, and on what terms.
+    /// The payload of a task from the log, with its terms.
     pub(in crate::api) async fn task(
         &self,
         named: &CoordinatorName,
@@ -234,8 +234,8 @@ impl Api {
         Ok((metadata.unwrap_or_default(), task.map(|terms| *terms)))
     }
 
-    /// The assignment of this fence, or why it is none any more. A worker that is heard of although
-    /// its task was taken from it is noted.
+    /// The assignment of this fence, or why it is over. Records that a worker is alive whose task
+    /// was taken from it.
     pub(in crate::api) async fn current(
         &self,
         named: &CoordinatorName,
@@ -290,7 +290,7 @@ impl Api {
         Ok(())
     }
 
-    /// Takes a heartbeat. Answers for how long it counts.
+    /// Accepts a heartbeat. Returns how long it is valid.
     ///
     /// # Errors
     /// As [`Api::queue_standing`], or why the assignment is over.
@@ -321,7 +321,7 @@ impl Api {
         Ok(timeout)
     }
 
-    /// Says in the log that a worker waits, where somebody holds the authority.
+    /// Records in the log that a worker is blocked, if the authority has an owner.
     async fn say_blocked(
         &self,
         named: &CoordinatorName,

@@ -1,7 +1,7 @@
-//! Documents this process has read or saved, so that the next save need not read the log again.
+//! Documents that this process has read or saved, so that the next save need not read the log.
 //!
-//! A cache, never the truth: a read compares the length of the log first, and a save on what is
-//! no longer the end of the log is refused by the store and decided again.
+//! A cache, never the truth: a read first compares the length of the log. The store rejects a save
+//! that does not follow the end of the log, and the save is decided again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use store::{ReadFrom, StoreError};
 
 use super::super::Api;
 
-/// Bytes of memory of the documents kept, about.
+/// Approximate memory of the cache in bytes.
 const MAX_BYTES: usize = 384 << 20;
-/// Bytes of memory of an event, beside those of its text.
+/// Memory of an event in bytes, in addition to its text.
 const EVENT: usize = 1_500;
 /// Documents kept.
 const MAX_DOCUMENTS: usize = 4_096;
 
-/// A document that is known here.
+/// A cached document.
 #[derive(Clone)]
 pub struct Held {
     /// The document.
     pub document: Arc<Document>,
-    /// As it was sent last, where it was sent to this process.
+    /// The text last sent to this process, if any.
     pub(super) sent: Option<Sent>,
-    /// How much of its log is folded in the checkpoint beside it.
+    /// How many of its events the checkpoint next to it covers.
     pub(super) folded: Seq,
 }
 
 impl Held {
-    /// Bytes of memory that are kept for it, about: it is there as text, and as what was read of it.
+    /// Its approximate memory in bytes: its text and its parsed form.
     fn size(&self) -> usize {
         let canonical = self.document.canonical();
         let canonical = canonical.map_or(0, |text| text.as_ref().len());
@@ -42,14 +42,14 @@ impl Held {
     }
 }
 
-/// What is known of one id. Whoever changes it holds the lock, so that the writers of one process
-/// take turns instead of racing.
+/// The cache entry of one id. A writer holds its lock, so that writers of one process take turns
+/// instead of racing.
 pub(super) type Slot = Arc<tokio::sync::Mutex<Option<Held>>>;
 
-/// The documents this process knows.
+/// The cached documents.
 #[derive(Default)]
 pub(crate) struct Cache {
-    // Held for a map look-up, never across an await.
+    // Locked for a map look-up, never across an await.
     slots: Mutex<Slots>,
 }
 
@@ -82,8 +82,7 @@ impl Cache {
         place.slot.clone()
     }
 
-    /// A document that is known, where nobody is just changing it. Makes no place for one that is
-    /// not.
+    /// A cached document, unless it is being changed. Adds no slot for others.
     pub(super) fn peek(&self, owner: &Owner, id: &str) -> Option<Held> {
         let key = (owner.tenant.to_string(), Document::key(owner, id));
         let slots = self.slots.lock();
@@ -91,8 +90,8 @@ impl Cache {
         known.clone()
     }
 
-    /// Notes how large a document is, and forgets those not used for longest where they are too
-    /// many or too large together. One that is in use stays.
+    /// Records the size of a document, and evicts the least recently used ones above the limits. A
+    /// document in use is never evicted.
     pub(super) fn weigh(&self, owner: &Owner, id: &str, held: Option<&Held>) {
         let bytes = held.map_or(0, Held::size);
         let mut slots = self.slots.lock();
@@ -112,7 +111,7 @@ impl Cache {
             .map(|(key, place)| (place.turn, key.clone()))
             .collect();
         idle.sort();
-        // A quarter more than needed, so that not every save sorts them.
+        // Evict a quarter more than needed, so that not every save sorts them.
         for (_, key) in idle {
             let enough =
                 slots.bytes <= MAX_BYTES / 4 * 3 && slots.by_key.len() <= MAX_DOCUMENTS / 4 * 3;
@@ -127,7 +126,7 @@ impl Cache {
 }
 
 impl Api {
-    /// A document as it stands.
+    /// The current document.
     pub(super) async fn held(&self, owner: &Owner, id: &str) -> Result<Option<Held>, StoreError> {
         let slot = self.documents.slot(owner, id);
         let mut known = slot.lock().await;
@@ -139,7 +138,7 @@ impl Api {
         Ok(held)
     }
 
-    /// Brings what is known up to date.
+    /// Brings the cached document up to date.
     pub(super) async fn refresh(
         &self,
         owner: &Owner,

@@ -12,26 +12,26 @@ use super::super::{Api, ApiError};
 use super::{DocumentError, DocumentFilter, DocumentSave};
 use crate::access::{Action, Principal};
 
-/// Runs that one cancellation reaches at most.
+/// The most runs of one cancellation.
 const MAX_RUNS: usize = 1_000;
 
-/// What a cancellation came to.
+/// The result of a cancellation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cascade {
-    /// The runs that are cancelled now, parents first.
+    /// The runs now cancelled, parents first.
     pub cancelled: Vec<String>,
-    /// The runs that are left as they are, and why.
+    /// The unchanged runs, with reasons.
     pub skipped: Vec<(String, DocumentRejection)>,
-    /// Whether there were more runs than one cancellation reaches.
+    /// Whether the limit left runs out.
     pub is_cut: bool,
 }
 
 impl Api {
-    /// Cancels a run, then its children, and theirs. One that does not run, or in which a step is
-    /// running, is left as it is; its children are not.
+    /// Cancels a run, then its children, and theirs. A run that is not running, or in which a step
+    /// is running, is unchanged; its children are still cancelled.
     ///
     /// # Errors
-    /// `NotFound` for a run that is not there, a missing scope, or the store's.
+    /// `NotFound` for an unknown run, a missing scope, or the store's.
     pub async fn cancel_documents(
         &self,
         who: &Principal,
@@ -43,8 +43,8 @@ impl Api {
         self.cascade(who, &owner, id, reason, request_id).await
     }
 
-    /// Cancels the run that a document tells of and what descends from it, and answers its status.
-    /// One that has ended stays as it is.
+    /// Cancels the run of a document and its descendants, and returns its status. A run that has
+    /// ended is unchanged.
     pub(in super::super) async fn cancel_document_run(
         &self,
         who: &Principal,

@@ -9,8 +9,7 @@ use super::permit;
 use crate::access::{Action, Principal, trail};
 
 impl Api {
-    /// Erases a run with everything that was ever saved of it, and makes its id free again. One
-    /// that is not there is no error.
+    /// Erases a run with all its saves, and frees its id. An unknown id is not an error.
     ///
     /// # Errors
     /// A missing scope, or the store's.
@@ -27,8 +26,8 @@ impl Api {
         let Some(stream) = self.door().document_stream(&owner, id).await? else {
             return Ok(());
         };
-        // A purge leaves no batch that could tell of it, so it is told first: by a message of its
-        // own, kept once however often it is tried.
+        // A purge leaves no batch to report it, so it is recorded first: under a message id of its
+        // own, once however often it is tried.
         let message = MessageId::new(format!("{stream}.deleted"));
         let entry = (AuditAction::DocumentDeleted, "document", id);
         let store = self.door().store();

@@ -11,23 +11,23 @@ use super::super::{Api, ApiError, Thing};
 use crate::access::Principal;
 use crate::hints::Watch;
 
-/// How often the log is looked at without a hint: other processes' hints do not reach us.
+/// How often the log is polled: hints do not cross processes.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Events that were added to a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct News {
-    /// Where they stand in the trace.
+    /// Their index in the trace.
     pub first: usize,
     /// The events.
     pub events: Vec<Arc<Value>>,
-    /// Whether events that were told of before do not stand in the trace any more.
+    /// Whether events reported earlier are no longer in the trace.
     pub rebased: bool,
-    /// The document's own count.
+    /// The document's own revision number.
     pub revision: u64,
 }
 
-/// Reads a trace onwards from a place.
+/// Reads a trace from a position onwards.
 pub struct DocumentTail {
     api: Api,
     who: Principal,
@@ -38,7 +38,7 @@ pub struct DocumentTail {
 }
 
 impl Api {
-    /// Follows a run's trace from a place on.
+    /// Follows a run's trace from a position.
     ///
     /// # Errors
     /// As [`Api::document`].
@@ -61,7 +61,7 @@ impl Api {
     }
 }
 
-/// Follows the run that a document tells of.
+/// Follows the run of a document.
 pub struct DocumentViewTail {
     api: Api,
     who: Principal,
@@ -70,7 +70,7 @@ pub struct DocumentViewTail {
 }
 
 impl Api {
-    /// Follows the run that a document tells of, by the id of its stream or its client's.
+    /// Follows the run of a document, by the id of its stream or its client's id.
     ///
     /// # Errors
     /// As [`Api::document_view`].
@@ -91,7 +91,7 @@ impl Api {
 }
 
 impl DocumentViewTail {
-    /// The document as it stands.
+    /// The current document.
     ///
     /// # Errors
     /// As [`Api::document_view`].
@@ -100,7 +100,7 @@ impl DocumentViewTail {
         self.api.document_view(&self.who, &self.run).await
     }
 
-    /// Waits until there may be more. Returns early rather than late.
+    /// Waits until there may be more. May return early.
     pub async fn changed(&mut self) {
         changed(&mut self.hint).await;
     }
@@ -109,13 +109,13 @@ impl DocumentViewTail {
 async fn changed(hint: &mut Watch) {
     let changed = tokio::time::timeout(LOOK, hint.changed());
     if let Ok(false) = changed.await {
-        // Nobody hints any more: the slow look is all there is.
+        // The sender of hints is gone: only polling remains.
         tokio::time::sleep(LOOK).await;
     }
 }
 
 impl DocumentTail {
-    /// What is new; `None` when the run was deleted.
+    /// The events added since; `None` if the run was deleted.
     ///
     /// # Errors
     /// The store's.
@@ -146,7 +146,7 @@ impl DocumentTail {
         Ok(Some(news))
     }
 
-    /// Waits until there may be more. Returns early rather than late.
+    /// Waits until there may be more. May return early.
     pub async fn changed(&mut self) {
         changed(&mut self.hint).await;
     }

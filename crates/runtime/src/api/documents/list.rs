@@ -13,16 +13,16 @@ use super::super::{Api, ApiError};
 use super::permit;
 use crate::access::{Action, Principal};
 
-/// Rows looked at for one page. A page that found less says where to go on.
+/// Rows scanned for one page. A page that found fewer has a cursor to continue.
 const MAX_SCAN: usize = 20_000;
-/// Documents read for one page, to look for a text in their events; and bytes of them. A page that
-/// found less says where to go on.
+/// Documents, and their bytes, read for one page to search their events. A page that found fewer
+/// has a cursor to continue.
 const MAX_READ: usize = 2_000;
 const MAX_READ_BYTES: usize = 64 << 20;
 /// Rows read at a time.
 const CHUNK: usize = 512;
 
-/// Which documents to list. Everything given must match.
+/// Which documents to list. All given conditions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DocumentFilter {
     /// Only these statuses; empty means all.
@@ -33,19 +33,19 @@ pub struct DocumentFilter {
     pub tag: Option<String>,
     /// Only children of this run.
     pub parent: Option<String>,
-    /// Only runs in which a gate waits.
+    /// Only runs with a waiting gate.
     pub with_gates: bool,
     /// Only runs that began at or after this time.
     pub from: Option<Timestamp>,
     /// Only runs that began before this time.
     pub until: Option<Timestamp>,
-    /// Only runs whose id, workflow, title or tags have this text, in letters of either case.
+    /// Only runs whose id, workflow, title or tags contain this text, ignoring case.
     pub text: Option<String>,
-    /// Only runs that have this text in an event, in letters of either case.
+    /// Only runs with an event that contains this text, ignoring case.
     pub in_events: Option<String>,
-    /// Behind this row of an earlier page.
+    /// Rows after this one of an earlier page.
     pub after: Option<ListCursor>,
-    /// At most so many.
+    /// The most rows to return.
     pub limit: usize,
 }
 
@@ -79,7 +79,7 @@ impl Api {
         filter: DocumentFilter,
     ) -> Result<DocumentPage, StoreError> {
         let text = filter.text.as_deref().map(str::to_lowercase);
-        // A store filters by one tag: the rarest.
+        // A store filters by one tag: use the rarest.
         let gate = filter.with_gates.then(|| GATE_MARK.to_owned());
         let parent = filter.parent.map(|id| format!("{PARENT_MARK}{id}"));
         let wanted: Vec<String> = [parent, gate, filter.tag].into_iter().flatten().collect();
@@ -101,7 +101,7 @@ impl Api {
         let mut events = InEvents::new(filter.in_events.as_deref());
         let (mut rows, mut seen) = (Vec::new(), 0);
         loop {
-            // One more tells whether there are more.
+            // One extra row shows whether there are more.
             query.limit = (filter.limit + 1 - rows.len()).clamp(1, CHUNK);
             if text.is_some() || events.is_some() || wanted.len() > 1 {
                 query.limit = CHUNK;
@@ -145,7 +145,7 @@ impl Api {
     }
 }
 
-/// A text that is looked for in events, and how much was read for it.
+/// A text to search events for, and how much was read for it.
 struct InEvents {
     text: String,
     documents: usize,
@@ -182,7 +182,7 @@ impl Api {
         row: &Listed,
         events: &mut InEvents,
     ) -> Result<bool, StoreError> {
-        // What is known may be behind the row by a moment, as the row is behind the log.
+        // The cached document may briefly lag the row, as the row may lag the log.
         let id = row.index.summary["id"].as_str().unwrap_or_default();
         let known = self.documents.peek(owner, id);
         let known = known.filter(|known| known.document.header().stream == row.stream);
@@ -203,9 +203,9 @@ impl Api {
     }
 }
 
-/// Of two places in a list the one further down.
+/// The later of two positions in a list.
 fn later(after: Option<ListCursor>, until: Option<Timestamp>) -> Option<ListCursor> {
-    // Before every stream of its time: a list goes down by id.
+    // The position before every stream of that time: lists descend by id.
     let until = until.map(|at| ListCursor {
         created_at: at,
         stream: "".into(),

@@ -1,8 +1,8 @@
-//! Documents: what browser apps record and save whole.
+//! Documents: runs that browser apps record and save whole.
 //!
-//! A client names a run by an id of its own choosing. The id is a unique key within the caller's
-//! tenant and workspace, so that the same id may stand in several of them for several runs and
-//! nobody can reach another's by naming it.
+//! The client chooses the id of a run. The id is a unique key within the caller's tenant and
+//! workspace: the same id in two of them names two runs, and naming an id never reaches another's
+//! run.
 
 mod cache;
 mod cancel;
@@ -34,10 +34,10 @@ use crate::access::{Action, Principal, Resource, What, authorise};
 /// Why a document could not be read or changed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// The rules refuse it; nothing was written.
+    /// A rejection by the rules; nothing was written.
     #[error(transparent)]
     Rejected(#[from] DocumentRejection),
-    /// There is no such save of it.
+    /// The save does not exist.
     #[error("the run has no such revision")]
     NoSuchSave,
     /// Anything else.
@@ -51,8 +51,8 @@ impl From<StoreError> for DocumentError {
     }
 }
 
-/// Whether the caller may do something in its own tenant and workspace, which is all that a
-/// client's ids name.
+/// Authorises an action in the caller's own tenant and workspace, the only one a client's id can
+/// name.
 fn permit(who: &Principal, action: Action) -> Result<Owner, ApiError> {
     authorise(who, action, &Resource::own(who, What::Runs))
         .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
@@ -60,18 +60,18 @@ fn permit(who: &Principal, action: Action) -> Result<Owner, ApiError> {
 }
 
 impl Api {
-    /// A run's document as it stands.
+    /// The current document of a run.
     ///
     /// # Errors
-    /// `NotFound` for what is not there or behind a wall.
+    /// `NotFound` if the run does not exist or is not visible to the caller.
     pub async fn document(&self, who: &Principal, id: &str) -> Result<Held, ApiError> {
         let owner = permit(who, Action::ReadRun)?;
         let found = self.held(&owner, id).await?;
         found.ok_or(ApiError::NotFound(Thing::Run))
     }
 
-    /// A run with all of its saves. Where the last of them is damaged, the run without it: what
-    /// was saved before can still be read.
+    /// A run with all of its saves. If the last one is damaged, the run without it: earlier saves
+    /// remain readable.
     ///
     /// # Errors
     /// As [`Api::document`].
@@ -110,7 +110,7 @@ impl Api {
         self.document_for(who, Action::ReadRun, run).await
     }
 
-    /// Whether the caller may say something about a run that a browser recorded.
+    /// Checks that the caller may annotate a run that a browser recorded.
     ///
     /// # Errors
     /// As [`Api::document_view`].
@@ -124,8 +124,8 @@ impl Api {
             .map(drop)
     }
 
-    /// A run's document, as [`Api::document_view`] finds it, for a caller who wants to decide one
-    /// of its gates.
+    /// A run's document, as [`Api::document_view`] finds it, for a caller who may decide one of its
+    /// gates.
     ///
     /// # Errors
     /// As [`Api::document_view`].
@@ -155,7 +155,7 @@ impl Api {
         };
         authorise(who, action, &Resource::run(&loaded.header.owner, run))
             .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
-        // By the id its client knows it by, under which it may be known here already.
+        // The client's id, under which the document may be cached.
         let id = loaded.index.summary["id"].as_str().unwrap_or_default();
         match self.held(&loaded.header.owner, id).await? {
             Some(held) if held.document.header().stream == *run => Ok(held.document),
@@ -163,11 +163,10 @@ impl Api {
         }
     }
 
-    /// Decides the gate that an open question of a run's step stands for, as the workbench's own
-    /// inbox would.
+    /// Decides the gate of an open question of a run's step, as the workbench's inbox does.
     ///
     /// # Errors
-    /// `NotFound` for a run that is not there, or a step that asks nothing.
+    /// `NotFound` for an unknown run, or a step without an open question.
     pub async fn answer_document(
         &self,
         who: &Principal,
@@ -185,7 +184,7 @@ impl Api {
             id: id.unwrap_or_default(),
             command: DocumentCommand::Decide {
                 step: step.to_owned(),
-                // Of a checkpoint a note would name which one.
+                // The note of a checkpoint would name a checkpoint instead.
                 note: note.filter(|_| gate != "CHECKPOINT"),
                 gate,
                 decision,
@@ -197,7 +196,7 @@ impl Api {
             .await
     }
 
-    /// A run's document as one of its saves left it; the last one where `number` says `None`.
+    /// A run's document at one of its saves; the last one if `number` is `None`.
     ///
     /// # Errors
     /// `NotFound`, `NoSuchSave`, or the store's.
@@ -220,7 +219,7 @@ impl Api {
         Ok(Arc::new(self.door().document_body(&history, number).await?))
     }
 
-    /// The text of a run's document as one of its saves left it.
+    /// The text of a run's document at one of its saves.
     ///
     /// # Errors
     /// `NotFound`, or the store's.

@@ -11,41 +11,41 @@ use super::{DocumentError, Held, permit};
 use crate::access::{Action, Principal};
 use crate::door::new_document_id;
 
-/// How often a lost race with another process is tried again.
+/// Attempts of a save that lost a race with another process.
 const TRIES: u32 = 100;
 
-/// Something to be done to a document.
+/// A change to a document.
 #[derive(Clone, Debug)]
 pub struct DocumentSave {
     /// The client's id of the run.
     pub id: String,
-    /// What is to be done.
+    /// The command.
     pub command: DocumentCommand,
-    /// A save's text, so that the next one need not be read as a whole.
+    /// The save's text, so that the next one need not be parsed whole.
     pub sent: Option<Sent>,
-    /// The request it was asked for with.
+    /// The id of the request.
     pub request_id: Option<String>,
 }
 
-/// What became of a save.
+/// The result of a save.
 #[derive(Clone)]
 pub struct Outcome {
-    /// The document after it.
+    /// The document afterwards.
     pub held: Held,
-    /// Whether the document was this already.
+    /// Whether the document was already the same.
     pub unchanged: bool,
 }
 
 impl Outcome {
-    /// The save that the document stands at.
+    /// The current save of the document.
     pub fn save(&self) -> Option<&SaveRecord> {
         self.held.document.saves().last().map(|save| &**save)
     }
 }
 
 impl Api {
-    /// A document as it was sent to this process last, if it is known still. The next text of it
-    /// probably begins the same.
+    /// The text of a document last sent to this process, if cached. The next text probably has the
+    /// same beginning.
     ///
     /// # Errors
     /// A missing scope.
@@ -55,8 +55,7 @@ impl Api {
         Ok(held.and_then(|held| held.sent))
     }
 
-    /// Saves a document, or decides one of its gates. A document that is the same already is left
-    /// as it is.
+    /// Saves a document, or decides one of its gates. An equal document is left unchanged.
     ///
     /// # Errors
     /// A missing scope, the rejection, or the store's.
@@ -74,7 +73,7 @@ impl Api {
         self.save_for(who, owner, order).await
     }
 
-    /// Saves a document of an owner whose documents the caller may change.
+    /// Saves a document of an owner. The caller is already authorised.
     pub(super) async fn save_for(
         &self,
         who: &Principal,
@@ -93,7 +92,7 @@ impl Api {
         };
         let slot = self.documents.slot(&owner, &id);
         let mut known = slot.lock().await;
-        // What is known from before is decided on as it is: the store refuses what comes late.
+        // Decide on the cached document as it is: the store rejects an append that is out of date.
         let mut is_fresh = false;
         if known.is_none() {
             self.refresh(&owner, &id, &mut known).await?;
@@ -146,7 +145,7 @@ impl Api {
                     is_fresh = true;
                 }
                 Err(error) => {
-                    // Nobody knows whether it was written.
+                    // The append may or may not have been written: forget the cached state.
                     *known = None;
                     return Err(error.into());
                 }

@@ -1,8 +1,8 @@
-//! How far an output of a task has come, as every server of a store sees it: a row beside the
-//! log, with the end of the last piece that is held back, sealed.
+//! The progress of a task's output, shared by every server of a store: a row next to the log, with
+//! the sealed end of the last chunk that is held back.
 //!
-//! The row is put on record before what a piece gives goes into the log. So no server takes for
-//! the end of an output what another one has seen going on.
+//! The row is written before the chunk's text goes into the log. So no server mistakes an output
+//! that another one continued for a finished one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,12 +22,12 @@ use crate::door::CoordinatorName;
 use crate::redact::{RedactedStream, Redactor, Tail};
 use crate::seal::{Seal, SealError};
 
-/// How long it is known how far an output has come, from its last change.
+/// How long progress is kept after its last change.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// Outputs that a process has in memory at a time.
+/// Outputs cached in a process.
 const MAX_KNOWN: usize = 256;
 
-/// Which output of which assignment of a queue.
+/// One output of one assignment of a queue.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) named: CoordinatorName,
@@ -35,35 +35,36 @@ pub(super) struct Place {
     pub(super) channel: OutputChannel,
 }
 
-/// How far an output has come.
+/// The progress of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Progress {
-    /// The place of the next piece.
+    /// The number of the next chunk.
     pub(super) next: u64,
-    /// What it begins with.
+    /// The text before it that is held back.
     pub(super) rest: Rest,
-    /// What the last piece began with: it is taken in again where nobody knows that it was.
+    /// The text held back before the last chunk: needed to add that chunk again if its write is in
+    /// doubt.
     pub(super) before: Rest,
-    /// The rest went into the log, nothing more is taken in.
+    /// The rest is in the log; further chunks are rejected.
     pub(super) is_over: bool,
-    /// Places before the next one whose pieces did not come, from and up to.
+    /// Ranges of missing chunks before the next one, from and up to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) missing: Vec<(u64, u64)>,
 }
 
-/// Stretches of missing pieces that are told apart. Of more the first ones count as one, with what
-/// is between them.
+/// Separate ranges of missing chunks. Above this number the first ones are merged with what lies
+/// between them.
 const MAX_MISSING: usize = 64;
 
 impl Progress {
-    /// Whether a piece before the next one did not come.
+    /// Whether a chunk before the next one is missing.
     pub(super) fn is_missing(&self, seq: u64) -> bool {
         let mut stretches = self.missing.iter();
         stretches.any(|(from, to)| (*from..*to).contains(&seq))
     }
 }
 
-/// Notes that pieces did not come.
+/// Records missing chunks.
 pub(super) fn note_missing(missing: &mut Vec<(u64, u64)>, from: u64, to: u64) {
     if from < to {
         missing.push((from, to));
@@ -85,24 +86,24 @@ mod tests {
             note_missing(&mut progress.missing, 10 * n, 10 * n + n % 2);
         }
         assert_eq!(progress.missing.len(), MAX_MISSING);
-        // Each tenth piece of the odd ones is missing; those long ago are not told apart.
+        // Each tenth chunk of the odd ones is missing; the oldest ranges were merged.
         assert!(progress.is_missing(10) && progress.is_missing(9_990));
         assert!(!progress.is_missing(9_991) && !progress.is_missing(9_980));
         assert!(progress.is_missing(15));
     }
 }
 
-/// What a piece goes on with.
+/// The text that the next chunk continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Rest {
-    /// What is held back, sealed; `None` where nothing is.
+    /// The sealed text held back, if any.
     pub(super) held: Option<Value>,
-    /// A piece is missing: nobody knows how the first word began.
+    /// A chunk is missing: the beginning of the first word is unknown.
     pub(super) is_torn: bool,
 }
 
 impl Rest {
-    /// Nobody knows what was before.
+    /// After a missing chunk.
     pub(super) fn torn() -> Self {
         Self {
             held: None,
@@ -110,7 +111,7 @@ impl Rest {
         }
     }
 
-    /// What a stream holds back.
+    /// The part that a stream holds back.
     pub(super) fn of(stream: &RedactedStream, seal: &Seal) -> Result<Self, StoreError> {
         let tail = stream.tail().map(|tail| {
             let tail = serde_json::to_value(tail).expect("a tail is always JSON");
@@ -122,7 +123,7 @@ impl Rest {
         })
     }
 
-    /// Goes on with what was held back.
+    /// A stream that continues with the text held back.
     pub(super) fn stream(
         &self,
         redactor: &Redactor,
@@ -144,7 +145,7 @@ fn unavailable(error: SealError) -> StoreError {
 }
 
 impl Place {
-    /// The outputs of an assignment.
+    /// The two outputs of an assignment.
     pub(super) fn both(named: &CoordinatorName, assignment: Seq) -> [Self; 2] {
         [OutputChannel::Stdout, OutputChannel::Stderr].map(|channel| Self {
             named: named.clone(),
@@ -171,8 +172,7 @@ impl Place {
         store.key(tenant, &self.namespace(), &key).await
     }
 
-    /// Puts progress in the place of the row that was seen. `None` where another server was
-    /// faster.
+    /// Replaces the observed row. `None` if another server won.
     pub(super) async fn put(
         &self,
         store: &dyn Store,
@@ -201,7 +201,7 @@ impl Place {
     }
 }
 
-/// What a row says.
+/// Parses a row.
 pub(super) fn read(row: Option<&KeyRow>) -> Result<Option<Progress>, StoreError> {
     let Some(row) = row else {
         return Ok(None);
@@ -212,22 +212,22 @@ pub(super) fn read(row: Option<&KeyRow>) -> Result<Option<Progress>, StoreError>
     progress.map(Some).map_err(corrupt)
 }
 
-/// What this process knows of an output, as long as the row is as it left it.
+/// The cached state of an output, valid while the row is unchanged.
 #[derive(Default)]
 pub(super) struct Known {
-    /// The row: all pieces before its next one are in the log.
+    /// The row: all chunks before its next one are in the log.
     pub(super) row: Option<KeyRow>,
-    /// What goes on with its rest.
+    /// The stream that continues with its rest.
     pub(super) stream: Option<RedactedStream>,
 }
 
 type Name = (StreamId, Seq, OutputChannel);
 
-/// The outputs that this process knows of.
+/// The cached outputs.
 #[derive(Default)]
 pub(crate) struct HeldBack {
-    // The outer lock is held for a look-up; the inner one while a piece is taken in, so that
-    // pieces of one output wait for each other.
+    // The outer lock is held for a look-up, the inner one while a chunk is added, so that chunks of
+    // one output are processed in turn.
     outputs: Mutex<BTreeMap<Name, Arc<tokio::sync::Mutex<Known>>>>,
 }
 
@@ -236,7 +236,7 @@ impl HeldBack {
         let name = name(place);
         let mut outputs = self.outputs.lock();
         if outputs.len() >= MAX_KNOWN && !outputs.contains_key(&name) {
-            // Most likely of a task that was lost: its worker does not end it.
+            // Most likely of a lost task that its worker never settles.
             outputs.pop_first();
         }
         outputs.entry(name).or_default().clone()
