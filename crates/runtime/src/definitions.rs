@@ -1,9 +1,9 @@
-//! Which definition a workflow's name stands for, tenant by tenant.
+//! The mapping of workflow names to definitions, per tenant.
 //!
-//! A tenant has its own registry. Behind it stands the registry of [`shared_tenant`], which every
-//! tenant may run from: what a host registers from its folders. A tenant's own name is stronger.
-//! A shared definition is copied under the tenant when it is first used, because a run refers to
-//! blobs of its own tenant only.
+//! A tenant has its own registry. Names missing there are looked up in the registry of
+//! [`shared_tenant`], from which every tenant may run: the definitions that a host registers from
+//! its folders. A tenant's own name has precedence. A shared definition is copied under the tenant
+//! at its first use, because a run refers to blobs of its own tenant only.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,37 +20,37 @@ use tokio::time::Instant;
 
 use crate::door::Door;
 
-/// How long another process's change of a registry may go unnoticed.
+/// The longest delay until another process's change of a registry is seen.
 const FRESH: Duration = Duration::from_secs(1);
-/// Registries kept in memory; when there are more, all are read again.
+/// Registries cached; above this number the cache is emptied.
 const KEPT: usize = 1_024;
-/// Copies remembered; when there are more, each is made sure of once more.
+/// Copies remembered; above this number the set is emptied and each copy is checked again.
 const COPIES: usize = 16_384;
 
-/// Whose registry every tenant may run from. No credential names this tenant: tenant names of
-/// credentials have no asterisk.
+/// The tenant whose registry every tenant may run from. No credential names this tenant: tenant
+/// names of credentials have no asterisk.
 pub fn shared_tenant() -> TenantId {
     TenantId::new("*")
 }
 
-/// What this process remembers of registries.
+/// This process's cache of registries.
 #[derive(Default)]
 pub(crate) struct Definitions {
     registries: Mutex<HashMap<TenantId, (Instant, Arc<Registry>)>>,
-    /// Grows with every put of this process: a registry read before it is not kept.
+    /// Incremented by every put of this process: a registry read before a put is not cached.
     puts: AtomicU64,
     copied: Mutex<HashMap<(TenantId, Digest), Instant>>,
 }
 
 impl Definitions {
-    /// A registry was changed by this process.
+    /// Invalidates a registry that this process changed.
     pub(crate) fn changed(&self, tenant: &TenantId) {
         self.puts.fetch_add(1, Ordering::AcqRel);
         self.registries.lock().remove(tenant);
     }
 }
 
-/// A definition of a registry. What every tenant may run, only the operator puts.
+/// A definition of a registry. Shared definitions are attributed to the operator.
 fn by_owner(definition: &DefinitionRef, from: &TenantId) -> DefinitionRef {
     let mut definition = definition.clone();
     if *from == shared_tenant() {
@@ -59,18 +59,18 @@ fn by_owner(definition: &DefinitionRef, from: &TenantId) -> DefinitionRef {
     definition
 }
 
-/// A definition by name.
+/// A definition found by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The definition.
     pub definition: DefinitionRef,
-    /// Whose registry named it.
+    /// The tenant whose registry names it.
     pub from: TenantId,
 }
 
 impl Door {
-    /// The definition a name stands for, the tenant's own or a shared one. May be a moment old
-    /// where another process changed it.
+    /// The definition of a name: the tenant's own or a shared one. A change by another process may
+    /// take a moment to be seen.
     ///
     /// # Errors
     /// The store's.
@@ -89,7 +89,7 @@ impl Door {
         Ok(None)
     }
 
-    /// Every name a tenant may run, the tenant's own before a shared one of the same name.
+    /// Every name a tenant may run. The tenant's own hides a shared one of the same name.
     ///
     /// # Errors
     /// The store's.
@@ -108,8 +108,8 @@ impl Door {
         Ok(all.into_values().collect())
     }
 
-    /// As [`Door::named_workflow`], with the document under the tenant, so that a run of this
-    /// tenant may refer to it.
+    /// As [`Door::named_workflow`], and copies the document under the tenant, so that its runs may
+    /// refer to it.
     ///
     /// # Errors
     /// The store's.
@@ -122,7 +122,7 @@ impl Door {
             return Ok(None);
         };
         let copy = (tenant.clone(), definition.digest);
-        // A copy that nothing refers to is collected when its grace is over; a put begins it anew.
+        // An unreferenced copy is collected after its grace period; a new put restarts it.
         let is_copied = (self.definitions.copied.lock().get(&copy))
             .is_some_and(|at| at.elapsed() < BLOB_GRACE / 2);
         if from != *tenant && !is_copied {
@@ -137,7 +137,7 @@ impl Door {
         Ok(Some(definition))
     }
 
-    /// Forgets that a definition was copied: a blob that no run refers to is collected one day.
+    /// Forgets that a definition was copied: an unreferenced blob is eventually collected.
     pub(crate) fn copy_again(&self, tenant: &TenantId, definition: &DefinitionRef) {
         let copy = (tenant.clone(), definition.digest);
         self.definitions.copied.lock().remove(&copy);

@@ -1,8 +1,8 @@
-//! Driving one run: what its state asks for is done, and what comes of it goes through the door.
+//! Driving one run: executing what its state requires, and writing the results through the door.
 //!
 //! The driver owns the folded state of a run it holds. It looks at the state, does the next
-//! thing it asks for, and looks again; it keeps nothing that the log does not say except which
-//! tasks it has running.
+//! required thing, and looks again. Apart from its running tasks it keeps nothing that is not in
+//! the log.
 
 mod append;
 mod attempts;
@@ -29,88 +29,88 @@ use crate::engine::Engine;
 use crate::kept_out::KeptOut;
 use crate::nodes::{Ports, Remembered};
 
-/// A checkpoint is kept after so many events since the last.
+/// Events between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 1_000;
-/// A log shorter than this is folded faster than a checkpoint of it is read.
+/// The shortest log that is checkpointed: a shorter one folds faster than a checkpoint is read.
 const CHECKPOINT_FROM: u64 = 200;
-/// A wait shorter than this keeps the hold: giving it up and taking it again costs two writes.
+/// A wait shorter than this keeps the lease: releasing and claiming it costs two writes.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
-/// How long until a registry that could not be read is read again.
+/// The delay before a registry that could not be read is read again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// What a driver is asked while it drives.
+/// A request to a running driver.
 pub(crate) enum Ask {
-    /// A command from outside, in this process.
+    /// A command of this process from outside the driver.
     Command {
         envelope: Box<Envelope>,
         reply: oneshot::Sender<Result<(), DoorError>>,
     },
-    /// Something an attempt says or asks for while it works.
+    /// Output of a running attempt, or its request for budget.
     Output {
         command: Box<Command>,
         reply: oneshot::Sender<Result<(), Unheard>>,
     },
 }
 
-/// Why what an attempt says is not in the log.
+/// Why an attempt's output is not in the log.
 pub(crate) enum Unheard {
-    /// This process does not hold the run any more.
+    /// This process no longer holds the run.
     HoldLost,
-    /// The run has no use for it.
+    /// The run rejected it.
     Refused(Rejection),
 }
 
-/// Drives one run that this process holds.
+/// The driver of one run that this process holds.
 pub(crate) struct Driver {
     engine: Engine,
-    /// `None` while the log has to be read again.
+    /// `None` if the log must be read again.
     run: Option<Run>,
     hold: Hold,
     lost: CancellationToken,
     mailbox: mpsc::Sender<Ask>,
     asks: mpsc::Receiver<Ask>,
     tasks: JoinSet<Outcome>,
-    /// In the order of ids, so that tasks are stopped in the same order in every replay.
+    /// Ordered by id, so that tasks are stopped in the same order in every replay.
     running: BTreeMap<AttemptId, Task>,
     by_task: HashMap<tokio::task::Id, AttemptId>,
-    /// Attempts that ended without waiting for anything and so never became a task.
+    /// Attempts that ended before their first wait and so never became a task.
     ended_at_once: VecDeque<(AttemptId, Outcome)>,
     /// Whether a node of this run may leave results with the supervisor.
     leaves_results: bool,
-    /// Attempts whose start or restart this driver wrote: the others were lost with their holder.
+    /// Attempts whose start or restart this driver wrote; the others lost their holder.
     ours: HashSet<AttemptId>,
-    /// The tool calls that attempts made whose holder was lost.
+    /// The tool calls of attempts whose holder was lost.
     past: HashMap<AttemptId, Arc<Remembered>>,
-    /// The engine's ports, with secrets this run's redactor learns.
+    /// The engine's ports. Secrets they return are taught to this run's redactor.
     ports: Arc<Ports>,
     kept_out: KeptOut,
     checkpointed: u64,
     released: bool,
-    /// Attempts that wait for what others have set aside of the budget.
+    /// Requests of attempts that wait for budget reserved by others.
     held: Vec<Ask>,
-    /// How long the log was when they were last looked at.
+    /// The length of the log when they were last considered.
     held_at: u64,
-    /// The log was read again: somebody else's batch may have left nodes to start.
+    /// The log was read again: another writer's batch may have made nodes ready.
     was_read: bool,
 }
 
 struct Task {
     stop: CancellationToken,
-    /// A timer that fires as soon as the task has ended.
+    /// A timer to fire once the task has ended.
     then_fire: Option<String>,
 }
 
-/// What the state asks of its driver next.
+/// The next step that the state requires.
 enum Next {
-    /// Decide this.
+    /// Decide this command.
     Decide(Command),
-    /// Take attempts over whose holder was lost.
+    /// Take over attempts whose holder was lost.
     TakeOver,
-    /// Look the definition of a child up.
+    /// Look up the definition of a child.
     LookUp(NodeIx, AttemptId, Option<String>),
     /// Wait until something happens, at most until the first timer.
     Wait(Option<Duration>),
-    /// Nothing before somebody from outside or a timer says so: give the run back.
+    /// Release the run until an external command or a timer.
     Park,
 }
 
@@ -163,7 +163,7 @@ impl Driver {
         }
     }
 
-    /// Takes note of starts this process has written.
+    /// Records starts that this process has written.
     pub(crate) fn remember(&mut self, events: &[Event]) {
         for event in events {
             match &event.body {
@@ -191,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// Drives until the run settles, parks or is lost; answers whether it settled. Every task has
+    /// Drives until the run settles, parks or is lost; returns whether it settled. Every task has
     /// ended when it returns.
     pub(crate) async fn drive(mut self) -> bool {
         let stop = loop {
@@ -210,7 +210,7 @@ impl Driver {
         }
         self.asks.close();
         while let Some(ask) = self.asks.recv().await {
-            // Dropping the reply sends the asker to the door.
+            // Dropping the reply sends the caller to the door.
             if let Ask::Output { reply, .. } = ask {
                 let _ = reply.send(Err(Unheard::HoldLost));
             }
@@ -244,7 +244,7 @@ impl Driver {
                 Ok(found) => self.decide(Command::Dispatch { attempt, found }).await,
                 Err(error) => {
                     tracing::warn!(run = %self.hold.stream, %error, "the registry cannot be read");
-                    // Whoever asks for something meanwhile is heard.
+                    // Requests are still answered meanwhile.
                     self.was_read = false;
                     self.wait(Some(LOOK_AGAIN)).await
                 }
@@ -265,7 +265,7 @@ impl Driver {
         self.engine.inner.shutdown.drain.is_cancelled()
     }
 
-    /// What the state asks for, most urgent first.
+    /// The next step, most urgent first.
     fn next(&self) -> Next {
         let run = self.run();
         if run.is_settled() {
@@ -287,7 +287,7 @@ impl Driver {
             return Next::TakeOver;
         }
         let stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
-        // Nothing runs of it: it had stopped for another reason, or was never begun.
+        // None of its tasks is running: they stopped for another reason, or never began.
         let is_over = |live: &LiveAttempt<'_>| !self.running.contains_key(&live.id);
         if let (true, Some(live)) = (stopping, run.live_attempts().find(is_over)) {
             return Next::Decide(Command::Finish {
@@ -306,7 +306,7 @@ impl Driver {
             if due > now {
                 return self.wait_or_park(Some(Duration::from_millis(due.ms_since(now))));
             }
-            // A timeout waits until what it ends has ended: see `stop_unwanted`.
+            // A timeout waits until its task has ended: see `stop_unwanted`.
             if !self
                 .running
                 .values()
@@ -325,7 +325,7 @@ impl Driver {
         let is_busy = !self.running.is_empty() || run.has_live_work();
         let may_start = match run.phase() {
             Some(Phase::Pending) => !is_busy,
-            // To look at every node at each step would cost as much as the run is large.
+            // Checking every node at each step would cost as much as the run is large.
             Some(Phase::Running) if self.was_read || !is_busy => schedule::has_startable(run),
             _ => false,
         };
@@ -364,7 +364,8 @@ impl Driver {
         }
     }
 
-    /// Another process may have appended to the run (cancelled it, say), and nothing hints at it.
+    /// Checks for events that another process appended, such as a cancellation: no hint reports
+    /// them.
     async fn look_outside(&mut self) -> Result<(), Stop> {
         let next_seq = self.run().head.next_seq;
         let end = ReadFrom::Seq(u64::MAX);
@@ -395,7 +396,7 @@ impl Driver {
                 let (answer, stop) = match result {
                     Ok(Ok(())) => (Ok(()), Ok(())),
                     Ok(Err(rejection)) => (Err(DoorError::Rejected(rejection)), Ok(())),
-                    // Dropping the reply would send the asker to the door; so does this.
+                    // As if the reply had been dropped: the caller goes to the door.
                     Err(stop) => return Err(stop),
                 };
                 let _ = reply.send(answer);
@@ -423,8 +424,8 @@ impl Driver {
         }
     }
 
-    /// Asks once more for what was set aside for others, if anything was settled meanwhile. Answers
-    /// whether somebody was looked at.
+    /// Retries the requests that wait for budget, if the log has grown since. Returns whether there
+    /// were any.
     async fn answer_held(&mut self) -> Result<bool, Stop> {
         let next_seq = self.run().head.next_seq;
         if self.held.is_empty() || self.held_at == next_seq {
@@ -432,7 +433,7 @@ impl Driver {
         }
         self.held_at = next_seq;
         for ask in std::mem::take(&mut self.held) {
-            // Whoever was stopped waits no more.
+            // Stopped attempts no longer wait.
             if matches!(&ask, Ask::Output { reply, .. } if !reply.is_closed()) {
                 self.answer(ask).await?;
             }
@@ -440,7 +441,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Decides a command of this driver's own. A refusal means that the state has moved on.
+    /// Decides the driver's own command. A rejection means that the state has changed.
     async fn decide(&mut self, command: Command) -> Result<(), Stop> {
         let guard = Guard::Holder(self.hold.epoch);
         if let Err(rejection) = self.append(&Envelope::from(command), guard).await? {
@@ -468,7 +469,7 @@ impl Driver {
     }
 }
 
-/// The command of a chunk of output.
+/// The command for a chunk of output.
 pub(crate) fn output(
     attempt: AttemptId,
     channel: OutputChannel,

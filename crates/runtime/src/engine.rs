@@ -1,4 +1,4 @@
-//! The engine of one process: claims runs, drives them, delivers what they send.
+//! The engine of one process: claims runs, drives them, delivers their messages.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,30 +33,30 @@ use crate::seal::Seal;
 use crate::telemetry::hand_on;
 use crate::upkeep::Upkeep;
 
-/// How an engine behaves.
+/// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Who this engine is in holds.
+    /// The engine's name in leases.
     pub holder: HolderId,
     /// The queue its worker serves.
     pub queue: String,
-    /// Runs driven at a time.
+    /// The most runs driven at a time.
     pub max_runs: usize,
-    /// Attempts in flight at a time, over all runs.
+    /// The most attempts in flight, over all runs.
     pub max_attempts: usize,
-    /// How long a hold lives without renewal. After a crash nobody else drives the run for so
+    /// The life of a lease without renewal. After a crash no other process drives the run for this
     /// long, unless the lost holder is known to be dead.
     pub hold_ttl: Duration,
-    /// How often the queue is looked at without a hint: other processes' hints do not reach us.
+    /// How often the queue is polled: hints do not cross processes.
     pub poll: Duration,
     /// Which runs the worker takes.
     pub scope: Scope,
-    /// How it looks after its store, if it does.
+    /// Maintenance of its store, if any.
     pub upkeep: Option<Upkeep>,
-    /// How it stands for the authority of queues, if it does.
+    /// Its candidacy for the authority of queues, if any.
     pub authority: Option<Authority>,
-    /// Whether it looks after queues for whoever else has their authority, also where it does not
-    /// stand for it.
+    /// Whether it maintains queues for another owner of their authority, also without being a
+    /// candidate.
     pub watches_queues: bool,
 }
 
@@ -82,26 +82,26 @@ impl Default for EngineOptions {
 pub enum Scope {
     /// Any.
     Everything,
-    /// Only those it was told of with [`Engine::adopt`], and their children.
+    /// Only those passed to [`Engine::adopt`], and their children.
     Adopted,
 }
 
 /// A run to create.
 #[derive(Clone, Debug)]
 pub struct NewRun {
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// What it runs.
+    /// The workflow to run.
     pub prepared: Prepared,
-    /// What it is given.
+    /// Its inputs.
     pub create: Create,
     /// How it is driven.
     pub policy: Policy,
-    /// The span it goes on in, where its creator said so.
+    /// The span it continues in, if its creator named one.
     pub trace: Option<TraceContext>,
-    /// Its id, where the caller must know it beforehand; else a new one is made.
+    /// Its id, if the caller must know it beforehand; otherwise a new one is made.
     pub id: Option<StreamId>,
-    /// Given with an id that is not random: see [`StreamHeader::nonce`].
+    /// Needed with an id that is not random: see [`StreamHeader::nonce`].
     pub nonce: Option<String>,
     /// Unique keys to claim with it.
     pub keys: Vec<KeyClaim>,
@@ -120,30 +120,30 @@ pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
     pub(crate) attempts: Arc<Semaphore>,
     pub(crate) runs: Arc<Semaphore>,
-    /// In the order of ids, so that holds are renewed in the same order in every replay.
+    /// Ordered by id, so that leases are renewed in the same order in every replay.
     driven: Mutex<BTreeMap<StreamId, Driven>>,
     adopted: Mutex<HashSet<StreamId>>,
-    /// Runs that were created and held here before [`Engine::start`]; nothing afterwards.
+    /// Runs created and held here before [`Engine::start`]; `None` afterwards.
     awaits_start: Mutex<Option<Vec<(Run, Hold)>>>,
-    /// A run is not driven here any more.
+    /// A run is no longer driven here.
     pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: TaskTracker,
-    /// Leases that were taken since the authority looked after queues last. Locked from the look
-    /// at a queue's lease to its acquisition.
+    /// Leases taken since the authority last maintained queues. Locked from the check of a queue's
+    /// lease to its acquisition.
     pub(crate) taken_leases: tokio::sync::Mutex<BTreeSet<StreamId>>,
-    /// Of outputs of tasks.
+    /// The parts held back of tasks' output.
     pub(crate) held_back: HeldBack,
-    /// Why the store could not be written last; nothing once it could again.
+    /// The error of the last write to the store; `None` if it succeeded.
     trouble: Mutex<Option<String>>,
 }
 
-/// The two steps of stopping: first nothing new, then nothing at all.
+/// The two steps of a shutdown.
 #[derive(Clone, Default)]
 pub(crate) struct Shutdown {
     /// Nothing new is claimed or started.
     pub(crate) drain: CancellationToken,
-    /// What still runs is stopped.
+    /// Running work is stopped.
     pub(crate) stop: CancellationToken,
 }
 
@@ -185,18 +185,17 @@ impl Engine {
         }
     }
 
-    /// The door this engine goes through.
+    /// The door of this engine.
     pub fn door(&self) -> &Door {
         &self.inner.door
     }
 
-    /// Why what happens cannot be written at present. Drivers go on trying until it can, or until
-    /// they are stopped.
+    /// Why writes currently fail. Drivers retry until they succeed or are stopped.
     pub fn trouble(&self) -> Option<String> {
         self.inner.trouble.lock().clone()
     }
 
-    /// Notes how a write to the store ended.
+    /// Records the result of a write to the store.
     pub(crate) fn note_write<T>(&self, written: Result<T, &StoreError>) {
         *self.inner.trouble.lock() = match written {
             Ok(_) => None,
@@ -204,13 +203,12 @@ impl Engine {
         };
     }
 
-    /// Where sealing keys come from.
+    /// The source of sealing keys.
     pub(crate) fn keyring(&self) -> Arc<dyn Keyring> {
         self.inner.ports.keyring.clone()
     }
 
-    /// The types of nodes that run here, sorted. Not among them is the type that needs what no host
-    /// has.
+    /// The node types that run here, sorted. Excludes the type for capabilities that no host has.
     pub fn node_types(&self) -> Vec<String> {
         let control = ControlKind::ALL.map(|kind| kind.type_id().to_owned());
         let work = self.inner.registry.type_ids();
@@ -221,27 +219,27 @@ impl Engine {
         all.into_iter().collect()
     }
 
-    /// The models its nodes may ask.
+    /// The models its nodes may call.
     pub fn models(&self) -> &crate::models::Providers {
         &self.inner.ports.models
     }
 
-    /// Who may have programs run.
+    /// The rules for running programs.
     pub fn programs(&self) -> &crate::programs::Programs {
         &self.inner.ports.programs
     }
 
-    /// Who secrets are kept for; nothing where none are kept.
+    /// The scopes of stored secrets; empty without a secret store.
     pub fn secret_scopes(&self) -> &'static [crate::secrets::Scope] {
         self.inner.ports.secrets.scopes()
     }
 
-    /// Whether some tenant has a secret of a name.
+    /// Whether any tenant has a secret of this name.
     pub fn has_secret(&self, name: &str) -> bool {
         self.inner.ports.secrets.has(name)
     }
 
-    /// Starts the worker, the renewal of holds, the delivery of the outbox and the upkeep.
+    /// Starts the worker, the renewal of leases, the delivery of the outbox, and maintenance.
     pub fn start(&self) {
         let tasks = &self.inner.tasks;
         tasks.spawn(crate::worker::work(self.clone()));
@@ -259,7 +257,7 @@ impl Engine {
                 self.drive(run, hold, &[], self.slot());
                 continue;
             }
-            // Too old to be driven by: the queue gives it anew.
+            // Too old to drive: released for the queue to assign again.
             let engine = self.clone();
             tasks.spawn(async move {
                 if let Err(error) = engine.door().store().release(&hold).await {
@@ -270,9 +268,9 @@ impl Engine {
         }
     }
 
-    /// Stops in order: nothing new is claimed; what runs may end within `grace`; what is left is
-    /// stopped and its run released with the attempt in flight, so that the next holder restarts
-    /// it with the same key.
+    /// Stops in order: nothing new is claimed; running attempts may end within `grace`; the rest
+    /// are stopped and their runs released with the attempts in flight, so that the next holder
+    /// restarts them with the same keys.
     pub async fn drain(&self, grace: Duration) {
         let Shutdown { drain, stop } = &self.inner.shutdown;
         drain.cancel();
@@ -296,8 +294,8 @@ impl Engine {
         self.create_in(new, None).await
     }
 
-    /// Creates a run for this engine: nobody else on the store takes it, whenever it starts, and
-    /// it is driven from [`Engine::start`] on.
+    /// Creates a run for this engine: no other engine on the store takes it, whenever this one
+    /// starts, and it is driven from [`Engine::start`] on.
     ///
     /// # Errors
     /// As [`Engine::create`].
@@ -305,7 +303,7 @@ impl Engine {
         self.create_as(new, None, true).await
     }
 
-    /// A place to drive one more run in, if there is one.
+    /// Capacity for one more run, if any.
     pub(crate) fn slot(&self) -> Option<OwnedSemaphorePermit> {
         self.inner.runs.clone().try_acquire_owned().ok()
     }
@@ -358,7 +356,7 @@ impl Engine {
         self.adopt(&stream);
         let mut create = new.create;
         self.seal_inputs(&tenant, &plan, &mut create)?;
-        // Credentials come by reference; one that comes by value does not reach the log.
+        // Credentials come by reference; one that comes by value is redacted before the log.
         for given in [
             &mut create.inputs,
             &mut create.configurable,
@@ -387,7 +385,7 @@ impl Engine {
         Ok(done)
     }
 
-    /// Checks inputs as they were given, and seals those the workflow calls sensitive.
+    /// Checks inputs as they were given, and seals those that the workflow declares sensitive.
     fn seal_inputs(
         &self,
         tenant: &TenantId,
@@ -401,7 +399,7 @@ impl Engine {
         let mut problems = Problems::new();
         for (name, value) in &create.inputs {
             if has_sealed(value) {
-                // A name that nobody declared may be anything; it is not repeated.
+                // An undeclared name may be anything; it is not echoed.
                 let is_declared = plan.variables.iter().any(|declared| declared.name == *name);
                 let path = if is_declared {
                     pointer("", name)
@@ -419,7 +417,7 @@ impl Engine {
             .map_err(|error| DoorError::Store(StoreError::Unavailable(error.to_string())))
     }
 
-    /// Forks a run. A branch waits in its queue for a worker; a replay is whole when this
+    /// Forks a run. A branch waits in its queue for a worker; a replay is complete when this
     /// returns, and no node has run.
     ///
     /// # Errors
@@ -435,12 +433,13 @@ impl Engine {
         self.inner.door.fork(source, new, holder).await
     }
 
-    /// Does something to a run: through whoever drives it in this process, else from outside.
+    /// Applies a command to a run: through its driver if that is in this process, otherwise from
+    /// outside.
     ///
     /// # Errors
     /// The rejection, or the store's error.
     pub async fn command(&self, stream: &StreamId, envelope: Envelope) -> Result<(), DoorError> {
-        // A driver may end while the command waits in its mailbox; the door is always there.
+        // A driver may end while the command waits in its mailbox; then the door is used.
         let mailbox = self
             .inner
             .driven
@@ -470,8 +469,8 @@ impl Engine {
         }
     }
 
-    /// Lets the worker take a run and every run it started, and frees those whose holder is
-    /// known to be dead, so that nobody has to wait for its hold to expire.
+    /// Lets the worker take a run and every run it started, and frees those whose holder is known
+    /// to be dead, so that they need not wait for the lease to expire.
     ///
     /// # Errors
     /// The store's.
@@ -515,12 +514,12 @@ impl Engine {
                 return Ok(run);
             }
             let poll = self.inner.options.poll;
-            // Either way the store is asked again: the hint may be another process's to give.
+            // Either way the store is read again: another process may have settled the run.
             let _ = tokio::time::timeout(poll, progress.settled()).await;
         }
     }
 
-    /// Whether a hold that was just taken will be renewed before it lapses.
+    /// Whether a lease just claimed can be renewed before it lapses.
     pub(crate) fn can_drive(&self, hold: &Hold) -> bool {
         let now = self.inner.door.store().now();
         crate::holds::is_fresh(hold, self.inner.options.hold_ttl, now)
@@ -552,8 +551,8 @@ impl Engine {
             let settled = driver.drive().await;
             engine.inner.driven.lock().remove(&stream);
             engine.inner.let_go.notify_one();
-            // A run from the queue leaves room for another. One that has not settled may have been
-            // made due again, by a message between our last look and the release.
+            // A finished run frees capacity. One that has not settled may have become due again, by
+            // a message between the last look and the release.
             if slot.is_some() || !settled {
                 drop(slot);
                 engine.inner.door.hints().queue();
@@ -562,7 +561,7 @@ impl Engine {
         self.inner.tasks.spawn(drive.instrument(span));
     }
 
-    /// How many runs this engine drives now.
+    /// The number of runs this engine drives now.
     pub fn driving(&self) -> usize {
         self.inner.driven.lock().len()
     }
@@ -571,7 +570,7 @@ impl Engine {
         self.inner.driven.lock().contains_key(stream)
     }
 
-    /// Every hold of this engine, with how to tell its driver that it is lost.
+    /// Every lease of this engine, with the token that tells its driver of the loss.
     pub(crate) fn holds(&self) -> Vec<(Hold, CancellationToken)> {
         let driven = self.inner.driven.lock();
         driven
@@ -589,7 +588,7 @@ impl Engine {
     }
 }
 
-/// A new random run id; ids made later sort later.
+/// A new random run id; later ids sort later.
 pub fn new_run_id() -> StreamId {
     StreamId::new(format!("run-{}", uuid::Uuid::now_v7()))
 }

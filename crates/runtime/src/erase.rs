@@ -1,9 +1,9 @@
-//! Erasing runs: all of a run or nothing, and with it the runs it started.
+//! Erasing runs: a run entirely or not at all, together with the runs it started.
 //!
-//! Each step can be the last one before a crash. What lies outside the store (the files of
-//! attempts) goes first, then what was said about the run, then the run itself, in one
-//! transaction that leaves its tombstone; children go before the run that names them. So what is
-//! left of an erasure that was cut short can still be named, and the next one ends it.
+//! A crash may follow any step. Data outside the store (the files of attempts) goes first, then the
+//! annotations, then the run itself, in one transaction that leaves its tombstone. Children go
+//! before the run that names them. So after a crash the rest of an erasure can still be named, and
+//! the next one completes it.
 
 use kernel::ids::StreamId;
 use kernel::notes::Notes;
@@ -13,7 +13,7 @@ use store::{Listed, StoreError};
 use crate::door::Door;
 use crate::supervisor::Supervisor;
 
-/// What the tombstone of a fork says that was never whole.
+/// The reason in the tombstone of a fork that was cut off.
 pub const CUT_OFF: &str = "the fork was cut off while it was made";
 
 /// Why a run was not erased.
@@ -24,16 +24,16 @@ pub enum EraseError {
     Files {
         /// The run.
         run: StreamId,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// The store. `Conflict` where somebody holds the run.
+    /// A store error. `Conflict` if the run has a holder.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A run and the runs it started, each behind its parent. What a fork copied names children too,
-/// but those are its source's.
+/// A run and the runs it started, each after its parent. Children named in a fork's copied events
+/// are its source's and are excluded.
 ///
 /// # Errors
 /// The store's; `Missing` for an unknown root.
@@ -65,17 +65,17 @@ pub async fn family(door: &Door, root: &StreamId) -> Result<Vec<Run>, StoreError
     Ok(family)
 }
 
-/// Whether a run has ended, or is a copy that was cut off and will never go on.
+/// Whether a run has ended, or is a fork that was cut off.
 pub fn is_over(run: &Run) -> bool {
     run.is_settled() || run.is_forking()
 }
 
-/// Whether a row of a list is that of a fork in the making.
+/// Whether a list row is a fork in the making.
 pub fn is_forking(row: &Listed) -> bool {
     row.index.summary.get(FORKING).is_some()
 }
 
-/// Erases a run and all it left. Again is no error.
+/// Erases a run with everything it left. Idempotent.
 ///
 /// # Errors
 /// See [`EraseError`]; the run can still be named then.
@@ -99,7 +99,7 @@ pub async fn erase(
     };
     forget_notes().await?;
     door.store().purge(run, reason).await?;
-    // What was said between the two had a run to be about.
+    // Again, for annotations made between the two: the run still existed.
     forget_notes().await?;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Hints a process gives itself: there may be something to do. They may be lost, doubled or
-//! late; whoever waits on one looks at the store again before it acts.
+//! Hints within a process: there may be something to do. Hints may be lost, repeated or late; a
+//! waiter reads the store again before it acts.
 //!
-//! Of a run that somebody watches, the last events this process appended come along, so that
-//! those who follow it need not read the store for what was durable a moment ago.
+//! For watched runs the last events that this process appended are cached, so that followers need
+//! not read them back from the store.
 
 use kernel::run::RunStatus;
 use std::collections::{HashMap, VecDeque};
@@ -16,7 +16,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::telemetry::Meters;
 
-/// Bytes of events kept of a watched run. An event more may be kept.
+/// Bytes of events cached per watched run. One event more may be cached.
 const RECENT_BYTES: usize = 64 << 10;
 
 /// The hints of one process.
@@ -34,14 +34,14 @@ struct Inner {
     audit: Notify,
     /// Many entries of a trail have no checkpoint.
     audit_many: AtomicBool,
-    // Held for a map look-up, never across an await.
+    // Locked for a map look-up, never across an await.
     watched: Mutex<Watched>,
 }
 
 #[derive(Default)]
 struct Watched {
     runs: HashMap<StreamId, Arc<WatchedRun>>,
-    /// How many there were after those that nobody watches were last dropped.
+    /// The number of entries after unwatched ones were last dropped.
     swept: usize,
 }
 
@@ -53,7 +53,7 @@ struct WatchedRun {
 
 impl WatchedRun {
     fn tell(&self, progress: Progress) {
-        // Two appends may tell of themselves in the other order; what is further stands.
+        // Two appends may report out of order; the larger sequence is kept.
         self.progress.send_if_modified(|known| {
             let is_further = known.next_seq < progress.next_seq;
             if is_further {
@@ -71,18 +71,18 @@ struct Recent {
     bytes: usize,
 }
 
-/// How far a run has come, as far as this process knows.
+/// The progress of a run, as far as this process knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// How many events its log holds.
+    /// The length of its log.
     pub next_seq: Seq,
     /// Whether it has settled.
     pub settled: bool,
-    /// Where it stands; `None` before anything is known.
+    /// Its status; `None` before anything is known.
     pub status: Option<RunStatus>,
 }
 
-/// Follows what this process appends to a run.
+/// Follows this process's appends to a run.
 pub struct Watch {
     run: Arc<WatchedRun>,
     progress: watch::Receiver<Progress>,
@@ -109,7 +109,7 @@ impl Hints {
         self.inner.outbox.notified().await;
     }
 
-    /// What is counted of what this process appends.
+    /// The meters of this process's appends.
     pub fn meters(&self) -> &Meters {
         &self.inner.meters
     }
@@ -125,7 +125,7 @@ impl Hints {
         self.inner.audit.notify_one();
     }
 
-    /// Waits for an entry of a trail; answers whether there are many.
+    /// Waits for an entry of a trail; returns whether there are many.
     pub(crate) async fn wait_audit(&self) -> bool {
         self.inner.audit.notified().await;
         self.inner.audit_many.swap(false, Ordering::AcqRel)
@@ -136,7 +136,7 @@ impl Hints {
         self.inner.feed.notified().await;
     }
 
-    /// Events of a run, so many bytes together, are durable.
+    /// Reports durable events of a run, and their total size.
     pub(crate) fn appended(&self, run: &Run, events: &[Event], bytes: usize) {
         self.feed();
         let watched = self
@@ -155,7 +155,7 @@ impl Hints {
         });
     }
 
-    /// A stream that is no run has so many events.
+    /// Reports the length of a stream that is not a run.
     pub(crate) fn grown(&self, stream: &StreamId, next_seq: Seq) {
         let watched = self.inner.watched.lock().runs.get(stream).cloned();
         if let Some(watched) = watched {
@@ -166,7 +166,7 @@ impl Hints {
         }
     }
 
-    /// Follows what this process appends to a run from now on.
+    /// Follows this process's appends to a run from now on.
     pub fn watch(&self, stream: &StreamId) -> Watch {
         let mut watched = self.inner.watched.lock();
         if watched.runs.len() > 2 * watched.swept + 64 {
@@ -184,8 +184,7 @@ impl Hints {
 }
 
 impl Watch {
-    /// Waits until more is known of the run than was looked at. `false` when nobody can tell any
-    /// more.
+    /// Waits for progress since the last look. `false` if no further hints can come.
     pub async fn changed(&mut self) -> bool {
         self.progress.changed().await.is_ok()
     }
@@ -196,18 +195,18 @@ impl Watch {
         let _ = self.progress.wait_for(|progress| progress.settled).await;
     }
 
-    /// Whether more is known than was looked at.
+    /// Whether there was progress since the last look.
     pub fn has_changed(&self) -> bool {
         self.progress.has_changed().unwrap_or(false)
     }
 
-    /// What is known now; it counts as looked at.
+    /// The current progress; marks it as seen.
     pub fn look(&mut self) -> Progress {
         *self.progress.borrow_and_update()
     }
 
-    /// At most `limit` events from `next` on, and how far the run had come, where this process
-    /// has appended that part itself and still keeps it. Empty where the store has to be asked.
+    /// At most `limit` events from `next`, and the run's progress, if this process appended them
+    /// and still caches them. Empty if the store must be read.
     pub(crate) fn recent(&mut self, next: Seq, limit: usize) -> (Vec<Arc<Event>>, Progress) {
         let progress = self.look();
         let recent = self.run.recent.lock();
@@ -221,13 +220,13 @@ impl Recent {
             return;
         };
         if end.is_some_and(|end| end > first.seq) {
-            // Told of late: the store has it.
+            // Out of order: the reader falls back to the store.
             return;
         }
         if end != Some(first.seq) {
             *self = Self::default();
         }
-        // About: no reader is told sizes.
+        // Approximate: an average suffices for the bound.
         let size = bytes.div_ceil(events.len());
         for event in events {
             self.events.push_back((Arc::new(event.clone()), size));
@@ -240,7 +239,7 @@ impl Recent {
         }
     }
 
-    /// The sequence behind the last event.
+    /// The sequence after the last event.
     fn end(&self) -> Option<Seq> {
         self.events.back().map(|(last, _)| last.seq + 1)
     }

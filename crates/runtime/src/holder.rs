@@ -1,18 +1,19 @@
-//! Who holds a run: a name by which the same machine can tell whether the holder still lives.
+//! The holder of a run: a name by which the same machine can find out whether the holder still
+//! lives.
 
 use kernel::ids::{HolderId, StreamId};
 use store::{ReadFrom, Store, StoreError};
 
-/// The name of this process: machine, boot, process id and start time. On a system without
-/// `/proc` the boot and start time are unknown and nobody is ever presumed dead.
+/// The name of this process: machine, boot, process id and start time. On a system without `/proc`
+/// the boot and start time are unknown and no holder is ever presumed dead.
 pub fn this_process() -> HolderId {
     let pid = std::process::id();
     let started = start_time(pid).map_or_else(|| "?".to_owned(), |time| time.to_string());
     HolderId::new(format!("{}/{}/{pid}/{started}", machine(), boot()))
 }
 
-/// Gives up the hold of a stream when its holder was a process of this machine that is gone.
-/// Safe at any moment: a holder that lives after all is fenced by the next claim's epoch.
+/// Releases the lease of a stream if its holder was a process of this machine that is gone. Safe at
+/// any time: a holder that lives after all is fenced by the next claim's epoch.
 ///
 /// # Errors
 /// The store's.
@@ -24,7 +25,7 @@ pub async fn release_if_dead(store: &dyn Store, stream: &StreamId) -> Result<(),
     }
 }
 
-/// Whether a holder is known to be dead. `false` means that nobody can tell from here.
+/// Whether a holder is known to be dead. `false` if that cannot be determined from here.
 pub fn is_dead(holder: &HolderId) -> bool {
     let mut parts = holder.as_str().split('/');
     let (Some(machine_of), Some(boot_of), Some(pid), Some(started)) =
@@ -41,10 +42,10 @@ pub fn is_dead(holder: &HolderId) -> bool {
     boot_of != boot() || start_time(pid) != Some(started)
 }
 
-/// When a process started, in clock ticks since boot: a process id that is used again differs.
+/// The start time of a process in clock ticks since boot: it distinguishes reused process ids.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold spaces and parentheses; the fields count from behind the last one.
+    // The name may contain spaces and parentheses: fields are counted after the last parenthesis.
     let after_name = stat.rsplit_once(')')?.1;
     let mut fields = after_name.split_ascii_whitespace();
     let state = fields.next()?;

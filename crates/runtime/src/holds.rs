@@ -1,4 +1,4 @@
-//! Keeping holds alive, and saying when one is lost.
+//! Renewing leases, and reporting lost ones.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use store::{Hold, StoreError};
 
 use crate::engine::Engine;
 
-/// Which part of a hold's life its driver is given to stop what it runs.
+/// The fraction of a lease's life that its driver has to stop its work.
 const MARGIN: u32 = 3;
 
-/// Renews every hold of the engine three times per life. A hold that has passed on, or that
-/// could not be renewed in time, is lost: its driver stops what it runs before another process
-/// may start it.
+/// Renews every lease of the engine three times per life. A lease that another process claimed, or
+/// that could not be renewed in time, is lost: its driver stops its work before another process may
+/// start it.
 pub(crate) async fn renew(engine: Engine) {
     let ttl = engine.inner.options.hold_ttl;
     let mut tick = tokio::time::interval(ttl / 3);
@@ -23,7 +23,8 @@ pub(crate) async fn renew(engine: Engine) {
             return;
         }
         tokio::select! {
-            // In order, here and wherever the runtime waits, so that a seeded world replays.
+            // Biased, here and wherever the runtime waits, so that a seeded simulation is
+            // reproducible.
             biased;
             () = stop.cancelled() => return,
             _ = tick.tick() => {}
@@ -35,7 +36,7 @@ pub(crate) async fn renew(engine: Engine) {
             continue;
         }
         let store = engine.inner.door.store();
-        // An answer that comes after that is as good as none.
+        // A later response is as good as none.
         let patience = patience(&asked, ttl, store.now());
         let renewed = tokio::time::timeout(patience, store.renew(&asked, ttl)).await;
         match renewed.unwrap_or_else(|_| Err(StoreError::Unavailable("it is too slow".into()))) {
@@ -62,17 +63,17 @@ pub(crate) async fn renew(engine: Engine) {
     }
 }
 
-/// How long a renewal may take: until the first of the holds has to be given up.
+/// How long a renewal may take: until the first of the leases must be given up.
 fn patience(holds: &[Hold], ttl: Duration, now: kernel::time::Timestamp) -> Duration {
     let first = holds.iter().map(|hold| hold.expires_at).min();
     let left = first.map_or(0, |at| at.ms_since(now));
     let until_lost = Duration::from_millis(left).saturating_sub(ttl / MARGIN);
-    // A process that was held up for long still gets to ask.
+    // A process that was suspended for long may still try.
     until_lost.max(ttl / 6)
 }
 
-/// Whether a hold that was just taken lives long enough to be renewed in time. The answer of a
-/// slow store may come when most of the hold's life is over.
+/// Whether a lease just claimed lives long enough to be renewed in time. The response of a slow
+/// store may arrive when most of its life is over.
 pub(crate) fn is_fresh(hold: &Hold, ttl: Duration, now: kernel::time::Timestamp) -> bool {
     now.plus(ttl - ttl / MARGIN) <= hold.expires_at
 }

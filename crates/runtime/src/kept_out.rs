@@ -1,5 +1,4 @@
-//! What one run must keep out of its log: the secrets its nodes were given, and anything that
-//! has the shape of a credential.
+//! Redaction for one run: the secrets its nodes received, and anything shaped like a credential.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,18 +14,17 @@ use crate::nodes::Secrets;
 use crate::redact::{RedactedStream, Redactor};
 use crate::secrets::Scope;
 
-/// The redactor of a run. It learns each secret when a node is given it.
+/// The redactor of a run. It learns each secret when a node receives it.
 #[derive(Clone, Default)]
 pub(crate) struct KeptOut(Arc<Mutex<Redactor>>);
 
 impl KeptOut {
-    /// The redactor with what is known now.
+    /// A redactor with the secrets known so far.
     pub(crate) fn redactor(&self) -> Redactor {
         self.0.lock().clone()
     }
 
-    /// Takes secrets out of everything an outcome would put into the log, from where the next nodes
-    /// are given it.
+    /// Redacts everything of an outcome that goes into the log, and so into the next nodes.
     pub(crate) fn outcome(&self, outcome: &mut Outcome) {
         let redactor = self.redactor();
         if let Outcome::Completed(Completion { usage, .. }) | Outcome::Failed { usage, .. } =
@@ -50,14 +48,14 @@ impl KeptOut {
         }
     }
 
-    /// Takes secrets out of what an attempt reports.
+    /// Redacts an attempt's report.
     pub(crate) fn report(&self, report: &mut Report) {
         let redactor = self.redactor();
         match report {
             Report::ToolCalled(call) => {
                 if let Some(inputs) = &mut call.inputs {
                     redactor.value(inputs);
-                    // Of what is shown: a hash of a secret would let it be guessed.
+                    // The hash of the redacted inputs: a hash of a secret would let it be guessed.
                     call.args_hash = Digest::of(&kernel::json::canonical(inputs)).to_string();
                 }
             }
@@ -69,14 +67,14 @@ impl KeptOut {
                     self.error(error);
                 }
             }
-            // A provider says what it is called and why it refuses.
+            // A provider supplies its name and the reason of a refusal.
             Report::EnvelopeRefused(of) => {
                 self.word(&mut of.model);
                 of.safety_category.iter_mut().for_each(|why| self.word(why));
             }
             Report::EnvelopeTruncated(of) => self.word(&mut of.model),
             Report::Used(of) => self.word(&mut of.usage.model),
-            // Our own words, and hashes of what was redacted before.
+            // Our own words, and hashes of redacted text.
             Report::EnvelopeRetried(_)
             | Report::EnvelopesExhausted(_)
             | Report::EnvelopeRecovered(_)
@@ -99,8 +97,8 @@ impl KeptOut {
         }
     }
 
-    /// Learns a sensitive value that a node is about to be given: its texts, where they are long
-    /// enough to be told from other texts.
+    /// Learns a sensitive value that a node is about to receive: its texts, if they are long enough
+    /// to be distinctive.
     pub(crate) fn learn(&self, value: &Value) {
         match value {
             Value::String(text) => {
@@ -115,7 +113,7 @@ impl KeptOut {
         }
     }
 
-    /// The same secrets port, remembering what it hands out.
+    /// The same secrets port; it teaches the redactor each secret it returns.
     pub(crate) fn watching(&self, secrets: Arc<dyn Secrets>) -> Arc<dyn Secrets> {
         Arc::new(Watched {
             secrets,

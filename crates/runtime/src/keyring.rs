@@ -1,7 +1,7 @@
-//! The keys of an instance: a port, and the file that a single machine keeps them in.
+//! The keys of an instance: a port, and its implementation by a file for a single machine.
 //!
-//! Whatever is made with a key carries the key's id, so that keys can be replaced while older
-//! things stay readable.
+//! Sealed and signed data names its key by id, so that keys can be rotated while older data stays
+//! readable.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
-/// Bytes of a file of keys at most.
+/// The largest file of keys in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// A key and the id that names it.
+/// A key and its id.
 #[derive(Clone)]
 pub struct Key {
-    /// Its id; no secret.
+    /// Its id; not secret.
     pub id: String,
     /// The key.
     pub bytes: [u8; KEY_BYTES],
 }
 
-/// What a key of its own is derived for. Sealing has the key itself.
+/// The purposes of derived keys. Sealing uses the key itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Signing the tokens that answer interrupts.
@@ -51,7 +51,7 @@ impl Purpose {
 }
 
 impl Key {
-    /// The key for a purpose: what is signed or sealed for one says nothing about another.
+    /// The derived key for a purpose: independent of the keys for others.
     pub fn of(&self, purpose: Purpose) -> [u8; KEY_BYTES] {
         let from = hmac::Key::new(hmac::HMAC_SHA256, &self.bytes);
         let tag = hmac::sign(&from, purpose.label());
@@ -61,10 +61,10 @@ impl Key {
     }
 }
 
-/// Why there is no key.
+/// Why a key is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
-    /// Nobody has this key any more, or it belongs to another instance.
+    /// The key was deleted, or belongs to another instance.
     #[error("there is no key of this id; the keyring it was made with is needed")]
     Unknown,
     /// The keyring cannot be read or written.
@@ -72,9 +72,9 @@ pub enum KeyringError {
     Unavailable(String),
 }
 
-/// Where keys come from.
+/// A source of keys.
 pub trait Keyring: Send + Sync + 'static {
-    /// The key that new values are sealed with. Makes one where there is none yet.
+    /// The key for sealing new values. Makes one if there is none.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -87,8 +87,8 @@ pub trait Keyring: Send + Sync + 'static {
     fn key(&self, id: &str) -> Result<Key, KeyringError>;
 }
 
-/// Keys in a file that only its owner can read, `keyring.json` of the data folder. The first
-/// one is made when it is first needed; the key to seal with is the one that `current` names.
+/// Keys in a file that only its owner can read, `keyring.json` of the data folder. The first key is
+/// made on first use; `current` names the key for sealing.
 #[derive(Clone, Debug)]
 pub struct FileKeyring {
     path: PathBuf,
@@ -102,7 +102,7 @@ struct Content {
 }
 
 impl FileKeyring {
-    /// The keyring at `path`; nothing is read or made yet.
+    /// The keyring at `path`; does no input or output yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -140,7 +140,7 @@ impl FileKeyring {
         };
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let text = serde_json::to_vec_pretty(&content).map_err(unavailable)?;
-        // Whole or not at all, and never in the place of one that is there.
+        // Atomically, and never over an existing file.
         let mut file = tempfile::Builder::new()
             .make_in(folder, |path| {
                 let mut options = fs::OpenOptions::new();

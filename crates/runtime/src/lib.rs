@@ -1,8 +1,8 @@
-//! What happens around the kernel: the one door, holds, the worker, ports, the process
+//! The imperative shell of the kernel: the one door, leases, the worker, ports, the process
 //! supervisor and the work nodes.
 //!
 //! Reading order: [`door`] (load, fold, decide, append), [`engine`] (one process), `drive` (one
-//! run), [`nodes`] (one attempt). [`access`] is beside them: who may do what.
+//! run), [`nodes`] (one attempt). Separately [`access`]: authorisation.
 
 pub mod access;
 pub mod api;

@@ -41,8 +41,8 @@ impl LogPage {
     }
 }
 
-/// Reads a log from a position in bounded pages, at the reader's pace. A slow reader falls behind
-/// but misses nothing, and only the requested page is in memory.
+/// Reads a log from a position in bounded pages, at the reader's pace. A slow reader lags but
+/// misses nothing, and only the requested page is in memory.
 pub struct Tail {
     door: Door,
     header: Arc<StreamHeader>,

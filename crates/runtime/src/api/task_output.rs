@@ -136,7 +136,7 @@ impl Api {
         };
         let (given, rest) = match piece {
             Some(piece) => (stream.push(&piece), Rest::of(&stream, &seal)?),
-            // Every part of it may continue the unknown text.
+            // All of it may continue the unknown text.
             None => (String::new(), Rest::torn()),
         };
         let progress = Progress {

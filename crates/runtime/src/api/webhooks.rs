@@ -141,7 +141,8 @@ impl Api {
         secret.map_err(|error| StoreError::Unavailable(error.to_string()).into())
     }
 
-    /// Adds a webhook to the registry, and starts its delivery log at the current position.
+    /// Adds a webhook to the registry, and starts its delivery log at the feed position of that
+    /// registration.
     async fn put_webhook(
         &self,
         who: &Principal,

@@ -13,39 +13,39 @@ use super::{Door, TRIES};
 
 pub use group::CoordinatorOrder;
 
-/// How many events are folded again at most before the state is kept beside the log.
+/// Events after a checkpoint before the next one is written.
 pub(super) const CHECKPOINT_EVERY: Seq = 64;
 
 /// Why a command to a coordinator had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CoordinatorError {
-    /// The rules refuse it; nothing was written.
+    /// A rejection by the rules; nothing was written.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Which coordinator is meant.
+/// The identity of a coordinator.
 #[derive(Clone, Debug)]
 pub struct CoordinatorName {
-    /// Whose it is.
+    /// The tenant that owns it.
     pub tenant: TenantId,
     /// Its name within the tenant.
     pub name: String,
-    /// The rules it keeps if this is the first it hears.
+    /// The rules of the contract, if this command creates it.
     pub contract: Contract,
 }
 
-/// What a command to a coordinator came to.
+/// The result of a command to a coordinator.
 #[derive(Clone, Debug)]
 pub struct Told {
-    /// The answer: what happened, or what had happened already.
+    /// The event: new, or the earlier one of a repeated command.
     pub event: CoordinatorEvent,
-    /// The place of the event, where it was written.
+    /// The sequence of the event, if it was written.
     pub written: Option<Seq>,
-    /// The coordinator after it.
+    /// The coordinator afterwards.
     pub after: Coordinator,
 }
 
@@ -57,16 +57,16 @@ impl CoordinatorName {
 }
 
 impl Door {
-    /// Reads a coordinator as it stands. One that was never told anything stands empty.
+    /// The current state of a coordinator. One without a log is empty.
     ///
     /// # Errors
-    /// `Corrupt` when its log does not fold, or the store's.
+    /// `Corrupt` if its log does not fold, or the store's.
     pub async fn coordinator(&self, named: &CoordinatorName) -> Result<Coordinator, StoreError> {
         let (coordinator, _) = self.load_coordinator(named).await?;
         Ok(coordinator)
     }
 
-    /// Reads a coordinator, and says how much of its log is folded in the checkpoint beside it.
+    /// Reads a coordinator, and how many of its events the checkpoint covers.
     pub(super) async fn load_coordinator(
         &self,
         named: &CoordinatorName,
@@ -91,7 +91,7 @@ impl Door {
         };
         let (mut coordinator, records) = match saved {
             Some(coordinator) => (coordinator, loaded.records),
-            // A checkpoint of another build: the log says it all.
+            // A checkpoint of another build: fold the whole log.
             None => {
                 let whole = self
                     .store
@@ -109,7 +109,7 @@ impl Door {
         Ok((coordinator, folded))
     }
 
-    /// Tells a coordinator something. A lost race is decided again on what won.
+    /// Sends a command to a coordinator. After a lost race it is decided again on the new state.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -151,7 +151,7 @@ impl Door {
                         after: decision.after,
                     });
                 }
-                // A taken key means that another has used the id since it was looked up.
+                // A taken key: another command used the id after it was looked up.
                 Err(StoreError::Conflict(Conflict::Sequence | Conflict::Key { .. }))
                     if tries < TRIES =>
                 {
@@ -162,7 +162,7 @@ impl Door {
         }
     }
 
-    /// What the unique keys say of the ids a command names.
+    /// Looks up the ids of a command in the unique keys.
     pub(super) async fn recall(
         &self,
         coordinator: &Coordinator,
@@ -222,8 +222,8 @@ impl Door {
         self.store.key(tenant, &namespace, key).await
     }
 
-    /// Keeps the state beside the log, once enough lies behind the last time. One that could not
-    /// be kept is made up for by the log.
+    /// Writes a checkpoint if enough events follow the last one. A failure is harmless: the log is
+    /// complete.
     async fn checkpoint_coordinator(&self, coordinator: &Coordinator, folded: Seq) {
         if coordinator.next_seq() - folded < CHECKPOINT_EVERY {
             return;

@@ -1,8 +1,8 @@
-//! Coordinators that hand tasks out: what this process knows of them, and the door to their tasks.
+//! Coordinators that assign tasks: their cached state, and the door to their tasks.
 //!
-//! What is told to one coordinator in this process is told in turn, and its state is kept between,
-//! checked by the sequence of the next append: a cache, never truth. What waits while an append
-//! is made is decided together, one on the other, and made durable by the next one.
+//! Commands of this process to one coordinator run in turn. Its state is cached between them and
+//! verified by the sequence of the next append: a cache, never the truth. Commands that arrive
+//! during an append are decided together, in order, and made durable by the next one.
 
 mod line;
 
@@ -26,31 +26,31 @@ use line::{Answer, Line, Order, Said};
 
 pub use line::TaskTold;
 
-/// Coordinators whose state is kept at a time.
+/// Coordinators whose state is cached.
 const KEPT: usize = 256;
 
-/// What this process knows of coordinators.
+/// The cached coordinators of this process.
 #[derive(Default)]
 pub(crate) struct Desks {
-    // Held for a map look-up, never across an await.
+    // Locked for a map look-up, never across an await.
     known: Mutex<HashMap<StreamId, Arc<Desk>>>,
 }
 
-/// Where what one coordinator is told comes together.
+/// The queue of commands of one coordinator.
 #[derive(Default)]
 struct Desk {
     seen: Arc<tokio::sync::Mutex<Option<Seen>>>,
     line: Line,
 }
 
-/// A coordinator as it was last seen.
+/// The cached state of a coordinator.
 struct Seen {
     coordinator: Coordinator,
-    /// How much of its log a checkpoint folds.
+    /// How many of its events a checkpoint covers.
     kept: Seq,
 }
 
-/// What the unique keys say of what an order names.
+/// The keys of a command's ids.
 struct Recalled {
     recall: Recall,
     past: Option<PastAssignment>,
@@ -60,7 +60,7 @@ impl Desks {
     fn at(&self, stream: &StreamId) -> Arc<Desk> {
         let mut known = self.known.lock();
         if known.len() >= KEPT && !known.contains_key(stream) {
-            // Those that somebody is at are wanted.
+            // Desks in use are kept.
             known.retain(|_, desk| Arc::strong_count(desk) > 1);
         }
         known.entry(stream.clone()).or_default().clone()
@@ -68,7 +68,7 @@ impl Desks {
 }
 
 impl Door {
-    /// Looks at a coordinator as it stands.
+    /// Reads the current state of a coordinator.
     ///
     /// # Errors
     /// The store's.
@@ -85,7 +85,7 @@ impl Door {
         Ok(answer)
     }
 
-    /// The state of a coordinator with everything that is in the log.
+    /// The state of a coordinator with all events of its log.
     async fn refreshed(
         &self,
         named: &CoordinatorName,
@@ -107,7 +107,8 @@ impl Door {
         Ok(Seen { coordinator, kept })
     }
 
-    /// Says something of a coordinator's tasks. A lost race is decided again on what won.
+    /// Sends a command about a coordinator's tasks. After a lost race it is decided again on the
+    /// new state.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -122,7 +123,8 @@ impl Door {
         }
     }
 
-    /// Tells a coordinator that hands tasks out a command, in turn with what is said of its tasks.
+    /// Sends a command to a coordinator that assigns tasks, in turn with the commands about its
+    /// tasks.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -143,17 +145,17 @@ impl Door {
         desk.line.join(Order { said, reply });
         let seen = tokio::select! {
             biased;
-            // Whoever was at the desk told it along with what it had to tell itself.
+            // The current holder of the lock processed this command with its own.
             told = &mut answer => return told.unwrap_or_else(|_| Err(lost().into())),
             seen = desk.seen.clone().lock_owned() => seen,
         };
-        // On a task of its own: others wait for it, whatever becomes of who asked.
+        // In a task of its own: others wait for it, even if this caller is dropped.
         let (door, named) = (self.clone(), named.clone());
         tokio::spawn(async move { door.tell_those_in_line(&named, &desk, seen).await });
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// Tells a coordinator everything that waits to be told.
+    /// Processes all queued commands of a coordinator.
     async fn tell_those_in_line(
         &self,
         named: &CoordinatorName,
@@ -178,7 +180,7 @@ impl Door {
         let said: Vec<&Said> = group.iter().map(|order| &order.said).collect();
         let mut answers = self.tell_together(named, seen, &said).await;
         if said.len() > 1 && matches!(&answers, Err(CoordinatorError::Rejected(_))) {
-            // One of them is more than an event may hold: the others need not hear of it.
+            // One command exceeds the event size limit. Only that one is rejected.
             let mut each = Vec::with_capacity(said.len());
             for one in &said {
                 let told = self.tell_together(named, seen, &[one]).await;
@@ -200,10 +202,11 @@ impl Door {
         }
     }
 
-    /// Tells a coordinator several things by one append. A lost race is decided again on what won.
+    /// Decides several commands of a coordinator and makes them durable by one append. After a lost
+    /// race they are decided again on the new state.
     ///
     /// # Errors
-    /// The store's, and `TooLarge` where one of the events would be: then nothing happened.
+    /// The store's, and `TooLarge` if an event exceeds the limit: then nothing happened.
     async fn tell_together(
         &self,
         named: &CoordinatorName,
@@ -256,7 +259,7 @@ impl Door {
         }
     }
 
-    /// What the unique keys say of what is said.
+    /// Looks up the ids of the commands in the unique keys.
     async fn recalled(
         &self,
         coordinator: &Coordinator,
@@ -315,7 +318,7 @@ impl Door {
         Ok(row.and_then(|row| taken_before(&row.answer?)))
     }
 
-    /// What was handed out under the key of a take. `None` where nothing was.
+    /// The tasks assigned under the key of a take. `None` if there are none.
     ///
     /// # Errors
     /// The store's.
@@ -329,7 +332,7 @@ impl Door {
             .await
     }
 
-    /// Ends a take: nothing is handed out under its key from here on. Answers what was.
+    /// Ends a take: its key assigns nothing from now on. Returns the tasks that it was assigned.
     ///
     /// # Errors
     /// The store's.
@@ -346,7 +349,7 @@ impl Door {
             let stream = named.stream();
             let claim = claim_of_take(&stream, (worker, key), &[], self.store.now());
             match self.store.put_key(&named.tenant, claim, None).await {
-                // Something was handed out at the same moment.
+                // Tasks were assigned concurrently.
                 Err(StoreError::Conflict(Conflict::Key { .. })) => {}
                 done => return done.map(|()| Vec::new()),
             }
@@ -366,7 +369,7 @@ impl Door {
         }
     }
 
-    /// How an assignment ended, as far as that is remembered.
+    /// How an assignment ended, if it is still remembered.
     pub(crate) async fn past_assignment(
         &self,
         coordinator: &Coordinator,
@@ -380,8 +383,8 @@ impl Door {
         Ok(answer.and_then(|answer| serde_json::from_slice(&answer).ok()))
     }
 
-    /// Keeps the state beside the log, the seldomer the more there is of it. Answers how much of
-    /// the log is kept.
+    /// Writes a checkpoint, less often the larger the state is. Returns how many events are
+    /// covered.
     async fn keep_coordinator(&self, coordinator: &Coordinator, kept: Seq) -> Seq {
         let every = CHECKPOINT_EVERY.max(coordinator.open_requests() as Seq);
         let next_seq = coordinator.next_seq();
@@ -400,10 +403,10 @@ impl Door {
         next_seq
     }
 
-    /// Events of a coordinator from a place on, at most so many.
+    /// Events of a coordinator from `from`, at most `limit`. A coordinator without a log has none.
     ///
     /// # Errors
-    /// `Corrupt`, or the store's. One that was never told anything has none.
+    /// `Corrupt`, or the store's.
     pub async fn coordinator_events(
         &self,
         named: &CoordinatorName,
@@ -424,10 +427,10 @@ impl Door {
         events.collect()
     }
 
-    /// What a task is given: the metadata of its request, and its terms.
+    /// The payload of a task: the metadata of its request, and its terms.
     ///
     /// # Errors
-    /// `Corrupt` where there is no such request at that place, or the store's.
+    /// `Corrupt` if the event is not such a request, or the store's.
     pub(crate) async fn queued_at(
         &self,
         named: &CoordinatorName,
@@ -464,7 +467,7 @@ fn decide(
     })
 }
 
-/// Nobody knows whether what was said was made durable.
+/// The error of a command whose durability is unknown.
 fn lost() -> StoreError {
     StoreError::Unavailable("the process ends; look how the queue stands and say it again".into())
 }

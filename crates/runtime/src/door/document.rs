@@ -16,26 +16,26 @@ use store::{Checkpoint, Guard, HoldChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 
-/// Events behind a checkpoint before the next one is kept, at least. It holds what a log folds to,
-/// which grows with the log: so it waits also for an eighth of what is folded in the last one.
+/// The fewest events between checkpoints. A checkpoint holds the folded state, which grows with the
+/// log: so the interval is also at least an eighth of the events in the last one.
 const CHECKPOINT_EVERY: Seq = 256;
 
-/// A document as it stands.
+/// The current state of a document.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The document.
     pub document: Document,
-    /// How much of its log is folded in the checkpoint beside it.
+    /// How many of its events the checkpoint covers.
     pub folded: Seq,
 }
 
 /// Why a command to a document had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DocumentRefused {
-    /// The rules refuse it; nothing was written.
+    /// A rejection by the rules; nothing was written.
     #[error(transparent)]
     Rejected(#[from] DocumentRejection),
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -46,10 +46,10 @@ pub(crate) fn new_document_id() -> StreamId {
 }
 
 impl Door {
-    /// Reads a document's log, from its beginning.
+    /// Reads a document's log from its beginning.
     ///
     /// # Errors
-    /// `Missing` for an unknown stream or one that is no document; `Corrupt` when the log does not
+    /// `Missing` for an unknown stream or one that is not a document; `Corrupt` if the log does not
     /// fold.
     pub async fn document_history(&self, stream: &StreamId) -> Result<History, StoreError> {
         let whole = ReadFrom::Seq(0);
@@ -62,17 +62,17 @@ impl Door {
         Ok(history)
     }
 
-    /// A document as a save left it.
+    /// A document at one of its saves.
     ///
     /// # Errors
-    /// The store's; `Corrupt` where it does not come out as it was saved.
+    /// The store's; `Corrupt` if it differs from the saved document.
     pub async fn document_body(&self, history: &History, number: u64) -> Result<Body, StoreError> {
         let blobs = self.document_blobs(history, number).await?;
         let stream = &history.document().header().stream;
         history.body(number, &blobs).ok_or_else(|| damaged(stream))
     }
 
-    /// The text of a document as a save left it.
+    /// The text of a document at one of its saves.
     ///
     /// # Errors
     /// As [`Door::document_body`].
@@ -86,7 +86,7 @@ impl Door {
         history.text(number, &blobs).ok_or_else(|| damaged(stream))
     }
 
-    /// A document as it stands: its checkpoint, and what was saved since.
+    /// The current document: its checkpoint and the saves since.
     ///
     /// # Errors
     /// As [`Door::document_history`] and [`Door::document_body`].
@@ -101,7 +101,7 @@ impl Door {
         {
             return Ok(Standing { document, folded });
         }
-        // There is no checkpoint, or it is another build's, or damaged: the log says it all.
+        // The checkpoint is missing, damaged or from another build: fold the whole log.
         let history = self.document_history(stream).await?;
         let document = self.open_document(history).await?;
         let folded = 0;
@@ -115,9 +115,8 @@ impl Door {
         history.open(&blobs).ok_or_else(|| damaged(&stream))
     }
 
-    /// Keeps a document beside its log, once enough lies behind the last time. Answers how much
-    /// is folded in the checkpoint that is there now. One that could not be kept is made up for
-    /// by the log.
+    /// Writes a checkpoint if enough events follow the last one. Returns how many events the
+    /// current checkpoint covers. A failure is harmless: the log is complete.
     pub(crate) async fn checkpoint_document(&self, document: &Document, folded: Seq) -> Seq {
         let next_seq = document.next_seq();
         if next_seq - folded < CHECKPOINT_EVERY.max(folded / 8) {
@@ -138,7 +137,7 @@ impl Door {
         next_seq
     }
 
-    /// The stream of the document that a client's id stands for.
+    /// The stream of a client's id.
     ///
     /// # Errors
     /// The store's.
@@ -152,8 +151,8 @@ impl Door {
         Ok(row.and_then(|row| row.stream))
     }
 
-    /// Tells a document something, making it where there is none. A lost race is decided again on
-    /// what won.
+    /// Sends a command to a document, and creates it if it does not exist. After a lost race it is
+    /// decided again on the new state.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -198,7 +197,7 @@ impl Door {
                 let blob = self.store.blob(header.tenant(), &digest).await;
                 entry.insert(match blob {
                     Err(StoreError::Missing) => {
-                        // Deleted since its log was read, or lost.
+                        // The log was deleted since it was read, or lost.
                         let end = ReadFrom::Seq(Seq::MAX);
                         self.store.load(&header.stream, end, 0).await?;
                         return Err(damaged(&header.stream));
@@ -210,10 +209,10 @@ impl Door {
         Ok(blobs)
     }
 
-    /// Makes what was decided about a document durable. Answers the state after it.
+    /// Makes a decision about a document durable. Returns the state afterwards.
     ///
     /// # Errors
-    /// The store's; `Conflict` when somebody else was faster.
+    /// The store's; `Conflict` if another append won.
     pub(crate) async fn append_document(&self, decided: Decided) -> Result<Document, StoreError> {
         let Decided {
             blobs,
@@ -221,7 +220,7 @@ impl Door {
             document,
         } = decided;
         let has_post = !batch.outbox().is_empty();
-        // At the same time, so that they share a commit.
+        // Concurrently, so that they share a commit.
         let puts = blobs.into_iter();
         let puts = puts.map(|blob| self.store.put_blob(batch.tenant(), blob));
         try_join_all(puts).await?;
@@ -237,8 +236,8 @@ impl Door {
     }
 }
 
-/// What was read from a checkpoint on, or from the start where there is none. `None` where the
-/// checkpoint cannot be gone on from, or does not fit the log.
+/// The history from the checkpoint, or from the start without one. `None` if the checkpoint cannot
+/// be resumed or does not fit the log.
 fn resumed(loaded: Loaded) -> Option<History> {
     let mut history = match loaded.checkpoint {
         None => History::at_start(loaded.header),
@@ -255,7 +254,7 @@ fn resumed(loaded: Loaded) -> Option<History> {
     Some(history)
 }
 
-/// Folds what is stored. `None` where it is not what was written.
+/// Folds records. `None` if they are damaged.
 fn fold(history: &mut History, records: &[Record]) -> Option<()> {
     for record in records {
         history.fold_content(&record.content)?;

@@ -1,5 +1,4 @@
-//! Forks through the door: the source is read, the fork's batches are appended one after the
-//! other.
+//! Forks through the door: the source is read, then the fork's batches are appended in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,27 +26,27 @@ use crate::telemetry::hand_on;
 pub struct ForkOrder {
     /// Replay or branch.
     pub mode: ForkMode,
-    /// Events of the source below this sequence are copied. Where it is not said, a branch goes
-    /// on from the end of the log and a replay decides everything again.
+    /// Events of the source before this sequence are copied. By default a branch continues from the
+    /// end of the log, and a replay decides every event again.
     pub at: Option<Seq>,
-    /// What a branch has other than its source.
+    /// A branch's changes to its source.
     pub overlay: Overlay,
-    /// How a branch is driven, where otherwise than its source.
+    /// The policy of a branch, if it differs from its source's.
     pub policy: Option<Policy>,
-    /// The span it goes on in, where whoever asked for it said so.
+    /// The span it continues in, if the request named one.
     pub trace: Option<TraceContext>,
-    /// Who acts in a branch, where not whoever its source belongs to.
+    /// The actor of a branch, if it is not the owner of its source.
     pub by: Option<Actor>,
-    /// Its id, where the caller must know it beforehand; else a new one is made.
+    /// Its id, if the caller must know it beforehand; otherwise a new one is made.
     pub id: Option<StreamId>,
-    /// Given with an id that is not random: see [`kernel::stream::StreamHeader::nonce`].
+    /// Needed with an id that is not random: see [`kernel::stream::StreamHeader::nonce`].
     pub nonce: Option<String>,
-    /// Unique keys to claim with its last append. One without an answer gets a [`ForkAnswer`].
+    /// Unique keys to claim with its last append. One without a value receives a [`ForkAnswer`].
     pub keys: Vec<KeyClaim>,
 }
 
 impl ForkOrder {
-    /// A fork of which nothing more is said.
+    /// A fork with defaults for everything else.
     pub fn new(mode: ForkMode, at: Option<Seq>) -> Self {
         Self {
             mode,
@@ -63,37 +62,37 @@ impl ForkOrder {
     }
 }
 
-/// A fork that was made.
+/// A completed fork.
 #[derive(Debug)]
 pub struct Forked {
     /// Its state.
     pub run: Run,
-    /// Where a replay left its source, if it did.
+    /// Where a replay diverged from its source, if it did.
     pub divergence: Option<Divergence>,
-    /// What is answered of it.
+    /// The response to the request.
     pub answer: ForkAnswer,
 }
 
-/// Why there is no fork.
+/// Why forking failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ForkFailed {
-    /// It cannot be made of this source.
+    /// The source cannot be forked there.
     #[error(transparent)]
     Refused(#[from] ForkError),
-    /// It could not be written, or the source not be read.
+    /// The fork could not be written, or the source could not be read.
     #[error(transparent)]
     Door(#[from] DoorError),
 }
 
-/// What is answered of a fork, kept under the keys it claimed.
+/// The response to a fork request, stored under its keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkAnswer {
-    /// The sequence at which it leaves its source.
+    /// The sequence of the cut.
     pub cut: Seq,
-    /// How it stood when it was made.
+    /// Its status when it was made.
     pub status: String,
-    /// Where a replay left its source.
+    /// Where a replay diverged from its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diverged_at: Option<Seq>,
 }
@@ -114,8 +113,8 @@ impl ForkAnswer {
     }
 }
 
-/// How long a fork in the making is held without another append. What needs longer for one is
-/// taken for cut off.
+/// The longest time between two appends of a fork in the making. One that takes longer is treated
+/// as cut off.
 const HOLD: Duration = Duration::from_secs(60);
 
 fn take(holder: &HolderId) -> HoldChange {
@@ -136,15 +135,15 @@ impl From<StoreError> for ForkFailed {
 }
 
 impl Door {
-    /// Forks a run as its log stands. A replay is whole when this returns; a branch waits in its
-    /// queue for whoever drives it.
+    /// Forks a run at its current log. A replay is complete when this returns; a branch waits in
+    /// its queue.
     ///
-    /// A fork of several appends is held by `holder` until it is whole. One that is cut off by a
-    /// crash has no effect and is nobody's any more: [`erase`](crate::erase) takes it away.
+    /// A fork of several appends is leased to `holder` until it is complete. One that is cut off by
+    /// a crash has no effect and loses its lease: [`erase`](crate::erase) removes it.
     ///
     /// # Errors
-    /// `Refused` where there is nothing to fork at the place asked for; the rejection `Existing`
-    /// when the id is taken; `KeyTaken` when a key is.
+    /// `Refused` if the source cannot be forked there; the rejection `Existing` if the id is taken;
+    /// `KeyTaken` if a key is.
     pub async fn fork(
         &self,
         source: &StreamId,
@@ -200,7 +199,7 @@ impl Door {
         while let Some(mut batch) = fork.next_batch(self.plans.nodes())? {
             let is_first = batch.first_seq() == 0;
             if fork.is_whole() {
-                // A key that is on record stands for a fork that is.
+                // A recorded key must name a fork that exists: it is claimed by the last append.
                 let said = ForkAnswer::of(fork).to_text();
                 let made = Made {
                     run: fork.run().header.stream.as_str().into(),
@@ -227,10 +226,10 @@ impl Door {
             })?;
             *hold = appended.hold.or(hold.take());
             if let Some(held) = hold.as_ref().filter(|_| !fork.is_whole()) {
-                // Lost where somebody took it for cut off: the next append is fenced then.
+                // Fails if the fork was treated as cut off: the next append is then fenced.
                 self.store.renew(std::slice::from_ref(held), HOLD).await?;
             }
-            // Followers of a fork read what it copied from the store.
+            // Followers of a fork read the copied events from the store.
             self.hints.appended(fork.run(), &[], 0);
             if fork.is_whole() {
                 self.hints.meters().forked(fork.run());
@@ -239,15 +238,14 @@ impl Door {
         Ok(())
     }
 
-    /// Takes away what was made of a fork. What cannot be taken away now is cut off, and goes
-    /// with the upkeep.
+    /// Removes an unfinished fork. If removal fails it is cut off, and maintenance erases it.
     async fn give_up(&self, hold: &Hold) {
         let taken_away = async {
             let row = self
                 .store
                 .load(&hold.stream, ReadFrom::Seq(Seq::MAX), 0)
                 .await?;
-            // The append that was not answered for may have been the last one.
+            // The append without a response may have been the last one.
             if row.index.summary.get(FORKING).is_some() {
                 self.store.release(hold).await?;
                 self.store.purge(&hold.stream, CUT_OFF).await?;
@@ -259,10 +257,11 @@ impl Door {
         }
     }
 
-    /// Decides a run's log again and gives the state at its end; see [`replay::verify`].
+    /// Decides a run's log again and returns its final state; see [`replay::verify`].
     ///
     /// # Errors
-    /// `Missing` for an unknown run; the outer error is the store's, the inner one what was found.
+    /// `Missing` for an unknown run. The outer error is the store's, the inner one the
+    /// verification's.
     pub async fn replay(&self, run: &StreamId) -> Result<Result<Run, ReplayError>, StoreError> {
         let (loaded, plan) = self.whole(run).await?;
         let header = Arc::new(loaded.header);

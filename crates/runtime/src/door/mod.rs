@@ -1,8 +1,8 @@
 //! The one door: load, fold, decide, append, and only then act.
 //!
-//! Every write to a run goes through [`Door::transact`] (from outside) or [`Door::append`] (by
-//! the driver that holds the run and keeps its folded state). Nothing acts on a decision before
-//! the append has returned. The registry of a tenant has its part of the door in `registry`.
+//! Every write to a run goes through [`Door::transact`] (from outside) or [`Door::append`] (by the
+//! driver that holds the run and keeps its folded state). Decisions take effect only after the
+//! append has returned. The registry of a tenant has its part of the door in `registry`.
 
 mod coordinator;
 mod desk;
@@ -34,13 +34,13 @@ pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
 pub use notes::NotesError;
 pub use registry::RegistryError;
 
-/// How often a lost race is tried again before the caller is told to come back.
+/// Attempts of a command that lost a race, before its caller must retry.
 const TRIES: u32 = 100;
 
 /// Why a command had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DoorError {
-    /// The rules refuse it; nothing was written.
+    /// A rejection by the rules; nothing was written.
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// A unique key is taken; nothing was written.
@@ -51,7 +51,7 @@ pub enum DoorError {
         /// The key.
         key: String,
     },
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(StoreError),
 }
@@ -67,34 +67,34 @@ impl From<StoreError> for DoorError {
     }
 }
 
-/// What went through the door.
+/// The result of a write.
 #[derive(Debug)]
 pub struct Done {
-    /// The state after it.
+    /// The state afterwards.
     pub run: Run,
     /// The events it wrote.
     pub events: Vec<Event>,
-    /// The hold that came with a creation.
+    /// The lease that came with a creation.
     pub hold: Option<Hold>,
 }
 
-/// What the door refused, with the state to go on from when there is one.
+/// A failed write, with the state to continue from if there is one.
 #[derive(Debug)]
 pub struct Turned {
-    /// Why.
+    /// The error.
     pub error: DoorError,
-    /// The unchanged state; `None` after a store error, when the log has to be read again.
+    /// The unchanged state; `None` after a store error, when the log must be read again.
     pub run: Option<Box<Run>>,
-    /// What may or may not have been written, after a store error: see [`Door::was_written`].
+    /// The batch that may have been written, after a store error: see [`Door::was_written`].
     pub unsure: Option<Box<Unsure>>,
 }
 
-/// A batch whose append the store did not answer for.
+/// A batch whose append has no response.
 #[derive(Debug)]
 pub struct Unsure {
     /// Its events.
     pub events: Vec<Event>,
-    /// Where the log ends if it was written.
+    /// The end of the log if it was written.
     head: Head,
 }
 
@@ -120,7 +120,7 @@ impl Door {
         }
     }
 
-    /// The store behind it.
+    /// Its store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -130,10 +130,10 @@ impl Door {
         &self.plans
     }
 
-    /// The plan of a run, by its header.
+    /// The plan of a run, from its header.
     ///
     /// # Errors
-    /// `Missing` for a stream that is no run, `Corrupt` where the definition cannot be read.
+    /// `Missing` for a stream that is not a run, `Corrupt` if the definition cannot be read.
     pub async fn plan_of(&self, header: &StreamHeader) -> Result<Arc<Plan>, StoreError> {
         let Some(definition) = &header.definition else {
             return Err(StoreError::Missing);
@@ -142,23 +142,22 @@ impl Door {
         self.plans.load(store, header.tenant(), definition).await
     }
 
-    /// The hints this process gives itself.
+    /// The hints of this process.
     pub fn hints(&self) -> &Hints {
         &self.hints
     }
 
-    /// Reads a run as it stands.
+    /// The current state of a run.
     ///
     /// # Errors
-    /// `Missing` for an unknown stream or one that is not a run; `Corrupt` when the log does not
+    /// `Missing` for an unknown stream or one that is not a run; `Corrupt` if the log does not
     /// fold.
     pub async fn load(&self, stream: &StreamId) -> Result<Run, StoreError> {
         let loaded = self.newest(stream).await?;
         self.fold(loaded).await
     }
 
-    /// Reads a run for somebody to look at: with how those of its children stand that its own log
-    /// cannot tell of any more.
+    /// Reads a run for display: with the states of children that its own log no longer records.
     ///
     /// # Errors
     /// As [`Door::load`].
@@ -168,7 +167,8 @@ impl Door {
             let end = ReadFrom::Seq(u64::MAX);
             match self.store.load(&child, end, 0).await {
                 Ok(loaded) => run.tell_of_child(&child, &loaded.index.status),
-                // What creates it is still on its way. One that was erased has told nobody.
+                // The message that creates it is still in the outbox. An erased child reports
+                // nothing.
                 Err(StoreError::Missing) if self.store.tombstone(&child).await?.is_none() => {
                     run.tell_of_child(&child, "pending");
                 }
@@ -179,7 +179,7 @@ impl Door {
         Ok(run)
     }
 
-    /// Reads a log from its checkpoint on, or from its start where the checkpoint is damaged.
+    /// Reads a log from its checkpoint, or from its start if the checkpoint is damaged.
     async fn newest(&self, stream: &StreamId) -> Result<Loaded, StoreError> {
         let newest = ReadFrom::Checkpoint;
         match self.store.load(stream, newest, usize::MAX).await {
@@ -191,7 +191,7 @@ impl Door {
         }
     }
 
-    /// Reads a run as its log was before event `below`, without any checkpoint.
+    /// Reads a run's state before event `below`, without any checkpoint.
     ///
     /// # Errors
     /// As [`Door::load`].
@@ -219,7 +219,7 @@ impl Door {
             Some(run) => (run, records),
             None if first_seq == 0 => (Run::unborn(header.clone(), plan), records),
             None => {
-                // The checkpoint is of another build: fold from the start instead.
+                // A checkpoint of another build: fold from the start instead.
                 let whole = self
                     .store
                     .load(&header.stream, ReadFrom::Seq(0), usize::MAX)
@@ -234,18 +234,18 @@ impl Door {
         Ok(run)
     }
 
-    /// Does something to a run from outside of whoever drives it: cancel, pause, signal, resolve,
-    /// a message of the outbox. A lost race is decided again on what won.
+    /// Applies a command to a run from outside its driver: cancel, pause, signal, resolve, or an
+    /// outbox message. After a lost race it is decided again on the new state.
     ///
     /// # Errors
-    /// The rejection; `Conflict` when the race was lost too often, `Unavailable` when the store
-    /// could not tell (the command may have had its effect).
+    /// The rejection; `Conflict` if too many races were lost, `Unavailable` if the store did not
+    /// respond (the command may have had its effect).
     pub async fn transact(
         &self,
         stream: &StreamId,
         envelope: &Envelope,
     ) -> Result<Done, DoorError> {
-        // Whoever drives the run may be another process: what this leads to is its to start.
+        // The run's driver may be another process: it starts the attempts that follow.
         let envelope = &Envelope {
             driving: Driving::Elsewhere,
             ..envelope.clone()
@@ -253,7 +253,7 @@ impl Door {
         let mut tries = 0;
         loop {
             let run = self.load(stream).await?;
-            // One that is whole has ended, and is answered as any run that has.
+            // A finished replay is terminal and rejects commands like any settled run.
             if run.is_replay() && !run.is_settled() {
                 return Err(Rejection::Replay.into());
             }
@@ -273,7 +273,7 @@ impl Door {
     /// Creates a run. `keys` are claimed with it; `hold` lets the creator drive it at once.
     ///
     /// # Errors
-    /// `Rejected(Existing)` when the stream exists, `KeyTaken` when a key is taken.
+    /// `Rejected(Existing)` if the stream exists, `KeyTaken` if a key is taken.
     pub async fn create(
         &self,
         header: StreamHeader,
@@ -293,8 +293,8 @@ impl Door {
         })
     }
 
-    /// Decides on a state the caller has, and appends. On a store error the state is lost and
-    /// must be loaded again.
+    /// Decides on the caller's state, and appends. After a store error the state is lost and must
+    /// be loaded again.
     ///
     /// # Errors
     /// See [`Turned`].
@@ -311,8 +311,9 @@ impl Door {
         self.commit(decided, &asked, guard, hold, keys).await
     }
 
-    /// As [`Door::append`], for the driver that holds the run: gives the hold up in the same
-    /// transaction when `when_idle` says so and nothing is left to drive. Answers whether it did.
+    /// As [`Door::append`], for the driver that holds the run: releases the lease in the same
+    /// transaction if `when_idle` requires it and nothing is left to drive. Returns whether it was
+    /// released.
     pub(crate) async fn append_driven(
         &self,
         run: Run,
@@ -389,8 +390,8 @@ impl Door {
         })
     }
 
-    /// Whether a batch that the store did not answer for is in the log. To decide its command
-    /// again without knowing would write the same thing twice.
+    /// Whether a batch without a response is in the log. Deciding its command again without this
+    /// check could write it twice.
     ///
     /// # Errors
     /// The store's.

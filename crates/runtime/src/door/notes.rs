@@ -1,4 +1,4 @@
-//! Notes through the door: the end of a run's notes is read, what is said is appended.
+//! Notes through the door: the end of a run's notes is read, then a note is appended.
 
 use kernel::batch::KeyClaim;
 use kernel::ids::{Seq, StreamId};
@@ -8,20 +8,20 @@ use store::{Guard, HoldChange, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 
-/// Why something was not noted.
+/// Why an annotation failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NotesError {
-    /// The rules refuse it.
+    /// A rejection by the rules.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Door {
-    /// Notes something about a run of this owner, under a key where it is to be found again. A lost
-    /// race is decided again on what won. The key says the place of what was noted.
+    /// Annotates a run of this owner, under a key if it must be found again. The key's value is the
+    /// note's sequence. After a lost race it is decided again on the new state.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -53,7 +53,7 @@ impl Door {
         }
     }
 
-    /// What was said about a run, oldest first.
+    /// The annotations of a run, oldest first.
     ///
     /// # Errors
     /// The store's.
@@ -61,7 +61,7 @@ impl Door {
         self.notes_from(run, 0, usize::MAX).await
     }
 
-    /// At most `limit` things that were said about a run, from a place in its notes on.
+    /// At most `limit` annotations of a run, from a sequence of its notes.
     ///
     /// # Errors
     /// The store's.
@@ -83,7 +83,7 @@ impl Door {
         loaded.records.iter().map(read).collect()
     }
 
-    /// How many things were said about a run.
+    /// The number of a run's annotations.
     ///
     /// # Errors
     /// The store's.
@@ -96,7 +96,7 @@ impl Door {
         }
     }
 
-    /// The end of a run's notes, where the next one goes.
+    /// The end of a run's notes.
     async fn end_of_notes(&self, run: &StreamId, owner: &Owner) -> Result<Notes, StoreError> {
         let stream = Notes::stream(run);
         let head = match self.store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {

@@ -12,20 +12,20 @@ use crate::plans::PlanError;
 /// Why a command to a registry had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// The rules refuse it; nothing was written.
+    /// A rejection by the rules; nothing was written.
     #[error(transparent)]
     Rejected(#[from] Rejection),
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl Door {
-    /// Lets a workflow's name stand for a definition that lies in the store. Putting what stands
-    /// there already is no error.
+    /// Registers a stored definition under a workflow's name. Registering the current one again is
+    /// not an error.
     ///
     /// # Errors
-    /// `VersionTaken` where the workflow's version stands for another document, or the store's.
+    /// `VersionTaken` if the workflow's version names another document, or the store's.
     pub async fn put_workflow(
         &self,
         tenant: &TenantId,
@@ -36,14 +36,14 @@ impl Door {
         let put = RegistryCommand::PutWorkflow { definition };
         match self.registry_command(tenant, &put, by).await {
             Err(RegistryError::Rejected(Rejection::VersionTaken)) => Err(PlanError::VersionTaken),
-            // Of a workflow the registry refuses nothing else but what it says already.
+            // The only other rejection of this command: the name already has this definition.
             Ok(_) | Err(RegistryError::Rejected(_)) => Ok(()),
             Err(RegistryError::Store(error)) => Err(error.into()),
         }
     }
 
-    /// Tells a registry something, and answers where in the feed it stands. A lost race is decided
-    /// again on what won.
+    /// Sends a command to a registry, and returns its position in the feed. After a lost race it is
+    /// decided again on the new state.
     ///
     /// # Errors
     /// The rejection, or the store's error.
@@ -63,7 +63,7 @@ impl Door {
                 .await;
             match appended {
                 Ok(appended) => {
-                    // Each of its batches tells the audit trail.
+                    // Each of its batches has a message for the audit trail.
                     self.hints.outbox();
                     self.hints.feed();
                     self.definitions.changed(tenant);
@@ -75,7 +75,7 @@ impl Door {
         }
     }
 
-    /// The registry of a tenant; empty where nothing was put yet.
+    /// The registry of a tenant; empty if it has no log.
     ///
     /// # Errors
     /// The store's.

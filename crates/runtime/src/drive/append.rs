@@ -1,5 +1,5 @@
-//! How a driver writes: through the door with the state at hand, again and again until it is
-//! known what became of it.
+//! The driver's writes: through the door with the current state, repeated until their outcome is
+//! known.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use super::{CHECKPOINT_EVERY, Driver, Stop};
 use crate::door::{DoorError, Turned, Unsure};
 
 impl Driver {
-    /// Through the door with the state at hand; what won a race is read and decided upon again.
+    /// Writes through the door with the current state. After a lost race the log is read and the
+    /// command decided again.
     pub(super) async fn append(
         &mut self,
         envelope: &Envelope,
@@ -21,7 +22,7 @@ impl Driver {
             self.reload_if_needed().await?;
             let draining;
             let envelope = if self.is_draining() {
-                // The next holder starts what this end lets start.
+                // The next holder starts the attempts that this end makes ready.
                 draining = Envelope {
                     driving: Driving::Elsewhere,
                     ..envelope.clone()
@@ -59,14 +60,14 @@ impl Driver {
                     if self.is_current().await? {
                         return Ok(Err(rejection));
                     }
-                    // Another process wrote since the log was read last: decided upon again.
+                    // Another process wrote since the log was read: decide again.
                     self.run = None;
                 }
                 Err(Turned { error, unsure, .. }) => match error {
                     DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
                         return Err(Stop::Lost);
                     }
-                    // What won may have changed what the child would be given: look again.
+                    // The winner may have changed the child's inputs: look again.
                     DoorError::Store(StoreError::Conflict(_))
                         if matches!(envelope.command, Command::Dispatch { .. }) =>
                     {
@@ -79,7 +80,7 @@ impl Driver {
                             self.engine.note_write::<()>(Err(error));
                         }
                         self.pause(&mut wait).await?;
-                        // It may have been written: the log tells when it can be read again.
+                        // It may have been written: the log shows it once it can be read.
                         if let Some(unsure) = unsure
                             && self.was_written(&unsure).await?
                         {
@@ -93,8 +94,8 @@ impl Driver {
         }
     }
 
-    /// Whether the state at hand is that of the whole log. One that is not cannot refuse anything:
-    /// a write would have found out, a refusal writes nothing.
+    /// Whether the current state is that of the whole log. Only then may it reject a command: a
+    /// write would find a stale state, a rejection writes nothing.
     async fn is_current(&self) -> Result<bool, Stop> {
         let Some(run) = &self.run else {
             return Ok(false);
@@ -149,8 +150,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits a little longer each time, but never beyond the hold, nor for a store that does not
-    /// answer once everything is to stop.
+    /// Waits, longer each time, but never past the end of the lease. While stopping it does not
+    /// wait for an unavailable store.
     pub(super) async fn pause(&self, wait: &mut Duration) -> Result<(), Stop> {
         tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! The attempts of a run in this process: started, stopped, and over.
+//! The attempts of a run in this process: started, stopped, and ended.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -23,7 +23,7 @@ use crate::sinks::{Artifacts, Output};
 use crate::supervisor::Left;
 
 impl Driver {
-    /// Tells tasks to stop whose attempt the state no longer wants, or whose time is up.
+    /// Stops tasks whose attempt the state no longer wants, or whose time is up.
     pub(super) fn stop_unwanted(&mut self) {
         let Some(run) = &self.run else { return };
         let stop_all = matches!(run.phase(), Some(Phase::Stopping { .. }))
@@ -46,11 +46,12 @@ impl Driver {
         }
     }
 
-    /// Starts tasks for attempts that this driver has started, one per node at a time: an
-    /// attempt never overlaps an earlier one of its node that is still being stopped.
+    /// Starts tasks for attempts that this driver has started, one per node at a time: an attempt
+    /// never overlaps an earlier one of its node that is still being stopped.
     ///
-    /// While the engine drains, what may be started again is left to the next holder. What may
-    /// not is begun: its start is in the log already, and nobody could tell that it never was.
+    /// While the engine drains, repeatable attempts are left to the next holder. Others begin:
+    /// their start is in the log already, and after a crash they could not be told from ones that
+    /// had run.
     pub(super) fn spawn_wanted(&mut self) {
         let Some(run) = &self.run else { return };
         let is_stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
@@ -114,7 +115,7 @@ impl Driver {
         }
     }
 
-    /// Whether there is something left of what a node spends.
+    /// Whether the budget has anything left that a node of this type spends.
     fn within_budget(&self, type_id: &str) -> Result<(), NodeError> {
         let node = self.engine.inner.registry.get(type_id);
         let Some(budget) = self.run().facts().map(|facts| &facts.budget) else {
@@ -150,7 +151,7 @@ impl Driver {
         )
     }
 
-    /// Ends an attempt that cannot be given what it needs.
+    /// Ends an attempt that cannot receive its inputs.
     pub(super) fn refuse(&mut self, started: Started, error: NodeError) {
         let stop = self.lost.child_token();
         let ended = (started.attempt.clone(), Outcome::failed(error));
@@ -164,7 +165,7 @@ impl Driver {
 
     pub(super) fn spawn(&mut self, type_id: &str, started: Started) {
         let id = started.attempt.clone();
-        // With the hold the right to run this is lost, whatever the driver waits for then.
+        // Losing the lease cancels the attempt, even while the driver waits.
         let stop = self.lost.child_token();
         let inner = &self.engine.inner;
         let node = inner.registry.get(type_id);
@@ -238,7 +239,7 @@ impl Driver {
         }
     }
 
-    /// What an attempt came to goes through the door.
+    /// Writes the outcome of an attempt through the door.
     pub(super) async fn over(&mut self, attempt: AttemptId, outcome: Outcome) -> Result<(), Stop> {
         let Some(task) = self.running.remove(&attempt) else {
             return Ok(());
@@ -250,11 +251,11 @@ impl Driver {
         let (id, mut outcome) = (attempt.clone(), outcome);
         if outcome == Outcome::Stopped && !stopping {
             if task.stop.is_cancelled() {
-                // Abandoned by a pause, or drained: the log has nothing to say about it.
+                // Abandoned by a pause, or drained: nothing to record.
                 return Ok(());
             }
-            // Nobody asked for it: the log refused what the attempt had to say. Left in flight it
-            // would be started again, say the same, and be refused again, for ever.
+            // Not a requested stop: the log rejected the attempt's output. Left in flight it would
+            // be restarted, emit the same output, and be rejected again, for ever.
             outcome = unheard();
         }
         self.seal_outcome(&attempt, &mut outcome);
@@ -264,7 +265,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Before anything is taken out: what is sealed is kept whole.
+    /// Sealing precedes redaction: sealed values stay whole.
     fn seal_outcome(&self, attempt: &AttemptId, outcome: &mut Outcome) {
         let plan = self.run().plan.clone();
         if let Err(error) = self.seal().outcome(&plan, &attempt.node, outcome) {
@@ -272,7 +273,7 @@ impl Driver {
         }
     }
 
-    /// Drops what an attempt left with its supervisor once the log knows its outcome.
+    /// Drops an attempt's result at the supervisor once its outcome is in the log.
     pub(super) fn settle(&self, attempt: &AttemptId) {
         let Some(run) = self.run.as_ref().filter(|_| self.leaves_results) else {
             return;
@@ -295,8 +296,8 @@ impl Driver {
         });
     }
 
-    /// Ends what the lost holder of a stopping run has left running: its attempts are written off
-    /// next, and nobody starts them again to find their processes.
+    /// Ends processes that the lost holder of a stopping run has left: its attempts are written off
+    /// next, and no restart would find the processes.
     pub(super) async fn end_left(&self) {
         let run = self.run();
         let is_stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
@@ -325,8 +326,8 @@ impl Driver {
         }
     }
 
-    /// Stops every task and waits for its end. What they report is dropped: their attempts stay
-    /// in flight in the log, for the next holder.
+    /// Stops every task and waits for its end. Their outcomes are dropped: the attempts stay in
+    /// flight in the log, for the next holder.
     pub(super) async fn stop_tasks(&mut self) {
         self.held.clear();
         for task in self.running.values() {
@@ -350,12 +351,11 @@ impl Driver {
 
 type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Runs an attempt up to its first wait. Most of what an engine starts ends before one, and a
-/// task for it would cost more than the attempt. What waits is polled again by its task, with
-/// that task's waker.
+/// Runs an attempt up to its first wait. Most attempts end before one, and a task would cost more
+/// than the attempt. A waiting attempt is polled again by its task, with that task's waker.
 fn poll_once(attempt: &mut Attempt) -> Option<Outcome> {
     let mut cx = Context::from_waker(Waker::noop());
-    // As a task would: a panic is the end of the attempt, not of its driver.
+    // As in a task: a panic ends the attempt, not its driver.
     match std::panic::catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(&mut cx))) {
         Ok(Poll::Ready(outcome)) => Some(outcome),
         Ok(Poll::Pending) => None,

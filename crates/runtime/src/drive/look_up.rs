@@ -1,4 +1,4 @@
-//! Which definition a node wants to run as a child, and whether a run of it can be created.
+//! Looking up the definition of a child, and checking that a run of it can be created.
 
 use kernel::definition::{NodeIx, Plan};
 use kernel::problem::{ProblemCode, Problems, pointer};
@@ -10,7 +10,7 @@ use store::StoreError;
 
 use super::Driver;
 
-/// Problems of a child's inputs that the message of its node's error has.
+/// Problems of a child's inputs quoted in its node's error.
 const NAMED: usize = 3;
 
 impl Driver {
@@ -44,7 +44,7 @@ impl Driver {
             .await;
         let plan = match loaded {
             Ok(plan) => plan,
-            // It will not be read the next time either: a node type that is not here, for one.
+            // A permanent failure, such as a missing node type.
             Err(StoreError::Corrupt(what)) => {
                 tracing::warn!(workflow, %what, "a child cannot be read");
                 let what = format!("this engine cannot run the workflow {workflow}");
@@ -66,8 +66,8 @@ fn not(code: &str, message: String) -> Found {
     Found::Not(NodeError::new(code, message).fatal())
 }
 
-/// Whether a run of the plan can be created with these inputs. One that cannot must not be told
-/// of as a child: nobody would find it. What the parent `hides` its child must hide, too.
+/// Checks that a run of the plan can be created with these inputs. One that cannot must not be
+/// recorded as a child: it would never exist. The child must hide what the parent `hides`.
 fn check(
     plan: &Plan,
     inputs: &Map<String, Value>,
@@ -86,7 +86,7 @@ fn check(
     plan.begin_with(inputs).map(drop)
 }
 
-/// Why no run of a workflow can be created, as the error of the node that wanted one.
+/// The node's error for a child that cannot be created.
 fn refused(workflow: &str, rejection: &Rejection) -> NodeError {
     const CODE: &str = "invalid_child_inputs";
     let Rejection::InvalidInputs(problems) = rejection else {

@@ -1,4 +1,4 @@
-//! What attempts did whose holder was lost.
+//! The history of attempts whose holder was lost.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::nodes::{Past, PastCall, Remembered, Repeat};
 const PAGE: usize = 512;
 
 impl Driver {
-    /// Looks back at the attempts that another holder began. Answers which of them must not be
+    /// Reads the history of attempts that another holder began. Returns those that must not be
     /// repeated.
     pub(super) async fn look_back(&mut self) -> Result<Vec<AttemptId>, Stop> {
         let registry = &self.engine.inner.registry;
@@ -38,8 +38,8 @@ impl Driver {
         Ok(unrepeatable.map(|live| live.id).collect())
     }
 
-    /// Whether an attempt may be started again: it may be repeated, has left a result, or goes on
-    /// from what it did.
+    /// Whether an attempt may be started again: it is repeatable, has left a result, or resumes
+    /// from its recorded calls.
     fn may_repeat(&self, live: &LiveAttempt<'_>) -> bool {
         let (run, inner) = (self.run(), &self.engine.inner);
         let node = run.plan.node(live.node);
@@ -62,7 +62,7 @@ impl Driver {
             })
     }
 
-    /// The tool calls of some attempts, and what models used for them, from the log.
+    /// The tool calls of attempts, and the models' usage for them, from the log.
     async fn read_calls(
         &self,
         attempts: &[AttemptId],
@@ -103,7 +103,7 @@ impl Driver {
     }
 }
 
-/// Takes note of a record that is about a call of one of the attempts, of a tool or a model.
+/// Adds a record of a tool or model call of one of the attempts.
 fn note(
     calls: &mut HashMap<AttemptId, Remembered>,
     attempts: &[AttemptId],

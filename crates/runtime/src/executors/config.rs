@@ -12,13 +12,13 @@ use super::text::{Element, Text};
 use super::{Call, Executor, Executors, PlaySettings};
 use crate::toml_words;
 
-/// What is wrong with a configuration.
+/// A configuration error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", file.display())]
 pub struct ConfigError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong, and what to do.
+    /// The error and its remedy.
     pub message: String,
 }
 
@@ -184,7 +184,7 @@ fn unknown_preset(name: &str) -> String {
     format!("there is no preset {} for this type; {hint}", quoted(name))
 }
 
-/// A time as people write it: `500ms`, `30s`, `15m`, `2h`.
+/// A duration: `500ms`, `30s`, `15m`, `2h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(

@@ -1,11 +1,11 @@
 //! Patterns with `*` for any text and `?` for one character.
 
-/// Whether a text fits a pattern as a whole.
+/// Whether a pattern matches a whole text.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut p, mut t) = (0, 0);
-    // Where the last `*` stands, and how much of the text it has taken.
+    // The index of the last `*`, and how much of the text it has matched.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {

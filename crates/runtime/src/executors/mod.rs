@@ -1,4 +1,4 @@
-//! Which program carries out a node of a session: `runwright.toml` of a project.
+//! Programs for the nodes of a session: `runwright.toml` of a project.
 //!
 //! ```toml
 //! [[executor]]
@@ -7,8 +7,8 @@
 //! argv = ["claude", "-p", "/{executor} {args}"]
 //! ```
 //!
-//! The first entry that fits a node counts. Each element of `argv` becomes one argument; no shell
-//! reads it, and what is filled in is never read again.
+//! The first matching entry is used. Each element of `argv` becomes one argument. Neither a shell
+//! nor a second substitution reads it.
 
 mod config;
 mod glob;
@@ -29,34 +29,35 @@ pub const FILE: &str = "runwright.toml";
 /// The executors of a project.
 #[derive(Clone, Debug, Default)]
 pub struct Executors {
-    /// The file they come from; none when there is no file.
+    /// The file they come from, if there is one.
     pub file: Option<PathBuf>,
-    /// What holds of every session.
+    /// Settings of every session.
     pub play: PlaySettings,
     list: Vec<Executor>,
 }
 
-/// What holds of every session of a project, where its command line says nothing else.
+/// Settings of every session of a project; the command line overrides them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlaySettings {
-    /// Nodes that may run at a time.
+    /// The most nodes running at a time.
     pub jobs: Option<u32>,
-    /// US dollars a session may use.
+    /// The budget of a session in US dollars.
     pub budget_usd: Option<f64>,
-    /// Tokens, in and out, a session may use.
+    /// The budget of a session in tokens, in and out.
     pub budget_tokens: Option<u64>,
 }
 
-/// How nodes of a kind are carried out.
+/// How nodes of one kind are executed.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    /// Longest attempt.
+    /// The timeout of an attempt.
     pub timeout: Option<Duration>,
     /// Attempts after the first.
     pub retries: u32,
-    /// Whether the process only launches the work, and somebody says later how it ended.
+    /// Whether the process only launches the work, and a callback reports its end.
     pub background: bool,
-    /// Names of variables, or globs of them, that the process gets from ours beside the usual.
+    /// Names or globs of environment variables that the process inherits in addition to the usual
+    /// ones.
     pub inherit_env: Vec<String>,
     kind: Call,
     pattern: String,
@@ -65,10 +66,10 @@ pub struct Executor {
 }
 
 impl Executors {
-    /// Reads the file of a project: of its folder or of the nearest one above.
+    /// Reads the file of a project: from its folder or the nearest one above.
     ///
     /// # Errors
-    /// What is wrong with the file, with its place.
+    /// The first error of the file, with its place.
     pub fn nearest(project: &Path) -> Result<Self, ConfigError> {
         for folder in project.ancestors() {
             let file = folder.join(FILE);
@@ -81,15 +82,14 @@ impl Executors {
         Ok(Self::default())
     }
 
-    /// The executor of a node: of its type, and by the name of what it calls or, of `cli`, its
-    /// tool.
+    /// The executor of a node: by its type and the name it calls, for `cli` by its tool.
     pub fn of(&self, kind: Call, name: &str) -> Option<&Executor> {
         let fits =
             |executor: &&Executor| executor.kind == kind && glob::fits(&executor.pattern, name);
         self.list.iter().find(fits)
     }
 
-    /// Whether nothing is configured.
+    /// Whether no executor is configured.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -104,14 +104,14 @@ impl Executor {
             .collect()
     }
 
-    /// What the process reads from its standard input.
+    /// The standard input of the process.
     pub fn stdin(&self, places: &Places<'_>) -> Vec<u8> {
         let text = self.stdin.as_ref();
         text.map(|text| text.fill(places).into_bytes())
             .unwrap_or_default()
     }
 
-    /// The program, where it is the same for every node.
+    /// The program, if it is the same for every node.
     pub fn program(&self) -> Option<&str> {
         match self.argv.first() {
             Some(Element::One(text)) => text.plain(),
@@ -119,7 +119,7 @@ impl Executor {
         }
     }
 
-    /// Whether a variable of ours is given to the process beside the usual ones.
+    /// Whether the process inherits an environment variable in addition to the usual ones.
     pub fn inherits(&self, name: &str) -> bool {
         self.inherit_env
             .iter()

@@ -1,7 +1,7 @@
 //! Executors of common coding agents, by name.
 //!
-//! Prompts go to standard input where the program reads them from there, because one argument
-//! holds no more than 128 KiB on Linux.
+//! Prompts go to standard input if the program reads them there, because an argument is limited to
+//! 128 KiB on Linux.
 
 use super::Call;
 
@@ -12,7 +12,7 @@ pub(super) struct Preset {
     pub(super) inherit_env: &'static [&'static str],
 }
 
-/// The names there are, with what they call.
+/// The names of the presets, with the node types they support.
 pub const PRESETS: [(&str, &str); 8] = [
     ("claude", "Claude Code: claude -p"),
     ("codex", "Codex CLI: codex exec"),
@@ -27,7 +27,7 @@ pub const PRESETS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Variables that hold the keys of the services behind them.
+/// Variables with the keys of the agents' services.
 const CLAUDE: &[&str] = &["ANTHROPIC_*", "CLAUDE_*"];
 const OPENAI: &[&str] = &["OPENAI_*", "CODEX_*"];
 const GOOGLE: &[&str] = &["GEMINI_*", "GOOGLE_*"];
@@ -43,8 +43,8 @@ const ANY: &[&str] = &[
     "OPENCODE_*",
 ];
 
-/// The preset of a name for a type of node. An element with several texts is a group, left out
-/// where a place in it is empty.
+/// The preset of a name for a node type. An element with several texts is a group that is omitted
+/// if a placeholder in it is empty.
 pub(super) fn preset(name: &str, kind: Call) -> Option<Preset> {
     let named = matches!(kind, Call::Skill | Call::Command);
     let of = |argv, stdin, inherit_env| Preset {

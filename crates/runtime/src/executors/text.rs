@@ -1,6 +1,6 @@
-//! Texts of an executor, with places that are filled in.
+//! Texts of an executor, with placeholders.
 
-/// The types of nodes that call something.
+/// The node types that call something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A skill of a coding agent.
@@ -17,7 +17,7 @@ impl Call {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Skill, Self::Command, Self::Cli, Self::Agent];
 
-    /// As templates and configurations write it.
+    /// The word in templates and configurations.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Skill => "skill",
@@ -28,12 +28,12 @@ impl Call {
     }
 }
 
-/// What can be filled in.
+/// The values of placeholders.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Places<'a> {
     /// The resolved arguments of the node.
     pub args: &'a str,
-    /// What the node calls.
+    /// The name that the node calls.
     pub executor: &'a str,
     /// The tool of a `cli` node.
     pub cli_tool: &'a str,
@@ -47,13 +47,13 @@ pub struct Places<'a> {
     pub session: &'a str,
     /// The session's folder.
     pub session_dir: &'a str,
-    /// The name by which the work is known outside.
+    /// The id of the work in the external system.
     pub task_id: &'a str,
-    /// Where the process may leave its result.
+    /// The file in which the process may leave its result.
     pub result_file: &'a str,
 }
 
-/// The names of the places.
+/// The names of the placeholders.
 const NAMES: [&str; 10] = [
     "args",
     "executor",
@@ -84,7 +84,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A text with places.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text(Vec<Piece>);
 
@@ -95,8 +95,8 @@ enum Piece {
 }
 
 impl Text {
-    /// Reads a text. Only a name in braces is a place; `{{name}}` stands for `{name}` itself, and
-    /// any other brace for itself, so that scripts may hold them.
+    /// Parses a text. Only a known name in braces is a placeholder; `{{name}}` yields `{name}`
+    /// itself, and any other brace stays as it is, so that scripts may contain them.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (mut pieces, mut plain) = (Vec::new(), String::new());
         let mut rest = text;
@@ -141,7 +141,7 @@ impl Text {
         self.0.iter().map(piece).collect()
     }
 
-    /// The text itself, where it has no place.
+    /// The text itself, if it has no placeholder.
     pub(super) fn plain(&self) -> Option<&str> {
         match self.0.as_slice() {
             [Piece::Plain(text)] => Some(text),
@@ -170,7 +170,7 @@ fn named<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
 pub(super) enum Element {
     /// One argument.
     One(Text),
-    /// Arguments that are left out together where a place among them is empty.
+    /// Arguments that are omitted together if a placeholder among them is empty.
     Group(Vec<Text>),
 }
 

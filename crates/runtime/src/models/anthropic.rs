@@ -12,13 +12,13 @@ use super::reading::Reading;
 pub(super) const PATH: &str = "messages";
 /// The version of the interface.
 pub(super) const VERSION: &str = "2023-06-01";
-/// The interface wants a bound where the caller has none.
+/// The default bound, as the interface requires one.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 4_096;
-/// The tool by which an answer of a shape is given.
+/// The tool whose arguments are an answer with a schema.
 const ANSWER: &str = "answer";
 
-/// The body of a request. An answer of a shape is asked for as the arguments of a tool that the
-/// model must call: every model with tools can do that.
+/// The body of a request. An answer with a schema is requested as the arguments of a tool that the
+/// model must call: every model with tools supports that.
 pub(super) fn body(ask: &Ask, structured: Structured) -> Value {
     let messages: Vec<Value> = ask.messages.iter().map(message).collect();
     let mut body = json!({
@@ -28,7 +28,7 @@ pub(super) fn body(ask: &Ask, structured: Structured) -> Value {
     if let Some(system) = &ask.system {
         body["system"] = json!(system);
     }
-    // The interface knows temperatures from 0 to 1, and no seed.
+    // The interface accepts temperatures from 0 to 1, and no seed.
     if let Some(temperature) = ask.temperature {
         body["temperature"] = json!(temperature.min(1.0));
     }
@@ -92,16 +92,16 @@ fn message(message: &Message) -> Value {
     }
 }
 
-/// What is known of the content blocks of an answer while they come.
+/// The state of an answer's content blocks during streaming.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    /// The block that is the answer of a shape.
+    /// The block with the answer.
     answer: Option<u64>,
-    /// The places of calls, by block.
+    /// The indexes of calls, by block.
     calls: Vec<u64>,
 }
 
-/// Takes one event of a stream and gives the text it brings.
+/// Reads one event of a stream and returns its text.
 pub(super) fn take(
     reading: &mut Reading,
     blocks: &mut Blocks,
@@ -137,13 +137,13 @@ pub(super) fn take(
             finish(reading, blocks, &event["delta"]);
         }
         "message_stop" => reading.is_whole = true,
-        // Pings, and what a later version may add.
+        // Pings, and events of later versions.
         _ => {}
     }
     Ok(None)
 }
 
-/// Reads an answer that came in one piece.
+/// Reads a complete answer.
 pub(super) fn whole(reading: &mut Reading, body: &str, has_shape: bool) -> Result<(), NodeError> {
     let body = parse(body)?;
     let content = body["content"].as_array();
@@ -183,7 +183,7 @@ fn about(reading: &mut Reading, message: &Value) {
     counted(reading, &message["usage"]);
 }
 
-/// Counts of a stream are sums so far; those that are not repeated stay.
+/// A stream's counts are running totals; those that are not repeated stay.
 fn counted(reading: &mut Reading, usage: &Value) {
     if !usage.is_object() {
         return;
@@ -210,7 +210,7 @@ fn block(
     match of["type"].as_str().unwrap_or_default() {
         "text" => return text(reading, &of["text"]),
         "tool_use" if has_shape && of["name"] == ANSWER => {
-            // What was said before it is not the answer.
+            // Text before the answer is not part of it.
             reading.answer.text.clear();
             blocks.answer = Some(at);
         }
@@ -251,7 +251,7 @@ fn finish(reading: &mut Reading, blocks: &Blocks, of: &Value) {
         _ => Finish::Stop,
     };
     if blocks.answer.is_some() {
-        // Other calls beside the answer are moot.
+        // Other calls are moot once there is an answer.
         reading.answer.calls.clear();
     }
 }

@@ -1,58 +1,58 @@
-//! What a model is asked, and what it answers, whatever its interface.
+//! Requests to models and their answers, independent of the interface.
 
 use serde_json::Value;
 
-/// One question to a model, with all that was said before.
+/// A request to a model with the conversation so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ask {
     /// Which model.
     pub model: String,
-    /// What it is told before everything else.
+    /// The system prompt.
     pub system: Option<String>,
-    /// What was said so far.
+    /// The conversation so far.
     pub messages: Vec<Message>,
-    /// How freely it chooses words.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// The share of likely words it chooses from.
+    /// The nucleus sampling threshold.
     pub top_p: Option<f64>,
-    /// Makes the choice repeatable, where the provider can.
+    /// The sampling seed, if the provider supports one.
     pub seed: Option<i64>,
-    /// Tokens it may answer with.
+    /// The most tokens of the answer.
     pub max_tokens: Option<u64>,
     /// Texts at which it stops.
     pub stop: Vec<String>,
-    /// The JSON Schema its answer must fit.
+    /// The JSON Schema of the answer.
     pub shape: Option<Value>,
-    /// Tools it may ask for.
+    /// Tools it may call.
     pub tools: Vec<Tool>,
-    /// Whether the answer comes in pieces.
+    /// Whether the answer is streamed.
     pub stream: bool,
 }
 
-/// Something said.
+/// A message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
-    /// By whoever asks.
+    /// From the user.
     User(String),
-    /// By the model.
+    /// From the model.
     Assistant {
-        /// What it said.
+        /// Its text.
         text: String,
-        /// What it wants called.
+        /// Its tool calls.
         calls: Vec<Call>,
     },
-    /// By the tools it wanted called, one result for each call.
+    /// The results of the calls, one for each.
     Results(Vec<CallResult>),
 }
 
-/// What became of a call, as the model is told.
+/// The result of a call, as sent to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CallResult {
     /// The provider's id of the call.
     pub id: String,
-    /// What the tool gave, or why it gave nothing.
+    /// The tool's output, or why there is none.
     pub text: String,
-    /// Whether it gave nothing.
+    /// Whether the call failed.
     pub is_error: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Tool {
     pub parameters: Value,
 }
 
-/// A model wants a tool called.
+/// A tool call of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
     /// The provider's id of the call.
@@ -78,16 +78,16 @@ pub(crate) struct Call {
 /// Why a model stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Finish {
-    /// It was done.
+    /// The answer is complete.
     #[default]
     Stop,
-    /// It might not say more.
+    /// The token limit was reached.
     Length,
-    /// It wants tools called.
+    /// It calls tools.
     ToolCalls,
     /// It, or its provider, refused.
     Refused,
-    /// What was said did not fit into it.
+    /// The request does not fit into the context.
     Overflow,
 }
 
@@ -124,10 +124,10 @@ pub(crate) struct Answer {
     pub text: String,
     pub calls: Vec<Call>,
     pub finish: Finish,
-    /// What the provider says of a refusal: one word.
+    /// The provider's category of a refusal: one word.
     pub category: Option<String>,
-    /// The model that answered, by the provider's name of it.
+    /// The model that answered, by the provider's name.
     pub model: Option<String>,
-    /// `None` where the provider says nothing of it.
+    /// `None` if the provider does not report it.
     pub tokens: Option<Tokens>,
 }

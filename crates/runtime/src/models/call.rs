@@ -1,4 +1,4 @@
-//! One call of a model: sent past the guard, its answer read as it comes.
+//! One call of a model: sent through the guard, its answer read as it arrives.
 
 use std::time::Duration;
 
@@ -21,24 +21,24 @@ use crate::outbound::{Outbound, Redirects, Request, Response};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const VERSION: HeaderName = HeaderName::from_static("anthropic-version");
-/// Bytes of a refusal that are read.
+/// Bytes of an error response that are read.
 const MAX_ERROR_BYTES: usize = 16 << 10;
-/// Bytes of an answer in one piece.
+/// Bytes of an answer that is not streamed.
 const MAX_BODY_BYTES: usize = 8 << 20;
 
-/// How long a call may take.
+/// Time limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// All of it.
+    /// For the whole call.
     pub whole: Duration,
-    /// Between two pieces of an answer.
+    /// Between two chunks of an answer.
     pub idle: Duration,
 }
 
-/// A call whose answer is on its way.
+/// A call in progress.
 pub(crate) struct Calling {
     api: Api,
-    /// Who is asked.
+    /// The provider's name.
     provider: String,
     response: Response,
     idle: Duration,
@@ -47,14 +47,14 @@ pub(crate) struct Calling {
     reader: SseReader,
     blocks: Blocks,
     reading: Reading,
-    /// Texts that were read and not given yet.
+    /// Texts that were read but not returned yet.
     texts: std::collections::VecDeque<String>,
 }
 
-/// Sends a question.
+/// Sends a request.
 ///
 /// # Errors
-/// When there is no answer, or it is a refusal.
+/// If there is no answer, or it is an error.
 pub(crate) async fn call(
     outbound: &Outbound,
     provider: &Provider,
@@ -92,7 +92,7 @@ pub(crate) async fn call(
     Ok(Calling {
         api: provider.api,
         provider: provider.name.clone(),
-        // Some servers do not stream, whatever they are asked.
+        // Some servers do not stream, even if requested.
         is_stream: kind.starts_with("text/event-stream"),
         has_shape: ask.shape.is_some() && provider.structured == Structured::Native,
         response,
@@ -105,11 +105,10 @@ pub(crate) async fn call(
 }
 
 impl Calling {
-    /// The next text of the answer; `None` when it is whole. May be cancelled between two texts
-    /// without losing any.
+    /// The next text of the answer; `None` at its end. Cancel-safe: no text is lost.
     ///
     /// # Errors
-    /// When it breaks off, cannot be understood or ends in an error.
+    /// If the answer breaks off, is malformed or ends in an error.
     pub(crate) async fn next(&mut self) -> Result<Option<String>, NodeError> {
         loop {
             if let Some(text) = self.texts.pop_front() {
@@ -158,16 +157,16 @@ impl Calling {
         Ok(())
     }
 
-    /// The whole answer, once there is no more text.
+    /// The complete answer, once there is no more text.
     ///
     /// # Errors
-    /// When it ended in the middle.
+    /// If the answer broke off.
     pub(crate) fn answer(self) -> Result<Answer, NodeError> {
         self.reading.finish()
     }
 }
 
-/// A piece of what a provider answers, which comes within a time.
+/// A chunk of an answer, within a time limit.
 async fn piece(
     response: &mut Response,
     (provider, idle): (&str, Duration),
@@ -180,7 +179,7 @@ async fn piece(
     }
 }
 
-/// A body up to a bound.
+/// Reads a body up to a limit.
 async fn read(
     response: &mut Response,
     at_most: usize,

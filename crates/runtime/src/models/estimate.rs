@@ -1,4 +1,4 @@
-//! What a call of a model is likely to use, from the size of what is asked.
+//! Estimates of a model call's usage from the size of the request.
 
 use kernel::limits::MAX_COUNT;
 use kernel::run::NodeError;
@@ -8,28 +8,28 @@ use super::anthropic;
 use super::ask::{Answer, Ask, Message, Tokens};
 use super::providers::{Api, Provider};
 
-/// Bytes of a text that are hardly less than a token.
+/// A low estimate of the bytes of a token.
 const FEW_BYTES: u64 = 2;
-/// Bytes of a text that are hardly more than a token.
+/// A high estimate of the bytes of a token.
 const MANY_BYTES: u64 = 4;
 /// Tokens that an interface adds to each message.
 const TOKENS_OF_A_MESSAGE: u64 = 8;
-/// Tokens of an answer that nobody has bounded.
+/// Estimated tokens of an answer without a limit.
 const EXPECTED_ANSWER: u64 = 1_024;
 
-/// What a call is likely to use of a budget.
+/// The estimated use of a budget.
 #[derive(Debug)]
 pub(crate) struct Estimate {
-    /// What it uses at most: all that is left where the length of the answer has no bound.
+    /// The upper bound: the rest of the budget if the answer has no length limit.
     pub likely: Amounts,
-    /// What it uses at least.
+    /// The lower bound.
     pub least: Amounts,
-    /// What it uses as far as anybody can say: what counts when its answer was lost.
+    /// The best estimate: it counts if the answer was lost.
     pub expected: Amounts,
 }
 
 impl Estimate {
-    /// The estimate of a call.
+    /// The estimate for a call.
     pub(crate) fn of(provider: &Provider, ask: &Ask) -> Self {
         let bytes = ask.bytes();
         let messages = ask.messages.len() as u64 + 1;
@@ -54,7 +54,7 @@ impl Estimate {
     }
 }
 
-/// What a call has used of a budget. Where the provider does not say, it is estimated.
+/// The use of a budget by a call. Estimated if the provider does not report it.
 pub(crate) fn spent(provider: &Provider, ask: &Ask, answer: &Answer) -> Amounts {
     let estimated = || {
         let calls = answer.calls.iter();
@@ -80,13 +80,13 @@ fn amounts(provider: &Provider, models: [&str; 2], tokens: &Tokens) -> Amounts {
     amounts
 }
 
-/// The error of a call that a limit of money forbids because nobody knows what it costs.
+/// The error of a call under a cost limit whose price is unknown.
 pub(crate) fn unpriced(provider: &str, model: &str) -> NodeError {
     let text = format!("{}; nothing was sent", no_price(provider, model));
     NodeError::new("budget_model_unpriced", text).fatal()
 }
 
-/// Why a run with a limit of money may not ask a model.
+/// Why a run with a cost limit may not call a model.
 pub(crate) fn no_price(provider: &str, model: &str) -> String {
     match provider {
         super::providers::CUSTOM => format!(
@@ -102,7 +102,7 @@ pub(crate) fn no_price(provider: &str, model: &str) -> String {
 }
 
 impl Ask {
-    /// Bytes of all that the model reads.
+    /// Bytes of the model's input.
     fn bytes(&self) -> u64 {
         let messages = self.messages.iter().map(|message| match message {
             Message::User(text) => text.len(),

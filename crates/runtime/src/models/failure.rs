@@ -1,4 +1,4 @@
-//! What goes wrong with models, by stable codes.
+//! Errors of models, by stable codes.
 
 use kernel::limits::MAX_WAIT_MS;
 use kernel::run::NodeError;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::providers::CUSTOM;
 use crate::outbound::{OutboundError, retry_after_ms};
 
-/// Characters of a provider's own words that details quote.
+/// Characters of a provider's message quoted in details.
 const QUOTED: usize = 500;
 
-/// The answer cannot be understood.
+/// The answer is malformed.
 pub(crate) fn bad_answer(what: &str) -> NodeError {
     let text = format!("the model's answer cannot be understood: {what}");
     NodeError::new("model_bad_answer", text)
@@ -23,20 +23,20 @@ pub(crate) fn broken(what: &str) -> NodeError {
     NodeError::new("model_stream_broken", what)
 }
 
-/// The call took too long.
+/// The call timed out.
 pub(crate) fn timed_out(what: &str) -> NodeError {
     NodeError::new("model_timed_out", what)
 }
 
-/// What was asked does not fit into the model.
+/// The request does not fit into the model's context.
 pub(crate) fn overflow() -> NodeError {
     let text = "what the model is asked does not fit into its context; shorten it, or lower \
                 maxTokens";
     NodeError::new("model_context_overflow", text).fatal()
 }
 
-/// There was no answer. Where a workflow says the address itself, it is told of it; that of a
-/// provider of the engine's configuration is for whoever runs the engine, and stands in its log.
+/// The provider did not respond. If the workflow itself gives the address, the error names it. A
+/// configured provider's address is for the operator only, in the engine's log.
 pub(super) fn no_answer(error: &OutboundError, provider: &str) -> NodeError {
     let text = match provider {
         CUSTOM => error.to_string(),
@@ -59,7 +59,7 @@ pub(super) fn no_answer(error: &OutboundError, provider: &str) -> NodeError {
     }
 }
 
-/// What went wrong with a provider, without where it is.
+/// The failure of a provider, without its address.
 fn of_provider(error: &OutboundError, provider: &str) -> String {
     match error {
         OutboundError::Refused { .. } => {
@@ -80,7 +80,7 @@ fn of_provider(error: &OutboundError, provider: &str) -> String {
     }
 }
 
-/// The provider answered with an error. `said` is the beginning of the answer's body.
+/// The provider responded with an error. `said` is the beginning of its body.
 pub(super) fn status(status: StatusCode, headers: &HeaderMap, said: &str) -> NodeError {
     let body: Value = serde_json::from_str(said).unwrap_or_default();
     let mut error = of_body(&body, Some(status));
@@ -94,8 +94,8 @@ pub(super) fn status(status: StatusCode, headers: &HeaderMap, said: &str) -> Nod
     error
 }
 
-/// An error as providers write it: `{"error": {"type", "code", "message"}}`, as an answer or in
-/// the middle of a stream.
+/// An error in the providers' format, `{"error": {"type", "code", "message"}}`: a response, or an
+/// event of a stream.
 pub(super) fn of_body(body: &Value, status: Option<StatusCode>) -> NodeError {
     let error = &body["error"];
     let word = |name: &str| error[name].as_str().unwrap_or_default();
@@ -164,13 +164,13 @@ pub(super) fn of_body(body: &Value, status: Option<StatusCode>) -> NodeError {
     failed
 }
 
-/// Whether a call failed before there was a word of an answer.
+/// Whether a call failed before any of the answer arrived.
 pub(crate) fn is_clean(error: &NodeError) -> bool {
     let details = error.details.as_ref();
     error.code == "model_unreachable" || details.is_some_and(|it| it.get("status").is_some())
 }
 
-/// Whether a call that failed may have to be paid for: the model may have begun to answer.
+/// Whether a failed call may be charged: the model may have begun to answer.
 pub(crate) fn may_cost(error: &NodeError) -> bool {
     !is_clean(error) && error.code != "model_endpoint_refused"
 }

@@ -1,9 +1,9 @@
-//! Models behind HTTP: which there are, who may use them, and how they are asked.
+//! Models over HTTP: configuration, policies, and calls.
 //!
-//! A thin client of our own over the guarded [`crate::outbound`], for the two interfaces that most
-//! models are offered by: the chat completions of OpenAI (and of the many servers that speak it)
-//! and the messages of Anthropic. What a provider costs and who may use it is said by whoever runs
-//! the engine ([`Providers`]), never by a workflow.
+//! A thin client of our own over the guarded [`crate::outbound`], for the two most common
+//! interfaces: the chat completions of OpenAI (and of the many compatible servers) and the messages
+//! of Anthropic. Prices and access are configured by the operator ([`Providers`]), never by a
+//! workflow.
 
 mod anthropic;
 pub(crate) mod ask;

@@ -1,4 +1,4 @@
-//! The chat completions of OpenAI, and of the many servers that speak the same.
+//! The chat completions of OpenAI, and of the many compatible servers.
 
 use kernel::run::NodeError;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) fn body(ask: &Ask, structured: Structured) -> Value {
                 messages.push(json!({ "role": "assistant", "content": text, "tool_calls": calls }));
             }
             Message::Results(results) => messages.extend(results.iter().map(|result| {
-                // The interface has no word for one that is an error; the text says so.
+                // The interface has no flag for errors; the text states it.
                 json!({ "role": "tool", "tool_call_id": result.id, "content": result.text })
             })),
         }
@@ -83,7 +83,7 @@ pub(super) fn body(ask: &Ask, structured: Structured) -> Value {
     body
 }
 
-/// Takes one event of a stream and gives the text it brings.
+/// Reads one event of a stream and returns its text.
 pub(super) fn take(reading: &mut Reading, data: &str) -> Result<Option<String>, NodeError> {
     if data == "[DONE]" {
         reading.is_whole = true;
@@ -97,7 +97,7 @@ pub(super) fn take(reading: &mut Reading, data: &str) -> Result<Option<String>, 
     Ok(text)
 }
 
-/// Reads an answer that came in one piece.
+/// Reads a complete answer.
 pub(super) fn whole(reading: &mut Reading, body: &str) -> Result<(), NodeError> {
     let body = parse(body)?;
     about(reading, &body);
@@ -137,13 +137,13 @@ fn about(reading: &mut Reading, of: &Value) {
     }
 }
 
-/// What a message, or a piece of one, says.
+/// The text of a message, or of a part of one.
 fn said(reading: &mut Reading, message: &Value) -> Result<Option<String>, NodeError> {
     if message["refusal"]
         .as_str()
         .is_some_and(|text| !text.is_empty())
     {
-        // The words of a refusal may repeat what was asked: they are not kept.
+        // The text of a refusal may repeat the prompt: it is not kept.
         reading.answer.finish = Finish::Refused;
     }
     for (place, call) in message["tool_calls"]

@@ -47,7 +47,7 @@ use super::providers::{Api, CUSTOM, HostSecret, Provider, Providers, Structured}
 use crate::toml_words;
 use crate::tools::{ServerEntry, ToolServers};
 
-/// What is wrong with a file of providers.
+/// An error in a file of providers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadProviders(pub String);
@@ -92,7 +92,7 @@ impl Providers {
     /// Reads a file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The first error of the file.
     pub fn read(path: &Path) -> Result<Self, BadProviders> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| BadProviders(format!("{}: {error}", path.display())))?;
@@ -104,9 +104,9 @@ impl Providers {
     /// Reads the text of such a file.
     ///
     /// # Errors
-    /// What is wrong with it, for a person.
+    /// The first error of the text.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, BadProviders> {
-        // The parser's own text would quote the line, which may hold what should not be shown.
+        // The parser's own message quotes the line, which may hold a secret.
         let file: File =
             toml::from_str(text).map_err(|error| BadProviders(toml_words::say(text, &error)))?;
         let mut by_name = BTreeMap::new();
@@ -131,7 +131,7 @@ impl Providers {
     }
 }
 
-/// Whether a text can be the name of a provider or server.
+/// Whether a text is a valid name of a provider or server.
 pub(crate) fn is_name(name: &str) -> bool {
     let fits =
         |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
@@ -217,7 +217,7 @@ pub(crate) fn base_url(text: &str) -> Result<Url, &'static str> {
     Ok(url)
 }
 
-/// Reads the reference of a credential of the host's own.
+/// Parses the reference of a host credential.
 pub(crate) fn host_secret(reference: &str, folder: &Path) -> Option<HostSecret> {
     match reference.split_once(':')? {
         ("env", name) if !name.is_empty() => Some(HostSecret::Env(name.to_owned())),

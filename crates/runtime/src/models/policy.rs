@@ -1,26 +1,26 @@
-//! Who may use which provider and model, as whoever runs the engine settles it.
+//! Access of tenants to providers and models, as configured by the operator.
 
 use kernel::run::NodeError;
 use kernel::stream::Owner;
 use serde::Deserialize;
 use serde_json::json;
 
-/// What a policy asks for (OpenWOP v1, `aiProviders.policies`).
+/// The rule of a policy (OpenWOP v1, `aiProviders.policies`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nobody uses the provider.
+    /// No caller may use the provider.
     Disabled,
-    /// Nothing.
+    /// No restriction.
     Optional,
-    /// A credential of the tenant's own.
+    /// The tenant's own credential is required.
     Required,
-    /// One of the listed models.
+    /// Only the listed models.
     Restricted,
 }
 
 impl Mode {
-    /// Every mode, by the protocol's name of it.
+    /// Every mode with the protocol's name.
     pub const ALL: [(&'static str, Self); 4] = [
         ("disabled", Self::Disabled),
         ("optional", Self::Optional),
@@ -33,31 +33,31 @@ impl Mode {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Policy {
-    /// Whom it is for; everybody unless said.
+    /// Its tenant; every one by default.
     pub tenant: Option<String>,
-    /// The part of the tenant it is for; all of it unless said.
+    /// Its workspace; the whole tenant by default.
     pub workspace: Option<String>,
-    /// Which provider it is about; every one unless said.
+    /// Its provider; every one by default.
     pub provider: Option<String>,
     pub mode: Mode,
-    /// Models of a restricted provider; `*` stands for anything. None means none.
+    /// Models of a restricted provider; `*` matches anything. Empty means none.
     #[serde(default)]
     pub models: Vec<String>,
 }
 
-/// Whether a call comes with a credential of the tenant's own.
+/// The state of the tenant's own credential for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential {
     /// The call names none.
     Absent,
     /// It was found.
     Found,
-    /// It was named and not found.
+    /// Named but not found.
     Unresolved,
 }
 
 impl Policy {
-    /// The layer it belongs to. A narrower one weighs more.
+    /// Its layer. A narrower one has precedence.
     fn layer(&self) -> Layer {
         match (&self.workspace, &self.tenant) {
             (Some(_), _) => Layer::Workspace,
@@ -76,7 +76,7 @@ impl Policy {
     }
 }
 
-/// How far a policy reaches.
+/// The reach of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     Host,
@@ -94,11 +94,11 @@ impl Layer {
     }
 }
 
-/// The layers policies are looked for in, by the protocol's names, the strongest first.
+/// The layers in the order of precedence, by the protocol's names.
 pub const LAYERS: [&str; 3] = ["workspace", "tenant", "host"];
 
-/// The policy for calls of a run: that of its workspace, else of its tenant, else of the host; in
-/// each layer the one that names the provider, and of those that say the same the last.
+/// The policy for calls of a run: that of its workspace, else of its tenant, else of the host.
+/// Within a layer a policy that names the provider has precedence; among equals the last one.
 pub(super) fn of<'a>(policies: &'a [Policy], owner: &Owner, provider: &str) -> Option<&'a Policy> {
     policies
         .iter()
@@ -106,10 +106,10 @@ pub(super) fn of<'a>(policies: &'a [Policy], owner: &Owner, provider: &str) -> O
         .max_by_key(|policy| (policy.layer(), policy.provider.is_some()))
 }
 
-/// Whether a policy lets a call pass.
+/// Checks a call against a policy.
 ///
 /// # Errors
-/// `provider_policy_denied`, before anything was sent.
+/// `provider_policy_denied`, before anything is sent.
 pub(super) fn check(
     policy: Option<&Policy>,
     provider: &str,
@@ -126,7 +126,7 @@ pub(super) fn check(
             "scope": policy.layer().as_str(),
         });
         if policy.mode == Mode::Restricted && policy.models.is_empty() {
-            // Tells a policy that forgot its models from one that lists others.
+            // Distinguishes a policy without models from one that lists others.
             details["allowed"] = json!([]);
         }
         Err(NodeError::new("provider_policy_denied", text)
@@ -154,7 +154,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything.
+/// Whether a text matches a pattern in which `*` matches anything.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -243,7 +243,7 @@ mod tests {
             // Without any model none is allowed.
             ("umbrella", "b", none, "model_not_allowed tenant"),
             ("umbrella", "c", none, "ok"),
-            // A workspace is stronger than its tenant, and nobody else's.
+            // A workspace has precedence over its tenant, and affects no other.
             ("acme/lab", "a", none, "ok"),
             ("acme/lab", "b", none, "ok"),
             ("acme/lab", "c", none, "provider_disabled workspace"),

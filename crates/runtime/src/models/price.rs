@@ -1,12 +1,12 @@
-//! What calls cost, by a table that whoever runs the engine keeps. There is no price of our own:
-//! what the table does not have costs nothing that we could say.
+//! The cost of calls by a price table of the operator. There are no built-in prices: the cost of a
+//! model missing from the table is unknown.
 
 use serde::Deserialize;
 
 use super::ask::Tokens;
 use super::providers::Api;
 
-/// Prices of a model in US dollars for a million tokens.
+/// Prices of a model in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Price {
@@ -17,7 +17,7 @@ pub(super) struct Price {
 }
 
 impl Price {
-    /// Whether every number is one a price can be.
+    /// Whether every number is a valid price.
     pub(super) fn is_sound(&self) -> bool {
         let rates = [
             Some(self.input),
@@ -31,8 +31,8 @@ impl Price {
             .all(|rate| rate.is_finite() && rate >= 0.0)
     }
 
-    /// What these tokens cost at most, in millionths of a US dollar. Tokens of a cache that has no
-    /// price count as dear ones.
+    /// The highest possible cost in millionths of a US dollar. Cached tokens without a price of
+    /// their own count as input: reads once, writes `DEAR` times.
     pub(super) fn micro_usd(&self, api: Api, tokens: &Tokens) -> u64 {
         const DEAR: f64 = 2.0;
         let whole = Self {
@@ -40,19 +40,19 @@ impl Price {
             cache_write: self.cache_write.or(Some(self.input * DEAR)),
             ..*self
         };
-        // Dollars for a million tokens are millionths of a dollar for one.
+        // Dollars per million tokens are millionths of a dollar per token.
         let micro_usd = whole.of(api, tokens).unwrap_or(0.0) * 1e6;
         (micro_usd - 1e-6).ceil().max(0.0) as u64
     }
 
-    /// What these tokens cost. `None` where some of them have no price.
+    /// The cost of these tokens. `None` if some of them have no price.
     pub(super) fn of(&self, api: Api, tokens: &Tokens) -> Option<f64> {
         let read = tokens.cache_read.unwrap_or(0);
         let write = tokens.cache_write.unwrap_or(0);
         let plain = match api {
-            // Those read from the cache are among the tokens in …
+            // OpenAI includes tokens read from the cache in the input …
             Api::OpenAi => tokens.input.saturating_sub(read),
-            // … or beside them.
+            // … and Anthropic counts them separately.
             Api::Anthropic => tokens.input,
         };
         let cached = |tokens: u64, rate: Option<f64>| match (tokens, rate) {

@@ -1,4 +1,4 @@
-//! Whether a limit of money can be kept: every model that a workflow names needs a price.
+//! Whether a cost limit can be enforced: every model that a workflow names needs a price.
 
 use kernel::definition::{Plan, PlanNode};
 use kernel::problem::{Problem, ProblemCode};
@@ -10,9 +10,9 @@ use super::providers::{CUSTOM, Providers};
 use crate::nodes::asks_models;
 
 impl Providers {
-    /// What keeps a limit of money from being kept in a run of a workflow: a model without a
-    /// price for each node that asks one. What is only known when a node starts is looked at then.
-    /// The problems are at a path, or at the nodes of the document.
+    /// The problems of a cost limit in a run of a workflow: a model without a price for each node
+    /// that calls one. Models known only when a node starts are checked then. The problems are at a
+    /// path, or at the nodes of the document.
     pub fn check_prices(
         &self,
         plan: &Plan,

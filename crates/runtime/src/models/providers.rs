@@ -1,4 +1,4 @@
-//! The providers of an engine, as whoever runs it has configured them.
+//! The providers of an engine, as configured by the operator.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,42 +13,42 @@ use super::policy::{self, Credential, Policy};
 use super::price::Price;
 use crate::tools::ToolServers;
 
-/// How a provider is spoken to.
+/// The interface of a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Api {
-    /// The chat completions of OpenAI and of those who speak the same.
+    /// The chat completions of OpenAI and compatible servers.
     #[default]
     OpenAi,
     /// The messages of Anthropic.
     Anthropic,
 }
 
-/// How a provider is asked for an answer of a shape.
+/// How a provider is asked for an answer with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Structured {
     /// By the interface's own means.
     #[default]
     Native,
-    /// In words.
+    /// In the prompt.
     Prompt,
 }
 
-/// The name of a provider that a workflow gives the address of.
+/// The name of a provider whose address the workflow gives.
 pub(crate) const CUSTOM: &str = "custom";
 
-/// Where a credential of the host's own lies.
+/// The source of a host credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HostSecret {
-    /// In a variable of the engine's environment.
+    /// An environment variable of the engine.
     Env(String),
-    /// In a file.
+    /// A file.
     File(PathBuf),
 }
 
 impl HostSecret {
-    /// How whoever runs the engine named it. Nobody else is told.
+    /// The operator's reference. Shown to the operator only.
     fn reference(&self) -> String {
         match self {
             Self::Env(name) => format!("env:{name}"),
@@ -56,8 +56,8 @@ impl HostSecret {
         }
     }
 
-    /// Its value now, so that a changed one is used at once. What keeps it from being read is for
-    /// whoever runs the engine.
+    /// The current value, read anew so that a change takes effect at once. The error is for the
+    /// operator only.
     async fn read(&self) -> Result<String, String> {
         let read = match self {
             Self::Env(name) => std::env::var(name).map_err(|error| error.to_string()),
@@ -75,8 +75,8 @@ impl HostSecret {
             })
     }
 
-    /// As [`HostSecret::read`], for a run: it hears whose credential cannot be read, and the log of
-    /// the engine which that is.
+    /// As [`HostSecret::read`], for a run: its error names the owner of the credential, the
+    /// engine's log also the reference.
     pub(crate) async fn read_of(&self, whose: &str) -> Result<String, NodeError> {
         self.read().await.map_err(|what| {
             tracing::warn!(%what, whose, "a credential cannot be read");
@@ -94,11 +94,11 @@ impl HostSecret {
 pub struct Provider {
     /// Its name, in lower case.
     pub name: String,
-    /// How it is spoken to.
+    /// Its interface.
     pub api: Api,
-    /// What the paths of the interface are below.
+    /// The base of the interface's paths.
     pub base_url: Url,
-    /// The model of calls that name none.
+    /// The default model.
     pub model: Option<String>,
     /// Whether tenants may bring a credential of their own.
     pub byok: bool,
@@ -108,7 +108,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// A provider that a workflow gives the address of. Nothing of the host's is sent there.
+    /// A provider whose address the workflow gives. Host credentials are never sent there.
     pub(crate) fn custom(api: Api, base_url: Url) -> Self {
         Self {
             name: CUSTOM.to_owned(),
@@ -122,10 +122,10 @@ impl Provider {
         }
     }
 
-    /// Whether the host's own credential for it, if it has one, can be read.
+    /// Checks that the host's credential for it, if any, can be read.
     ///
     /// # Errors
-    /// Why not, for whoever runs the engine: it names the variable or the file.
+    /// The reason, for the operator: it names the variable or the file.
     pub async fn check_credential(&self) -> Result<(), String> {
         match &self.credential {
             Some(secret) => secret.read().await.map(drop),
@@ -133,7 +133,7 @@ impl Provider {
         }
     }
 
-    /// Whether what calls of it cost is known, for any model.
+    /// Whether the price of any of its models is known.
     pub fn has_prices(&self) -> bool {
         !self.prices.is_empty()
     }
@@ -142,12 +142,12 @@ impl Provider {
         self.structured == Structured::Prompt
     }
 
-    /// What a call cost, in US dollars. `None` where the table does not say.
+    /// The cost of a call in US dollars. `None` if the table has no price.
     pub(crate) fn cost(&self, models: [&str; 2], tokens: &Tokens) -> Option<f64> {
         self.price(models)?.of(self.api, tokens)
     }
 
-    /// The same at most, in millionths of a US dollar.
+    /// The highest possible cost, in millionths of a US dollar.
     pub(crate) fn micro_usd(&self, models: [&str; 2], tokens: &Tokens) -> Option<u64> {
         Some(self.price(models)?.micro_usd(self.api, tokens))
     }
@@ -161,13 +161,13 @@ impl Provider {
         let exact = models.iter().find_map(|model| self.prices.get(*model));
         exact.or_else(|| {
             let fits = |pattern: &str| models.iter().any(|model| policy::matches(pattern, model));
-            // Of several patterns that fit the longest says most.
+            // The longest matching pattern is the most specific one.
             let fitting = self.prices.iter().filter(|(pattern, _)| fits(pattern));
             Some(fitting.max_by_key(|(pattern, _)| pattern.len())?.1)
         })
     }
 
-    /// The host's own credential for it, and what stands in its place where it comes back.
+    /// The host's credential for it, and the text that replaces it if it comes back.
     pub(crate) async fn host_credential(&self) -> Result<Option<(String, String)>, NodeError> {
         let whose = format!("provider {}", self.name);
         match &self.credential {
@@ -180,8 +180,8 @@ impl Provider {
     }
 }
 
-/// Every provider of an engine, and who may use which. Without any, workflows may only call
-/// models whose address they give.
+/// Every provider of an engine, and their policies. Without any, workflows may only call models
+/// whose address they give.
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     pub(super) by_name: BTreeMap<String, Provider>,
@@ -201,12 +201,12 @@ impl Providers {
         self.by_name.values()
     }
 
-    /// Whether anything is said about who may use what.
+    /// Whether there are any policies.
     pub fn has_policies(&self) -> bool {
         !self.policies.is_empty()
     }
 
-    /// The provider of a name, or the one of calls that name none.
+    /// The provider of a name, or the default one.
     ///
     /// # Errors
     /// `provider_not_found`.
@@ -242,7 +242,7 @@ impl Providers {
         })
     }
 
-    /// Whether a run of this owner may make a call.
+    /// Checks a call of a run of this owner against the policies.
     ///
     /// # Errors
     /// `provider_policy_denied`.

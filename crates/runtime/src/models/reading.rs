@@ -1,33 +1,33 @@
-//! An answer while it is read, piece by piece.
+//! An answer while it is read, chunk by chunk.
 
 use kernel::run::NodeError;
 
 use super::ask::{Answer, Call, Tokens};
 use super::failure;
 
-/// Bytes of an answer at most, texts and arguments together: it becomes part of one event.
+/// The largest answer in bytes, texts and arguments together: it becomes part of one event.
 pub(super) const MAX_ANSWER_BYTES: usize = 2 << 20;
-/// Calls in one answer at most.
+/// The most calls in one answer.
 const MAX_CALLS: usize = 64;
 
-/// What came so far.
+/// The answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub answer: Answer,
-    /// The provider has said that this is all.
+    /// The provider has marked the end.
     pub is_whole: bool,
     bytes: usize,
 }
 
 impl Reading {
-    /// Takes a piece of text.
+    /// Adds text.
     pub(super) fn text(&mut self, piece: &str) -> Result<(), NodeError> {
         self.grow(piece.len())?;
         self.answer.text.push_str(piece);
         Ok(())
     }
 
-    /// Takes a piece of a call; a call begins with the first piece of its place.
+    /// Adds a part of a call; the first part of an index begins a call.
     pub(super) fn call(
         &mut self,
         place: usize,
@@ -65,10 +65,10 @@ impl Reading {
         self.answer.tokens.get_or_insert_default()
     }
 
-    /// The answer.
+    /// The complete answer.
     ///
     /// # Errors
-    /// When it ended in the middle.
+    /// If it broke off.
     pub(super) fn finish(self) -> Result<Answer, NodeError> {
         if self.is_whole {
             Ok(self.answer)

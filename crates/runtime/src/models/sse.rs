@@ -1,18 +1,18 @@
-//! Server-sent events, read from pieces of bytes that may end anywhere.
+//! Server-sent events, read from chunks of bytes that may end anywhere.
 
-/// Bytes of one event at most.
+/// The largest event in bytes.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SseEvent {
-    /// Its name; empty where it has none.
+    /// Its name; may be empty.
     pub name: String,
     /// Its data, lines joined by a line feed.
     pub data: String,
 }
 
-/// An event is longer than any is.
+/// An event exceeds the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -27,10 +27,10 @@ pub(crate) struct SseReader {
 }
 
 impl SseReader {
-    /// Takes bytes and gives the events they complete.
+    /// Reads bytes and returns the events they complete.
     ///
     /// # Errors
-    /// When an event does not end.
+    /// If an event exceeds the limit.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, TooLong> {
         let mut events = Vec::new();
         for &byte in bytes {
@@ -69,7 +69,7 @@ impl SseReader {
                 }
                 self.event.data.push_str(value);
             }
-            // Comments, ids and reconnection times mean nothing to us.
+            // Comments, ids and reconnection times are ignored.
             _ => {}
         }
         None

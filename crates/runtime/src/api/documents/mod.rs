@@ -184,7 +184,7 @@ impl Api {
             id: id.unwrap_or_default(),
             command: DocumentCommand::Decide {
                 step: step.to_owned(),
-                // The note of a checkpoint would name a checkpoint instead.
+                // The note of a checkpoint would be read as the checkpoint's name.
                 note: note.filter(|_| gate != "CHECKPOINT"),
                 gate,
                 decision,

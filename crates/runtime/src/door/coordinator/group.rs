@@ -1,4 +1,4 @@
-//! Several commands at once: decided one on the other, made durable together.
+//! Several commands at once: decided in order, made durable together.
 
 use std::collections::HashSet;
 
@@ -12,25 +12,25 @@ use crate::door::{Door, TRIES};
 /// One of several commands.
 #[derive(Clone, Debug)]
 pub struct CoordinatorOrder {
-    /// What the coordinator is told.
+    /// The command.
     pub command: CoordinatorCommand,
     /// Whether its leases expire.
     pub rule: LeaseRule,
 }
 
-/// What a command came to before anything of it is durable.
+/// The result of a command before its batch is durable.
 enum Draft {
-    /// An answer that needs no write, or a refusal.
+    /// A result that needs no write, or a rejection.
     Settled(Result<Told, CoordinatorError>),
-    /// The answer once its batch is durable.
+    /// The result once its batch is durable.
     Written(Told),
 }
 
 impl Door {
-    /// Tells a coordinator several things, each decided on what the one before came to, and
-    /// answers in the same order. Commands that name different requests and messages are given to
-    /// the store at once, which makes what waits durable together. Each answer is true only once
-    /// this returns; refused commands keep none of the others from being done.
+    /// Sends several commands to a coordinator. Each is decided on the result of the one before;
+    /// results are in the same order. Commands with different requests and messages go to the store
+    /// at once, which makes them durable together. A result is valid only after this returns. A
+    /// rejected command does not prevent the others.
     pub async fn tell_coordinator_all(
         &self,
         named: &CoordinatorName,
@@ -62,8 +62,8 @@ impl Door {
         answers
     }
 
-    /// Tells it as many commands as need nothing of one another's keys, and adds their answers.
-    /// Says what the first one lost against that was not answered.
+    /// Sends the longest prefix of commands that share no keys, and appends their results. Returns
+    /// the conflict of the first one that lost a race and has no result.
     async fn tell_stretch(
         &self,
         named: &CoordinatorName,
@@ -75,7 +75,7 @@ impl Door {
         let mut drafts = Vec::new();
         let mut batches = Vec::new();
         for order in orders {
-            // What keys say of an id is known once they are durable.
+            // The keys of an id are known only once they are durable.
             let names = ids_of(&order.command);
             if names.iter().any(|name| ids.contains(name)) {
                 break;
@@ -110,7 +110,7 @@ impl Door {
         let appends =
             appends.map(|batch| self.store.append(batch, Guard::Outside, HoldChange::Keep));
         let appended = join_all(appends).await;
-        // An append that was done proves those before it, also one whose answer was lost.
+        // A durable append proves the earlier ones durable, even if their response was lost.
         let proven = appended.iter().rposition(Result::is_ok);
         let mut appended = appended.into_iter().enumerate();
         let mut durable = None;
@@ -121,7 +121,7 @@ impl Door {
                 Draft::Written(told) => told,
                 Draft::Settled(answer) => {
                     answers.push(match &doubt {
-                        // Whether it is so depends on what has no answer.
+                        // This result depends on an append whose outcome is unknown.
                         Some((place, error)) if proven.is_none_or(|proven| proven < *place) => {
                             Err(error.clone().into())
                         }
@@ -135,7 +135,8 @@ impl Door {
                     durable = Some(told.after.clone());
                     answers.push(Ok(told));
                 }
-                // What was decided on top of it did not happen either: all of that is told again.
+                // Later commands were decided on this one and did not happen either: all of them
+                // are sent again.
                 (_, Err(StoreError::Conflict(conflict))) => {
                     lost = Some(conflict);
                     break;
@@ -153,7 +154,7 @@ impl Door {
     }
 }
 
-/// The requests and messages that a command names, apart from each other.
+/// The ids of requests and messages in a command; the flag separates the two.
 fn ids_of(command: &CoordinatorCommand) -> Vec<(bool, String)> {
     let requests = command.requests().iter();
     let requests = requests.map(|request| (true, request.to_string()));

@@ -1,4 +1,4 @@
-//! Those who have something to tell a coordinator, in the order they came.
+//! The queued commands of a coordinator, in order of arrival.
 
 use std::collections::VecDeque;
 
@@ -10,46 +10,46 @@ use tokio::sync::oneshot;
 
 use crate::door::CoordinatorError;
 
-/// What is told together at most: so many things, and bytes of results and tasks.
+/// The most commands of a group, and bytes of results and tasks in it.
 const TOGETHER: usize = 64;
 const BYTES_TOGETHER: usize = 4 << 20;
 
-/// What waits to be told.
+/// The queued commands.
 #[derive(Default)]
 pub(super) struct Line {
-    // Held to add or take orders, never across an await.
+    // Locked to add or take commands, never across an await.
     orders: Mutex<VecDeque<Order>>,
 }
 
-/// Something to tell, and who wants to know what it came to.
+/// A command, and the channel for its result.
 pub(super) struct Order {
     pub(super) said: Said,
     pub(super) reply: oneshot::Sender<Result<Answer, CoordinatorError>>,
 }
 
-/// What is said.
+/// The command.
 pub(super) enum Said {
     Task(TaskCommand),
     Command(CoordinatorCommand),
 }
 
-/// What it came to.
+/// The result.
 pub(super) enum Answer {
     Task(TaskTold),
     Command(Box<CoordinatorEvent>),
 }
 
-/// What a command about tasks came to.
+/// The result of a command about tasks.
 #[derive(Clone, Debug)]
 pub struct TaskTold {
-    /// What happened, with its place. Nothing where nothing changed.
+    /// The new events with their sequences; empty if nothing changed.
     pub events: Vec<(Seq, CoordinatorEvent)>,
     /// When, by the store's clock.
     pub at: Timestamp,
 }
 
 impl Said {
-    /// Bytes of what it says, roughly.
+    /// The approximate size of its payload in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Task(TaskCommand::Queue { payload, .. }) => payload.len(),
@@ -61,7 +61,7 @@ impl Said {
         }
     }
 
-    /// Whether what was said before it in a group may change what its keys say.
+    /// Whether an earlier command of the group may change its keys.
     fn is_alone(&self) -> bool {
         match self {
             Self::Task(_) => false,
@@ -71,12 +71,12 @@ impl Said {
 }
 
 impl Line {
-    /// Somebody has something to tell.
+    /// Queues a command.
     pub(super) fn join(&self, order: Order) {
         self.orders.lock().push_back(order);
     }
 
-    /// What is told next. Whoever went away before its turn came has said nothing.
+    /// The next group. Commands whose caller is gone are dropped.
     pub(super) fn next_group(&self) -> Vec<Order> {
         let mut line = self.orders.lock();
         let (mut group, mut bytes) = (Vec::new(), 0);
