@@ -1,4 +1,4 @@
-//! What every rendering needs to know of an event: its kind and the node it is about.
+//! The facts of an event that every rendering needs: its kind and its node.
 
 use kernel::ids::NodeId;
 use kernel::run::RunEvent;

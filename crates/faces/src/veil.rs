@@ -1,8 +1,8 @@
-//! What a workflow calls sensitive, kept from every reader of its runs.
+//! Masks a workflow's sensitive values for every reader of its runs.
 //!
-//! The log holds such values sealed as far as they came from outside ([`kernel::sealed`]). This is
-//! the second wall, and the only one where a value came to its place otherwise: every face shows
-//! events and states through it.
+//! The log holds sensitive values from outside sealed ([`kernel::sealed`]). Masking is the second
+//! barrier, and the only one for values of other origin: every face shows events and states through
+//! it.
 
 mod event;
 mod question;
@@ -16,15 +16,15 @@ use kernel::run::{Event, NodeError};
 use kernel::sealed::SEALED;
 use serde_json::{Map, Value};
 
-/// Stands where a value is hidden.
+/// The placeholder for a hidden value.
 pub(crate) const MASK: &str = "[REDACTED]";
 
-/// What of a run is hidden, by its workflow.
+/// Masks the hidden values of a run, by its workflow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Veil<'a>(Option<&'a Plan>);
 
 impl<'a> Veil<'a> {
-    /// What a workflow hides of its runs.
+    /// The mask of a workflow's runs.
     pub fn of(plan: &'a Plan) -> Self {
         Self(plan.sensitivity.any.then_some(plan))
     }
@@ -46,7 +46,7 @@ impl<'a> Veil<'a> {
         }
     }
 
-    /// A question as it may be shown, to whoever is to answer it too.
+    /// A masked question, also for the person who is to answer it.
     pub fn question(self, open: &OpenInterrupt) -> OpenInterrupt {
         let mut shown = open.clone();
         if let Some(plan) = self.0 {
@@ -70,7 +70,7 @@ impl<'a> Veil<'a> {
         self.masked(values, Plan::hides_variable)
     }
 
-    /// What a node was given, as it may be shown.
+    /// The masked inputs of a node.
     pub fn inputs(self, node: &NodeId, values: &Map<String, Value>) -> Map<String, Value> {
         let mut shown = values.clone();
         if let Some(plan) = self.0 {
@@ -80,7 +80,7 @@ impl<'a> Veil<'a> {
         shown
     }
 
-    /// What a node came to, as it may be shown.
+    /// The masked outputs of a node.
     pub fn outputs_of(self, node: &NodeId, values: &Map<String, Value>) -> Map<String, Value> {
         let mut shown = values.clone();
         if let Some(plan) = self.0 {
@@ -119,7 +119,7 @@ impl<'a> Veil<'a> {
     }
 }
 
-/// Puts the mask where a sealed value stands: ciphertext is of no use to a reader.
+/// Masks sealed values: ciphertext is of no use to a reader.
 pub fn conceal(value: &mut Value) {
     match value {
         Value::Object(fields) if fields.len() == 1 && fields.contains_key(SEALED) => {

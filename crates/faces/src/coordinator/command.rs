@@ -104,7 +104,7 @@ impl CommandJson {
     /// Reads a command.
     ///
     /// # Errors
-    /// What the text is not, with line and column.
+    /// When the text is not a command, with line and column.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }

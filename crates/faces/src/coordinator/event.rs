@@ -118,8 +118,8 @@ pub enum EventJson {
     },
 }
 
-/// What the sender of a request said about it. The contract's own form of the event has no such
-/// field, the published form always has it and says `null` for nothing.
+/// The metadata from the sender of a request. The contract's own form of the event has no such
+/// field; the published form always has it, and uses `null` for none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Shown {
@@ -149,8 +149,7 @@ impl EventJson {
         json
     }
 
-    /// The event as whoever sent the command is answered: in the form of the contract that is
-    /// kept.
+    /// The event as returned to the sender of the command, in the form of the contract in force.
     pub fn answer(event: &CoordinatorEvent, contract: Contract) -> Self {
         match contract {
             Contract::Native => Self::from(event),
@@ -189,8 +188,8 @@ impl EventJson {
         )
     }
 
-    /// The command that an event of another program's log came of. Nothing where it changes no
-    /// state, or is no event of such a log; mailboxes are read of their own file.
+    /// The command that produced an event of another program's log. `None` for events that change
+    /// no state or do not belong to such a log; mailboxes are read from their own file.
     pub fn command(&self) -> Option<CoordinatorCommand> {
         use CoordinatorCommand as C;
         let lease = |owner: &str, lease_id: &str, leased_until: &str| Lease {

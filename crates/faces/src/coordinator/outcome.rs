@@ -1,6 +1,6 @@
-//! What putting a request before its target came to, in the contract's words.
+//! Outcomes of delivering a request to its target, in the contract's words.
 
-/// What was seen on the way of a request to its target, in the order of the checks.
+/// The result of delivering a request to its target, in the order of the checks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attempt {
     /// The request names no target.
@@ -20,7 +20,7 @@ pub enum Attempt {
     Sent(Sight),
 }
 
-/// What was seen of a message that was sent.
+/// The result of looking for a sent message at its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// It is there.
@@ -33,7 +33,7 @@ pub enum Sight {
     Unconfirmed,
 }
 
-/// What becomes of the request.
+/// The resulting state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It waits on.
@@ -45,7 +45,7 @@ pub enum Outcome {
 }
 
 impl Attempt {
-    /// What it means for the request, with the reason as the contract spells it.
+    /// The resulting state, with the reason in the contract's spelling.
     pub fn outcome(self) -> Outcome {
         match self {
             Self::NoTarget => Outcome::Failed("missing_tmux_target"),

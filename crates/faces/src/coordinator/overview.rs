@@ -1,5 +1,5 @@
-//! How a runtime stands, for people: what waits and for how long, who works on what, who was
-//! heard of when. Folded from the log; the moment is added when it is shown.
+//! The state of a runtime, for people: waiting requests and their age, the workers and their tasks,
+//! and the last contact with each. Folded from the log; the current time is added for display.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::SnapshotJson;
 
 /// A worker has what it was given.
 const ASSIGNED: &str = "assigned";
-/// What it was given has come to its end.
+/// The worker's assignment has ended.
 const IDLE: &str = "idle";
 
-/// What the log says of requests, messages and workers.
+/// The state of requests, messages and workers, from the log.
 #[derive(Clone, Debug, Default)]
 pub struct Overview {
     open: BTreeMap<RequestId, Open>,
@@ -49,8 +49,8 @@ pub struct OverviewJson {
     pub snapshot: SnapshotJson,
     /// Which rules are kept: `native` or `published`.
     pub contract: Contract,
-    /// Whether the log says so. What another program left keeps them only until the first command
-    /// says which are kept.
+    /// Whether the log says so. A log of another program has no contract until the first command
+    /// sets one.
     pub contract_settled: bool,
     /// When this was so.
     pub at: String,
@@ -64,11 +64,11 @@ pub struct OverviewJson {
     pub unread_mail: usize,
     /// Since when the oldest of them waits.
     pub oldest_mail_at: Option<String>,
-    /// Workers, as the log tells of them.
+    /// The workers, from the log.
     pub workers: Vec<WorkerJson>,
-    /// What the authority said last that it does.
+    /// The last activity that the authority reported.
     pub phase: Option<String>,
-    /// When the authority was heard of last. The log keeps the same phase once a minute.
+    /// The authority's last contact. The log records an unchanged phase once a minute.
     pub last_heartbeat_at: Option<String>,
 }
 
@@ -92,20 +92,20 @@ pub struct OpenJson {
 pub struct WorkerJson {
     /// Its name.
     pub worker: String,
-    /// What it has, the last first; where it has nothing, what it was given last.
+    /// Its current tasks, the latest first; without any, its last task.
     pub task_id: String,
     /// How many tasks it has.
     pub assignments: usize,
     /// `assigned` or `idle`, or `stalled` or `recovered` with the reason.
     pub state: String,
-    /// When it was heard of last.
+    /// Its last contact.
     pub last_seen_at: String,
     /// How long that is ago, in milliseconds.
     pub age_ms: u64,
 }
 
 impl WorkerJson {
-    /// Takes note of when the worker was heard of beside the log, if that was later.
+    /// Updates the last contact from outside the log, if that was later.
     pub fn hear(&mut self, seen: Option<Timestamp>, now: Timestamp) {
         let told = Timestamp::parse(&self.last_seen_at);
         if let Some(seen) = seen.filter(|seen| told.is_none_or(|told| told < *seen)) {
@@ -205,7 +205,7 @@ impl Overview {
         }
     }
 
-    /// What is said of a worker, and when it was heard of, if it was.
+    /// Sets the state of a worker, and its last contact if known.
     fn tell(&mut self, worker: &WorkerId, state: String, heard: Option<Timestamp>) {
         if let Some(worker) = self.workers.get_mut(worker) {
             worker.state = state;

@@ -98,7 +98,7 @@ impl Records {
                 }
             }
             CoordinatorEvent::MailCreated { message_id, .. } => {
-                // What is said of an id is said of the first message that has it.
+                // Facts about an id belong to the first message that has it.
                 self.by_message
                     .entry(message_id.clone())
                     .or_insert(self.mail.len());
@@ -153,7 +153,7 @@ impl DispatchRecord {
         )
     }
 
-    /// What an event about the request makes of its record.
+    /// Updates the record from an event about the request.
     pub fn advance(&mut self, event: &CoordinatorEvent, at: Timestamp) {
         let at = Some(at.to_string());
         match event {
@@ -201,7 +201,7 @@ impl MailRecord {
         })
     }
 
-    /// What an event about the message makes of its record.
+    /// Updates the record from an event about the message.
     pub fn advance(&mut self, event: &CoordinatorEvent, at: Timestamp) {
         match event {
             CoordinatorEvent::MailNotified { said_at, .. } => {

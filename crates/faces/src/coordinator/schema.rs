@@ -1,4 +1,4 @@
-//! What the contract offers, as its program lists it.
+//! The capabilities of the contract, as its program lists them.
 
 use serde::Serialize;
 
@@ -8,9 +8,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Names of commands and events, in kebab case; events with dots keep them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Schema {
-    /// What may be asked.
+    /// The commands.
     pub commands: &'static [&'static str],
-    /// What may happen.
+    /// The events.
     pub events: &'static [&'static str],
     /// The version of the contract.
     pub schema_version: u32,

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 /// How often a worker says that it is at work, as a part of how long it may be silent.
 const BEATS: u64 = 3;
-/// The longest time between two heartbeats, in milliseconds: by the next one a worker hears that
-/// nobody wants its task any more.
+/// The longest time between two heartbeats, in milliseconds. It bounds how long a worker keeps
+/// working on a cancelled task.
 const MAX_BEAT_MS: u64 = 800;
 
 /// An assignment as its worker is given it: which, how long it may be silent, and what there is to

@@ -1,12 +1,11 @@
 //! Pictures of a workflow, and of a run of it.
 //!
 //! - [`mermaid()`]: text that Mermaid turns into a flowchart, for Markdown pages.
-//! - [`svg()`]: a picture that stands on its own, laid out here.
+//! - [`svg()`]: a self-contained picture, laid out here.
 //! - [`describe()`]: nodes and edges as JSON, for programs that draw by themselves.
 //!
-//! Both pictures are made from one `Picture`, which says what is to be seen and
-//! nothing about how. The layout knows boxes and lines only, so it can be tested without a
-//! workflow.
+//! Both pictures are made from one `Picture`, which describes content without layout. The layout
+//! knows boxes and lines only, so it can be tested without a workflow.
 
 use kernel::definition::Plan;
 use kernel::run::Run;
@@ -36,7 +35,7 @@ pub fn svg(plan: &Plan, run: Option<&Run>) -> String {
     svg::render(&Picture::of(plan, run))
 }
 
-/// The nodes and edges of a workflow as JSON; with a run, each node says how it stands.
+/// The nodes and edges of a workflow as JSON; with a run, each node has its state.
 ///
 /// The run must be one of this plan.
 pub fn describe(plan: &Plan, run: Option<&Run>) -> Value {

@@ -1,4 +1,4 @@
-//! What is to be seen of a workflow, before anybody says where and how.
+//! The content of a picture of a workflow, without positions and style.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use kernel::run::{NodeStatus, Run, RunState};
 pub(super) struct Picture {
     /// The workflow's name.
     pub(super) title: String,
-    /// What else there is to say of the whole.
+    /// Further text about the workflow as a whole.
     pub(super) subtitle: String,
     /// In document order.
     pub(super) nodes: Vec<Node>,
@@ -31,13 +31,13 @@ pub(super) struct Node {
     pub(super) kind: Kind,
     /// Skipped whenever it is reached.
     pub(super) disabled: bool,
-    /// Where it stands in the run, when there is one.
+    /// Its state in the run, when there is one.
     pub(super) progress: Option<Progress>,
     /// The innermost loop it is drawn in; a loop's head is drawn in its own loop.
     pub(super) within: Option<usize>,
 }
 
-/// Where a node stands in a run.
+/// The state of a node in a run.
 pub(super) struct Progress {
     pub(super) state: State,
     /// How often it was entered, this time included; 0 before the first.
@@ -48,7 +48,7 @@ pub(super) struct Progress {
     pub(super) took_ms: Option<u64>,
 }
 
-/// What a node is for, as far as it shows.
+/// The visible kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Calls something.
@@ -59,7 +59,7 @@ pub(super) enum Kind {
     Loop,
     /// Waits for a time.
     Delay,
-    /// Waits for somebody.
+    /// Waits for a person.
     Gate,
     /// Starts another workflow.
     SubWorkflow,
@@ -69,7 +69,7 @@ pub(super) enum Kind {
     Agent,
 }
 
-/// Where a node stands, in the words of snapshots.
+/// The state of a node, in the words of snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     Pending,
@@ -140,7 +140,7 @@ pub(super) struct Edge {
 /// Whether an edge was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flow {
-    /// There is no run, or it has not come so far.
+    /// Without a run, or not reached yet.
     Open,
     /// It was.
     Taken,
@@ -161,7 +161,7 @@ pub(super) struct Loop {
 }
 
 impl Picture {
-    /// What is to be seen of a plan, and of a run of it.
+    /// The picture of a plan, and of a run of it.
     pub(super) fn of(plan: &Plan, run: Option<&Run>) -> Self {
         let facts = run.and_then(Run::facts);
         let progress = |ix: NodeIx| facts.map(|facts| &facts.nodes[ix.index()]);
@@ -192,7 +192,7 @@ impl Picture {
             back: edge.back,
             flow: progress(edge.source).map_or(Flow::Open, |source| {
                 match plan.node(edge.source).body.as_ref() {
-                    // A head says of its last visit only whether a round began.
+                    // The state of a loop's head only shows whether its last visit began a round.
                     Some(body) if body.starts.contains(&EdgeIx(position)) => {
                         began(plan.node(edge.source), source)
                     }
@@ -335,7 +335,7 @@ fn flow(edge: &PlanEdge, position: u32, source: &NodeRun) -> Flow {
     }
 }
 
-/// What tells an edge from a plain one.
+/// The text that distinguishes an edge from a plain one.
 fn label(edge: &PlanEdge) -> String {
     let port = edge
         .source_output

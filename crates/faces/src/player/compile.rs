@@ -1,9 +1,9 @@
 //! From a template to a workflow definition.
 //!
 //! Each node stays one node under its own id. Batches follow one another by edges with the rule
-//! `none_failed`, so that a skipped node lets its successors run; between two parallel batches
-//! stands a barrier, so that edges do not multiply. A node whose failure nobody has decided about
-//! asks (`onFailure: ask`). A checkpoint that asks is an approval gate.
+//! `none_failed`, so that a skipped node lets its successors run. A barrier separates two parallel
+//! batches, so that edges do not multiply. A node without a failure policy asks (`onFailure: ask`).
+//! A checkpoint that asks is an approval gate.
 //!
 //! References become input ports, resolved by the engine when the node starts and kept in the
 //! log with its start.
@@ -25,7 +25,7 @@ const EXPRESSION_BYTES: usize = 900 << 10;
 /// Bytes that one expression may have, with room to spare.
 const MAX_EXPRESSION: usize = 4_000;
 
-/// What is settled about a node beside its template.
+/// Settings of a node outside its template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePolicy {
     /// Attempts after the first, where the template says nothing.
@@ -34,16 +34,16 @@ pub struct NodePolicy {
     pub timeout_ms: Option<u64>,
 }
 
-/// What is settled beside the template.
+/// Settings outside the template.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The names of everything the session is given.
     pub context: BTreeSet<String>,
     /// By position in the template; what is missing is as the template says.
     pub policies: Vec<NodePolicy>,
-    /// Checkpoints that ask even if they would go on.
+    /// Checkpoints that ask even if the template lets them continue.
     pub pause_at: BTreeSet<String>,
-    /// What another player had done, by node id.
+    /// Results of another player, by node id.
     pub recorded: BTreeMap<String, Recorded>,
 }
 
@@ -110,7 +110,7 @@ fn bytes_per_reference(template: &Template) -> usize {
     MAX_EXPRESSION.min(EXPRESSION_BYTES / references.max(1))
 }
 
-/// What a node refers to of the node before it.
+/// The fields of the previous node that a node refers to.
 fn previous(work: &Work) -> BTreeSet<Field> {
     let of = |part: &Part| match part {
         Part::Previous(field) => Some(*field),
@@ -130,7 +130,7 @@ struct Compiler<'a> {
     template: &'a Template,
     plan: &'a ExecutionPlan,
     batch_of: Vec<usize>,
-    /// Of each node of a loop itself and its copies, in the order of their rounds.
+    /// For each node of a loop, itself and its copies, in the order of their rounds.
     copies: BTreeMap<usize, Vec<usize>>,
     settings: &'a Settings,
     bytes_per_reference: usize,
@@ -289,7 +289,7 @@ impl Compiler<'_> {
             }
             Part::Node(of, field) => {
                 let port = format!("{{{}.{}}}", self.template.nodes[*of].id, field.port());
-                // Of what has not run there is nothing.
+                // A node that has not run has no values.
                 inputs.insert(port.clone(), self.latest(at, *of, *field)?);
                 match field {
                     Field::Artifact(index) => json!({ "input": port, "index": index }),
@@ -304,7 +304,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// What a node that ran earlier gives; of one in a loop, its latest round.
+    /// The value of an earlier node; for one in a loop, that of its latest round.
     fn latest(&self, at: usize, of: usize, field: Field) -> Option<Value> {
         let Some(copies) = self.copies.get(&of) else {
             let has_run = self.batch_of[of] < self.batch_of[at];

@@ -18,21 +18,21 @@ pub struct Foreign {
     pub session_id: String,
     /// Where its template lies, from the project folder.
     pub template_path: String,
-    /// Its status, as it stands there.
+    /// Its status, unchanged from the file.
     pub status: String,
-    /// What it was given.
+    /// Its context.
     pub context: BTreeMap<String, String>,
-    /// When it began, as it stands there.
+    /// When it began, unchanged from the file.
     pub created_at: Option<String>,
     /// Its steps, as node ids.
     pub plan: Vec<Vec<String>>,
-    /// What became of the nodes that are over, by id.
+    /// Results of the nodes that are over, by id.
     pub recorded: BTreeMap<String, Recorded>,
     /// Nodes that failed, and why.
     pub failed: BTreeMap<String, String>,
 }
 
-/// What another player had written about a node that is over.
+/// Another player's record of a node that is over.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recorded {
     /// Completed or skipped.
@@ -51,7 +51,7 @@ pub struct Recorded {
     pub error: Option<String>,
     /// The task of a `cli` node.
     pub cli_task_id: Option<String>,
-    /// What later nodes are given of it, where it is known.
+    /// The output for later nodes, where it is known.
     pub output: Option<String>,
 }
 

@@ -4,8 +4,8 @@
 //! definition ([`compile`]). A session is a run of it; what lies in its folder, the session state
 //! and a snapshot for each checkpoint, is a fold of the run's log ([`projection`]).
 //!
-//! The words of the files are those of the players that these templates were written for;
-//! everything that is ours alone stands under one key, `x_play`.
+//! The words of the files are those of the players that these templates were written for; our own
+//! additions are under one key, `x_play`.
 
 pub mod compile;
 mod fields;

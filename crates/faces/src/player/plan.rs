@@ -66,7 +66,7 @@ pub(super) fn plan(
         waits_for[to] += 1;
         followers[from].push(to);
     }
-    // Of each group: members not planned yet, and members that are ready.
+    // For each group: members that are not planned yet, and members that are ready.
     let mut left: BTreeMap<&str, usize> = BTreeMap::new();
     for group in groups.iter().flatten() {
         *left.entry(group).or_default() += 1;

@@ -31,7 +31,7 @@ pub const METADATA: &str = "play";
 /// The transport of runs that are sessions.
 pub const TRANSPORT: &str = "play";
 
-/// What an event changed.
+/// The effect of an event on the files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// Nothing that the files show.
@@ -42,7 +42,7 @@ pub enum Change {
     Checkpoint(Box<Snapshot>),
 }
 
-/// What an event touched, before a snapshot is taken of it.
+/// The part of the files that an event affects, before a snapshot is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Touched {
     Nothing,
@@ -88,9 +88,9 @@ struct Node {
     is_refused: bool,
     /// Whether it is part of a loop.
     is_in_loop: bool,
-    /// Whether its loop goes on after a failure of it.
+    /// Whether its loop continues after a failure of it.
     may_fail: bool,
-    /// What its current attempt is called outside.
+    /// The external name of its current attempt.
     task: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl Projection {
         format!("{folder}/{}", self.header.stream)
     }
 
-    /// How a node stands.
+    /// The state of a node.
     pub fn node(&self, id: &str) -> Option<&NodeState> {
         Some(&self.nodes[*self.by_id.get(id)?].state)
     }
@@ -240,7 +240,7 @@ impl Projection {
             RunEvent::RunCompleted { .. } => self.end = Some((Status::Completed, at)),
             RunEvent::RunCancelled { .. } => self.end = Some((Status::Aborted, at)),
             RunEvent::RunFailed { failed_node_id, .. } => {
-                // Whoever refuses to go on behind a checkpoint ends the session.
+                // Refusing to continue at a checkpoint aborts the session.
                 let failed = failed_node_id.as_ref().and_then(|id| self.by_id.get(id));
                 let is_refused = failed
                     .is_some_and(|at| matches!(self.nodes[*at].state, NodeState::Checkpoint(_)));
@@ -275,7 +275,7 @@ impl Projection {
         self.created_at = text("createdAt");
     }
 
-    /// What was under way begins again.
+    /// Nodes in progress begin again.
     fn start_over(&mut self) {
         for node in &mut self.nodes {
             if let NodeState::Work(state) = &mut node.state
@@ -303,7 +303,7 @@ impl Projection {
         let time = names::time(at);
         if let NodeState::Checkpoint(_) = node.state {
             return match body {
-                // What another player had done is over without a question.
+                // A result of another player completes without a question.
                 RunEvent::NodeCompleted { .. } if node.state.status() == NodeStatus::Completed => {
                     node.wait = Wait::Nothing;
                     Touched::State
@@ -387,7 +387,7 @@ impl Projection {
                 state.error = Some(said(error));
                 node.exit_code = exit_code(error.details.as_ref()).or(node.exit_code);
             }
-            // What is left of a loop that needs no more rounds.
+            // The rest of a loop that needs no further rounds.
             RunEvent::NodeSkipped {
                 reason: SkipReason::RuleNotMet,
                 ..
@@ -476,7 +476,7 @@ impl Projection {
         NodeStates(self.nodes.iter().map(state).collect())
     }
 
-    /// How the session stands.
+    /// The state of the session.
     pub fn status(&self) -> Status {
         if let Some((status, _)) = self.end {
             return if self.is_archived {

@@ -1,8 +1,8 @@
 //! References in the arguments of a node.
 //!
-//! `{name}` is a context variable, `{N-001.session_id}` something of an earlier node,
-//! `{prev_output_path}` of the nearest earlier work node. Everything else stays as it is written,
-//! so that prompts may hold JSON and code. What is inserted is never read again.
+//! `{name}` is a context variable, `{N-001.session_id}` a field of an earlier node,
+//! `{prev_output_path}` one of the nearest earlier work node. All other text stays unchanged, so
+//! that prompts may contain JSON and code. Inserted text is not scanned for references.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub enum Part {
     Previous(Field),
 }
 
-/// What can be referred to of a node.
+/// The fields of a node that references can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     /// The session it worked in.
@@ -30,7 +30,7 @@ pub enum Field {
     OutputPath,
     /// A file it wrote, by position.
     Artifact(usize),
-    /// What it said.
+    /// Its output text.
     Output,
     /// How its process ended.
     ExitCode,
@@ -40,7 +40,7 @@ pub enum Field {
     Error,
 }
 
-/// The fields, as they are written behind the id of a node.
+/// The fields, in the spelling after the id of a node.
 pub const FIELDS: [&str; 7] = [
     "session_id",
     "output_path",
@@ -93,26 +93,26 @@ pub enum Odd {
     NoSuchNode {
         /// The name.
         id: String,
-        /// What it most likely means.
+        /// The most likely intended name.
         meant: Option<String>,
     },
     /// It names a node and no field of it; it stays as it is written.
     NoSuchField {
         /// The reference, without its braces.
         written: String,
-        /// What it most likely means.
+        /// The most likely intended name.
         meant: Option<String>,
     },
     /// It may mean a variable that is not declared; it stays as it is written.
     NoSuchVariable {
         /// The name.
         name: String,
-        /// What it most likely means.
+        /// The most likely intended name.
         meant: Option<String>,
     },
 }
 
-/// What references may name.
+/// The names that references can use.
 pub struct Names<'a> {
     /// Nodes by id.
     pub nodes: &'a BTreeMap<&'a str, usize>,
@@ -177,7 +177,8 @@ fn reference(inner: &str, names: &Names<'_>) -> Sense {
             return Sense::Means(Part::Node(*node, field));
         }
         let meant = closest(id, names.nodes.keys().copied()).map(str::to_owned);
-        // Prose may hold `{response.output}`; nobody but a player's template has the others.
+        // Prose may contain `{response.output}`; the other fields only occur in templates of
+        // players.
         let is_meant = field.is_original() || meant.is_some() || is_node_shaped(id);
         if is_meant && !id.contains(char::is_whitespace) {
             let id = id.to_owned();
@@ -204,7 +205,7 @@ fn reference(inner: &str, names: &Names<'_>) -> Sense {
     })
 }
 
-/// What looks like a reference to a node and names no field of it, or has spaces around it.
+/// Text similar to a reference to a node, but with an unknown field or with spaces around it.
 fn no_such_field(inner: &str, names: &Names<'_>) -> Option<Odd> {
     let (id, field) = inner.trim().rsplit_once('.')?;
     let is_node = names.nodes.contains_key(id) || is_node_shaped(id);

@@ -15,9 +15,9 @@ pub struct SessionState {
     pub template_path: String,
     /// For people.
     pub template_name: String,
-    /// How the session stands.
+    /// The state of the session.
     pub status: Status,
-    /// What it was given.
+    /// Its context.
     pub context: Map<String, Value>,
     /// Its steps.
     pub execution_plan: Vec<PlannedBatch>,
@@ -35,23 +35,23 @@ pub struct SessionState {
     pub updated_at: String,
     /// When it ended.
     pub completed_at: Option<String>,
-    /// What other players do not know.
+    /// Our additions, unknown to other players.
     pub x_play: Extra,
 }
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Derive)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It goes on, or would if somebody drove it.
+    /// In progress, or ready to be continued.
     Running,
     /// It waits at a checkpoint, or was paused.
     Paused,
     /// Every node completed or was skipped.
     Completed,
-    /// A node failed, and somebody has to say or has said what becomes of it.
+    /// A node failed, and its failure needs a decision or has one.
     Failed,
-    /// Somebody ended it.
+    /// Aborted by a person.
     Aborted,
     /// Completed and put away.
     Archived,
@@ -96,7 +96,7 @@ impl Serialize for NodeStates {
     }
 }
 
-/// How a node stands.
+/// The state of a node.
 #[derive(Clone, Debug, PartialEq, Derive)]
 #[serde(untagged)]
 pub enum NodeState {
@@ -107,7 +107,7 @@ pub enum NodeState {
 }
 
 impl NodeState {
-    /// How it stands.
+    /// Its status.
     pub fn status(&self) -> NodeStatus {
         match self {
             Self::Work(state) => state.status,
@@ -162,7 +162,7 @@ impl NodeStatus {
 /// A node that calls something.
 #[derive(Clone, Debug, Default, PartialEq, Derive)]
 pub struct WorkState {
-    /// How it stands.
+    /// Its status.
     pub status: NodeStatus,
     /// When its first attempt started.
     pub started_at: Option<String>,
@@ -184,50 +184,50 @@ pub struct WorkState {
 /// A checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Derive)]
 pub struct CheckpointState {
-    /// How it stands.
+    /// Its status.
     pub status: NodeStatus,
     /// When its snapshot was taken.
     pub saved_at: Option<String>,
     /// Where its snapshot lies, from the project folder.
     pub snapshot_path: Option<String>,
-    /// Whether it goes on without asking; known once it is saved.
+    /// Whether it continues without asking; known once it is saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_continue: Option<bool>,
 }
 
-/// What other players do not know.
+/// Our additions, unknown to other players.
 #[derive(Clone, Debug, Default, PartialEq, Derive)]
 pub struct Extra {
     /// The last event of the log that this state shows. It only grows.
     pub seq: u64,
     /// The workflow definition of the run.
     pub workflow: String,
-    /// The node whose checkpoint waits for somebody.
+    /// The node whose checkpoint waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_at: Option<String>,
     /// The checkpoint that asked when the session was aborted: it was saved and not passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aborted_at: Option<String>,
-    /// Nodes whose failure somebody has to decide about.
+    /// Nodes whose failure needs a decision.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<String>,
     /// Nodes that failed in a round of a loop that others follow.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed_rounds: Vec<String>,
-    /// Nodes that have handed their work to somebody outside, and the task that is waited for.
+    /// Nodes that wait for a callback, with the task each one waits for.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub callbacks: Map<String, Value>,
-    /// What the session may use.
+    /// The limits of the session.
     #[serde(skip_serializing_if = "Budget::is_nothing")]
     pub budget: Budget,
-    /// What was used, over all nodes, as far as executors say.
+    /// The usage over all nodes, as far as executors report it.
     #[serde(skip_serializing_if = "Used::is_nothing")]
     pub used: Used,
     /// More about each node that has started.
     pub nodes: Map<String, Value>,
 }
 
-/// What a session may use; what is not there is not bounded.
+/// The limits of a session; an absent one is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Derive)]
 pub struct Budget {
     /// US dollars.
@@ -253,7 +253,7 @@ impl Budget {
     }
 }
 
-/// What calls of models used.
+/// The usage of model calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Derive)]
 pub struct Used {
     /// Cost in US dollars.
@@ -266,7 +266,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// Whether nobody reported anything.
+    /// Whether no usage was reported.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
@@ -292,9 +292,9 @@ pub struct Snapshot {
     pub checkpoint_name: String,
     /// When it was taken.
     pub saved_at: String,
-    /// What the session was given.
+    /// The context of the session.
     pub context_snapshot: Map<String, Value>,
-    /// Every node as it stood, this checkpoint included.
+    /// The state of every node at that time, this checkpoint included.
     pub node_states_snapshot: NodeStates,
     /// The last node, in the order they run, that had completed.
     pub last_completed_node: Option<String>,

@@ -28,17 +28,17 @@ pub struct Template {
     pub version: String,
     /// To find it by.
     pub tags: Vec<String>,
-    /// What a session is given.
+    /// The context variables.
     pub context: BTreeMap<String, Variable>,
     /// At least one; ids are unique. Copies for further rounds of loops come last.
     pub nodes: Vec<Node>,
     /// In which order they run.
     pub plan: ExecutionPlan,
-    /// What is odd but does not keep it from being played.
+    /// Findings that do not prevent the template from being played.
     pub warnings: Vec<Problem>,
 }
 
-/// A context variable. Values are texts, whatever the type says.
+/// A context variable. Values are texts, for every type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variable {
     /// `string`, `path` or `boolean`; for people.
@@ -47,7 +47,7 @@ pub struct Variable {
     pub required: bool,
     /// For people.
     pub description: String,
-    /// What it is without being given.
+    /// Its default.
     pub default: Option<String>,
 }
 
@@ -58,24 +58,24 @@ pub struct Node {
     pub id: String,
     /// For people; the id where there is none.
     pub name: String,
-    /// What it does.
+    /// Its kind.
     pub kind: Kind,
     /// Nodes that share it run at the same time.
     pub parallel_group: Option<String>,
-    /// Where it stands in a loop.
+    /// Its place in a loop.
     pub round: Option<Round>,
 }
 
-/// What a node does.
+/// The kind of a node.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// It calls something.
     Work(Work),
-    /// It keeps a snapshot, and may ask whether to go on.
+    /// It takes a snapshot, and may ask whether to continue.
     Checkpoint {
         /// The question.
         description: String,
-        /// Whether to go on without asking.
+        /// Whether to continue without asking.
         auto_continue: bool,
     },
 }
@@ -85,13 +85,13 @@ pub enum Kind {
 pub struct Work {
     /// How its executor is called.
     pub call: Call,
-    /// What is called: the name of a skill, a command or a kind of agent.
+    /// The name of the called skill, command or kind of agent.
     pub executor: String,
     /// The arguments as they are written.
     pub args_template: String,
     /// The same, read.
     pub args: Vec<Part>,
-    /// What becomes of a failure.
+    /// The reaction to a failure.
     pub on_fail: OnFail,
     /// Attempts and the waits between them, where the template says it.
     pub retry: Option<Retry>,
@@ -106,7 +106,7 @@ pub enum Call {
     Skill,
     /// A command of a coding agent.
     Command,
-    /// Another tool behind a common command line.
+    /// Another tool with a common command line.
     Cli {
         /// `gemini`, `qwen`, `codex`, …
         tool: String,
@@ -131,10 +131,10 @@ impl Call {
     }
 }
 
-/// What becomes of a node that failed.
+/// The reaction to a failed node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFail {
-    /// Somebody decides: retry, skip or abort.
+    /// A person decides: retry, skip or abort.
     #[default]
     Abort,
     /// It counts as skipped.
@@ -205,7 +205,7 @@ impl Template {
         self.context.keys().map(String::as_str).chain(referred)
     }
 
-    /// What a session is given for each variable, from what was asked for and the defaults.
+    /// The context of a session, from the given values and the defaults.
     ///
     /// # Errors
     /// The names of required variables that have neither.

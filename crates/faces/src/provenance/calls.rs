@@ -1,5 +1,5 @@
-//! What lies beside a snapshot, a value to a line: `STEM.calls.jsonl` has the calls that crossed
-//! the boundary of the execution, `STEM.replays.jsonl` every attempt to replay it.
+//! The sidecar files of a snapshot, one value per line: `STEM.calls.jsonl` has the calls that
+//! crossed the boundary of the execution, `STEM.replays.jsonl` every attempt to replay it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,8 +16,7 @@ pub const NOTIFICATIONS: &str = "notifications";
 pub const EFFECTS: &str = "effects";
 /// The member of a call that says whether it was something else that a server of tools was asked.
 pub const PROTOCOL: &str = "protocol";
-/// The member of a snapshot's `extensions` that says how many calls lie beside it and what the hash
-/// of them is.
+/// The member of a snapshot's `extensions` with the number and the hash of its calls.
 pub const CALLS: &str = "calls";
 
 /// One recorded call. Its bodies lie in the blobs of the folder, by these hashes.
@@ -25,7 +24,7 @@ pub const CALLS: &str = "calls";
 pub struct Call {
     /// Its step: its place among all calls, by start, from 1.
     pub seq: u64,
-    /// What was called.
+    /// The kind of the call.
     pub kind: CallKind,
     /// The tool; of a model, the route it was asked on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +43,7 @@ pub struct Call {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
-    /// What it does outside.
+    /// Its effect on the outside world.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect_class: Option<EffectClass>,
     /// Whether its result is an error.
@@ -74,8 +73,8 @@ impl Call {
         called.into_iter().flatten().chain(told).chain(changed)
     }
 
-    /// Whether the model's traffic, or a program, says of it that it is a call of a tool: what a
-    /// server of tools is asked besides is none.
+    /// Whether the model traffic or a program marks it as a call of a tool. Other requests to a
+    /// tool server are not.
     fn is_tool(&self) -> bool {
         self.kind == CallKind::Tool && self.other.get(PROTOCOL) != Some(&Value::Bool(true))
     }
@@ -89,15 +88,15 @@ pub fn contents_of_change(change: &Value) -> impl Iterator<Item = &str> {
     hashes.into_iter().flatten().filter(move |_| is_kept)
 }
 
-/// What a snapshot says of the calls beside it: how many there are, and the last link of their
-/// chain. With it they are sealed as the snapshot is.
+/// A snapshot's summary of its calls: their number, and the last link of their chain. It seals the
+/// calls together with the snapshot.
 pub fn sealed(calls: &[Call]) -> Value {
     let links = chain::links("", calls);
     let last = links.last().cloned().unwrap_or_default();
     json!({ "count": calls.len(), "hash": last })
 }
 
-/// What is wrong with the calls beside a snapshot, which lie in the file `name`.
+/// Checks the calls of a snapshot, which are in the file `name`.
 pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let snapshot = &document.snapshot;
@@ -137,7 +136,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
         }
         None => {}
     }
-    // Where no calls were recorded beside it, a list of them stands by itself.
+    // Without recorded calls in the snapshot, a list of calls cannot be checked against it.
     let Some(named) = named.filter(|_| is_there) else {
         return found;
     };
@@ -158,7 +157,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
     found
 }
 
-/// What was called.
+/// The kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKind {
@@ -187,7 +186,7 @@ impl CallKind {
     }
 }
 
-/// What a call does outside.
+/// The effect of a call on the outside world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
@@ -197,7 +196,7 @@ pub enum EffectClass {
     WriteLocal,
     /// It reaches out.
     External,
-    /// Nobody knows: taken as [`External`](Self::External).
+    /// Unknown: taken as [`External`](Self::External).
     Unknown,
 }
 
@@ -214,7 +213,7 @@ pub struct Attempt {
     /// By which strategy it was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// What it came to; none where it was given up before there was anything to compare.
+    /// Its outcome; `None` where it was given up before a comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<MatchStatus>,
     /// Whether that passes the strategy.
@@ -235,7 +234,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Whether it counts: it came to its end.
+    /// Whether it counts: it finished.
     pub fn is_complete(&self) -> bool {
         self.status
             .is_some_and(|status| status != MatchStatus::NotReplayed)
@@ -248,9 +247,9 @@ impl Attempt {
     }
 }
 
-/// What is wrong with the record of replays beside a snapshot, which lies in the file `name`: each
-/// line is chained to the one before, the first to the seal, and `replay_status` has to say what
-/// the lines come to. Nothing is said of a snapshot that is not sealed.
+/// Checks the record of replays of a snapshot, which is in the file `name`. Each line is chained to
+/// the one before, the first to the seal, and `replay_status` must match the lines. An unsealed
+/// snapshot is not checked.
 pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     if seal::of(document) == Seal::Unsealed {
@@ -286,7 +285,7 @@ pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> V
 }
 
 impl ReplayStatus {
-    /// What attempts come to.
+    /// The status after these attempts.
     pub fn of(attempts: &[Attempt]) -> Self {
         let complete = attempts.iter().filter(|attempt| attempt.is_complete());
         complete
@@ -296,8 +295,8 @@ impl ReplayStatus {
             })
     }
 
-    /// The status after one more attempt, which is as many as `completed` that came to their end. One
-    /// that did not changes nothing.
+    /// The status after one more attempt, which makes `completed` finished ones. An unfinished
+    /// attempt changes nothing.
     pub fn after(&self, attempt: &Attempt, completed: u64) -> Self {
         let Some(match_status) = attempt.status.filter(|_| attempt.is_complete()) else {
             return self.clone();

@@ -1,9 +1,9 @@
 //! A snapshot of a run: a fold of its events.
 //!
-//! The response is the canonical JSON of the run's outputs, the prompt that of its inputs. Where
-//! no model was asked the model is `none`; of several it is the one that answered last, and
-//! `extensions.models` has them all. The id is made of the run and the length of its log, so that
-//! the same run is the same snapshot whoever captures it.
+//! The response is the canonical JSON of the run's outputs, the prompt that of its inputs. Without
+//! a model call the model is `none`; with several models it is the one that answered last, and
+//! `extensions.models` has them all. The id derives from the run and the length of its log, so that
+//! every capture of the same run has the same id.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,14 @@ use crate::veil::{Veil, conceal};
 
 use super::hash::{canonical_json, hash_json, hash_text, written};
 
-/// What is to be written of a run.
+/// The data to write for a run.
 #[derive(Clone, Debug)]
 pub struct Captured {
     /// The snapshot, not sealed yet.
     pub snapshot: Snapshot,
     /// The calls of tools.
     pub calls: Vec<Call>,
-    /// What the calls name: redacted inputs and results as canonical JSON.
+    /// The contents that the calls name: redacted inputs and results as canonical JSON.
     pub bodies: Vec<String>,
 }
 
@@ -59,9 +59,8 @@ struct Ended {
 }
 
 impl RunCapture {
-    /// Takes in the next event, without what its workflow hides. What goes out of the log is
-    /// redacted once more before it is hashed: the rules may know more than they did when it was
-    /// written.
+    /// Adds the next event, without the values its workflow hides. Exported data is redacted again
+    /// before it is hashed: the rules may cover more than when the log was written.
     pub fn take(&mut self, veil: Veil<'_>, event: &Event, redact: &mut dyn FnMut(&mut Value)) {
         let event = &*veil.event(event);
         let redact = &mut |value: &mut Value| {
@@ -295,7 +294,7 @@ impl RunCapture {
     }
 }
 
-/// A UUID of version 7 whose random part is the hash of what it stands for.
+/// A UUID of version 7 whose random part is the hash of the given values.
 pub(super) fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
     let Digest(hash) = Digest::of(hash_json(&json!([stream, next_seq])).as_bytes());
     let ms = u64::try_from(at.0).unwrap_or(0).to_be_bytes();

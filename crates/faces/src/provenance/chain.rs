@@ -16,12 +16,12 @@ fn without_link(line: &impl Serialize) -> (Value, Option<Value>) {
     (value, link)
 }
 
-/// The link of a line behind another link.
+/// The link of a line after another link.
 fn link(before: &str, line: &Value) -> String {
     hash_json(&json!([before, line]))
 }
 
-/// The links of lines. The first one is behind `seed`.
+/// The links of lines. The first one follows `seed`.
 pub fn links(seed: &str, lines: &[impl Serialize]) -> Vec<String> {
     let mut before = seed.to_owned();
     let links = lines.iter().map(|line| {
@@ -42,8 +42,8 @@ pub fn linked(seed: &str, lines: &[impl Serialize]) -> Vec<Value> {
     linked.collect()
 }
 
-/// The first line, counted from 1, whose link is not its own: it was changed, or stands behind
-/// another line than it did.
+/// The first line, counted from 1, whose link does not match: it was changed, or follows another
+/// line than before.
 pub fn broken_at(seed: &str, lines: &[impl Serialize]) -> Option<usize> {
     let mut before = seed.to_owned();
     let place = lines.iter().position(|line| {

@@ -14,10 +14,10 @@ use super::calls::{self, Call};
 
 /// The version of the schema that is written.
 pub const VERSION: &str = "1.0";
-/// What stands for the model where none was asked.
+/// The model's id where no model was called.
 pub const NO_MODEL: &str = "none";
 
-/// What `extensions.redaction.policy` says where nothing was taken out, as somebody asked for.
+/// The value of `extensions.redaction.policy` where redaction was switched off explicitly.
 pub const OFF: &str = "off";
 
 /// An execution snapshot.
@@ -25,7 +25,7 @@ pub const OFF: &str = "off";
 pub struct Snapshot {
     /// A UUID; files of others may have any text.
     pub snapshot_id: String,
-    /// What was carried out. Free text.
+    /// The workflow or command that was carried out. Free text.
     pub workflow_id: String,
     /// The version of the schema.
     #[serde(default = "version")]
@@ -39,15 +39,15 @@ pub struct Snapshot {
     pub agent: Option<Agent>,
     /// From what.
     pub inputs: Inputs,
-    /// What came of it.
+    /// Its results.
     pub outputs: Outputs,
-    /// What it took.
+    /// Its metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
     /// How replays of it ended. The only member that may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_status: Option<ReplayStatus>,
-    /// What the schema has no word for.
+    /// Data without a member in the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Extensions>,
     /// Members that are not known.
@@ -88,7 +88,7 @@ impl Snapshot {
         self.extensions.get_or_insert_default()
     }
 
-    /// How replays ended, also where nothing is said of them.
+    /// The outcomes of replays, with a default where the member is absent.
     pub fn replays(&self) -> ReplayStatus {
         self.replay_status.clone().unwrap_or_default()
     }
@@ -112,7 +112,7 @@ impl Snapshot {
         network.is_some_and(|network| network["unverified"] == true)
     }
 
-    /// Whether secrets may stand in it: nobody took them out.
+    /// Whether it may contain secrets: it was not redacted.
     pub fn is_unredacted(&self) -> bool {
         let redaction = self
             .extensions
@@ -121,7 +121,7 @@ impl Snapshot {
         redaction.is_some_and(|redaction| redaction.policy == OFF)
     }
 
-    /// Says which calls lie beside it, so that they are sealed with it.
+    /// Records the calls of the snapshot, so that they are sealed with it.
     pub fn seal_calls(&mut self, calls: &[Call]) {
         let sealed = calls::sealed(calls);
         self.extend().other.insert(calls::CALLS.to_owned(), sealed);
@@ -228,7 +228,7 @@ pub enum Mode {
     Strict,
     /// A seed is set.
     Seeded,
-    /// What is captured lies on disk.
+    /// The captured data is on disk.
     Logged,
     /// Nothing is asked of it.
     Default,
@@ -266,13 +266,13 @@ pub struct Agent {
     pub other: Map<String, Value>,
 }
 
-/// What an execution was made from.
+/// The inputs of an execution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
     /// The request, redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_prompt: Option<String>,
-    /// The hash of the request as it stands here.
+    /// The hash of the request in the form given here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_prompt_hash: Option<String>,
     /// Files that were read, hashed when they were.
@@ -303,7 +303,7 @@ pub struct ContextFile {
     pub other: Map<String, Value>,
 }
 
-/// What came of an execution.
+/// The results of an execution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outputs {
     /// The last text of the assistant, redacted.
@@ -332,7 +332,7 @@ pub struct Artifact {
     /// The hash of its bytes; of a deleted one, of its last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// What became of it.
+    /// How it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// Members that are not known.
@@ -340,7 +340,7 @@ pub struct Artifact {
     pub other: Map<String, Value>,
 }
 
-/// What became of a file.
+/// How a file changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
@@ -348,7 +348,7 @@ pub enum Operation {
     Created,
     /// It was there with other bytes.
     Modified,
-    /// It is there no more.
+    /// It was deleted.
     Deleted,
 }
 
@@ -383,7 +383,7 @@ pub struct ToolCall {
     pub other: Map<String, Value>,
 }
 
-/// What an execution took. Never part of a verdict.
+/// The metrics of an execution. Never part of a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Milliseconds from start to end.
@@ -412,13 +412,13 @@ pub struct ReplayStatus {
     /// Whether there was one.
     #[serde(default)]
     pub replayed: bool,
-    /// How many came to their end.
+    /// The number of finished replays.
     #[serde(default)]
     pub replay_count: u64,
     /// When the latest ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_replay: Option<String>,
-    /// What the latest came to.
+    /// The outcome of the latest.
     #[serde(default = "not_replayed")]
     pub match_status: MatchStatus,
     /// Members that are not known.
@@ -442,7 +442,7 @@ impl Default for ReplayStatus {
     }
 }
 
-/// What a comparison came to.
+/// The outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchStatus {
@@ -471,37 +471,37 @@ impl MatchStatus {
     }
 }
 
-/// What the schema has no word for.
+/// Data without a member in the schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extensions {
     /// When the execution began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// `succeeded`, `failed` or `cancelled`; of a run that goes on, its status.
+    /// `succeeded`, `failed` or `cancelled`; for an unfinished run, its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_status: Option<String>,
     /// The run it was made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// The snapshot it goes on from.
+    /// The snapshot it continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     /// The snapshot it is measured by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// The snapshot of the same run before it went on.
+    /// The earlier snapshot of the same run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<String>,
-    /// What was taken out before anything was hashed.
+    /// The values removed before hashing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redaction: Option<RedactionCount>,
-    /// What became of each setting: `sent`, `unsupported`, `ignored_by_provider`, `unknown`.
+    /// The outcome of each setting: `sent`, `unsupported`, `ignored_by_provider`, `unknown`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_enforcement: Option<Value>,
     /// Whether texts and bodies are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// Where the working folder stood.
+    /// The git state of the working folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<Git>,
     /// The hash of the environment as canonical JSON.
@@ -516,10 +516,10 @@ pub struct Extensions {
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
-    /// What a seed was called that was no number.
+    /// The original text of a seed that was not a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed_label: Option<String>,
-    /// What a mode was called in a file of others.
+    /// The original name of a mode in a file of another program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode_label: Option<String>,
     /// The hash of everything but `replay_status` and itself.
@@ -530,7 +530,7 @@ pub struct Extensions {
     pub other: Map<String, Value>,
 }
 
-/// The snapshot that another goes on from.
+/// The snapshot that another continues from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Parent {
     /// Its id.
@@ -540,10 +540,10 @@ pub struct Parent {
     pub fork_step: Option<u64>,
 }
 
-/// What was taken out before anything was hashed.
+/// The values removed before hashing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RedactionCount {
-    /// `on`, or `off` where somebody asked for that.
+    /// `on`, or `off` where it was switched off explicitly.
     pub policy: String,
     /// The version of the rules.
     pub version: u32,
@@ -568,7 +568,7 @@ pub enum Content {
     HashesOnly,
 }
 
-/// Where a working folder stood.
+/// The git state of a working folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Git {
     /// The commit.

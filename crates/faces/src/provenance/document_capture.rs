@@ -1,8 +1,8 @@
 //! A snapshot of a workbench document: of the run that a browser app recorded by itself.
 //!
-//! The response is the canonical JSON of its artifacts' latest contents by key, as a browser's run
-//! has no outputs besides; the prompt that of its context. The id is made of the document and the
-//! save, so that the same save is the same snapshot whoever captures it.
+//! The response is the canonical JSON of its artifacts' latest contents by key, since a browser's
+//! run has no other outputs; the prompt is that of its context. The id derives from the document
+//! and the save, so that every capture of the same save has the same id.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,7 @@ use super::hash::{canonical_json, hash_json, hash_text};
 /// The member of `extensions` that says which save of which run of a browser it is.
 pub const DOCUMENT: &str = "document";
 
-/// The snapshot of a document as a save left it. What goes out of the log is redacted once more
-/// before it is hashed.
+/// The snapshot of a document after a save. Exported data is redacted again before it is hashed.
 pub fn of_document(
     header: &StreamHeader,
     save: &SaveRecord,
@@ -118,7 +117,7 @@ fn environment(run: &Map<String, Value>) -> BTreeMap<String, String> {
     environment
 }
 
-/// What a trace says, so far.
+/// The state of reading a trace.
 #[derive(Default)]
 struct Reading {
     /// The first version that was written of each artifact.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const PREFIX: &str = "sha256:";
 
-/// The hash of a text, exactly as it stands: nothing is trimmed or normalised.
+/// The hash of a text, exactly as given: without trimming or normalising.
 pub fn hash_text(text: &str) -> String {
     hash_bytes(text.as_bytes())
 }

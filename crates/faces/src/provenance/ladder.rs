@@ -20,7 +20,7 @@ pub enum Level {
     Identical,
 }
 
-/// A compared field beside the response.
+/// A compared field in addition to the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// How far it agrees.
@@ -88,7 +88,7 @@ impl Compared<'_> {
     }
 }
 
-/// What must hold for a comparison to pass. The status does not depend on it.
+/// The condition for a comparison to pass. The status does not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Strategy {
@@ -110,7 +110,7 @@ impl Strategy {
         }
     }
 
-    /// What is meant where nobody says: by the mode, and by whether the response has a structure.
+    /// The default: by the mode, and by whether the response has a structure.
     pub fn default_for(mode: Mode, is_structured: bool) -> Self {
         match (mode, is_structured) {
             (Mode::Strict, _) => Self::Exact,

@@ -1,14 +1,13 @@
 //! Execution snapshots: portable evidence of one execution, as a file.
 //!
-//! A snapshot has the shape of the schema in [`schema`]: what was asked, with which settings, what
-//! came of it, and how replays of it ended. Additions stand under `extensions` only. Its core
-//! never changes once it is written: [`seal`] puts a hash over it, and only `replay_status` is
-//! outside of that hash.
+//! A snapshot has the shape of the schema in [`schema`]: the request, the settings, the results,
+//! and the outcomes of replays. Additions are under `extensions` only. Its core never changes once
+//! it is written: [`seal`] puts a hash over it, and only `replay_status` is outside of that hash.
 //!
 //! - [`document`], [`read`], [`seal`]: the types, the tolerant reader, and the hash over them.
 //! - [`capture`]: the snapshot of a run, as a fold of its events; [`document_capture`]: of a run
 //!   that a browser recorded.
-//! - [`calls`]: what lies beside a snapshot: recorded calls, attempts to replay; [`chain`]: how
+//! - [`calls`]: the sidecar files of a snapshot: recorded calls, attempts to replay; [`chain`]: how
 //!   their lines are chained.
 //! - [`hash`], [`naming`], [`retention`]: how texts and values are hashed, what a file is called,
 //!   when it may go.

@@ -1,4 +1,4 @@
-//! What the file of a snapshot is called: `{workflow_id}-{timestamp}.json`.
+//! The file name of a snapshot: `{workflow_id}-{timestamp}.json`.
 //!
 //! The name is for people. Nothing is ever read from it: ids may hold hyphens.
 
@@ -7,7 +7,7 @@ use kernel::time::Timestamp;
 
 /// Characters of a workflow's id that a file name has at most.
 const MAX_CHARS: usize = 100;
-/// Names that some system keeps for itself, and what is no name.
+/// Names reserved by some system, and the empty name.
 const RESERVED: [&str; 8] = ["", "con", "prn", "aux", "nul", "com1", "lpt1", "latest"];
 
 /// The name of a file without its ending.
@@ -16,8 +16,8 @@ pub fn stem(workflow_id: &str, captured: Timestamp) -> String {
     format!("{}-{at}", part(workflow_id))
 }
 
-/// A workflow's id as part of a file name. Where anything had to be changed, the beginning of its
-/// hash tells it from others that came to the same.
+/// A workflow's id as part of a file name. If any character was replaced, the first digits of its
+/// hash distinguish it from other ids with the same result.
 pub fn part(workflow_id: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let shown = workflow_id.chars().map(|c| if plain(c) { c } else { '_' });

@@ -13,11 +13,11 @@ use super::hash;
 /// A snapshot as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// What it says.
+    /// Its content.
     pub snapshot: Snapshot,
-    /// The same as it stands in the file: integrity is a matter of these members.
+    /// The members of the file, unchanged: the seal covers these.
     pub raw: Value,
-    /// What is odd about it.
+    /// Findings that did not prevent reading.
     pub warnings: Vec<Warning>,
 }
 
@@ -32,7 +32,7 @@ pub struct Warning {
     pub message: String,
 }
 
-/// Why something is no snapshot.
+/// The reason why a text is not a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct NoSnapshot {
@@ -50,8 +50,8 @@ fn refuse<T>(code: &'static str, message: impl Into<String>) -> Result<T, NoSnap
 /// Reads the bytes of a file.
 ///
 /// # Errors
-/// When they are no JSON, a key stands there twice, or what they say is no snapshot of a version
-/// that is known.
+/// When they are not JSON, a key is duplicated, or the content is not a snapshot of a known
+/// version.
 pub fn read(bytes: &[u8]) -> Result<Document, NoSnapshot> {
     let limits = Limits {
         max_bytes: MAX_SNAPSHOT_BYTES,
@@ -66,7 +66,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, NoSnapshot> {
 /// Reads a value.
 ///
 /// # Errors
-/// When it is no snapshot of a version that is known.
+/// When it is not a snapshot of a known version.
 pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
     let Value::Object(members) = &raw else {
         return refuse("not_a_snapshot", "a snapshot is an object");
@@ -166,8 +166,8 @@ fn whole(value: &mut Value) {
     }
 }
 
-/// The number that stands for a seed that is a text: the first eight bytes of its SHA-256, as far
-/// as a double holds them.
+/// The number for a seed that is a text: the first eight bytes of its SHA-256, cut to the 53 bits
+/// of a double.
 pub fn seed_of(label: &str) -> i64 {
     let Digest(bytes) = Digest::of(label.as_bytes());
     let first = bytes[..8]
@@ -184,7 +184,7 @@ fn warning(path: impl Into<String>, code: &'static str, message: impl Into<Strin
     }
 }
 
-/// What is odd about a snapshot that was understood.
+/// Adds warnings about a snapshot that was read.
 fn look_at(snapshot: &Snapshot, warnings: &mut Vec<Warning>) {
     if !is_uuid(&snapshot.snapshot_id) {
         let message = "the snapshot_id is not a UUID";

@@ -12,14 +12,14 @@ pub const KEPT_DAYS: u64 = 90;
 /// Days it is kept after a replay that failed.
 pub const KEPT_DAYS_AFTER_FAILURE: u64 = 180;
 
-/// What holds of a snapshot at some moment.
+/// The retention state of a snapshot at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Somebody wants it kept.
+    /// It is pinned.
     Pinned,
     /// Another snapshot needs it.
     Needed,
-    /// The clock is behind the time of its capture: kept, and worth a look.
+    /// The clock is earlier than the time of its capture: kept, and worth a look.
     ClockBehind,
     /// Kept up to and including a moment.
     Until(Timestamp),
@@ -27,23 +27,23 @@ pub enum Verdict {
     Expired(Timestamp),
 }
 
-/// What retention looks at.
+/// The inputs of the retention rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// When it was captured.
     pub captured: Timestamp,
-    /// What its file says of replays.
+    /// The outcomes of replays in its file.
     pub replays: &'a ReplayStatus,
-    /// The latest attempt that came to its end, where its record is there.
+    /// The latest finished attempt, where its record exists.
     pub latest: Option<&'a Attempt>,
-    /// Somebody wants it kept.
+    /// It is pinned.
     pub is_pinned: bool,
     /// Another snapshot needs it.
     pub is_needed: bool,
 }
 
 impl Facts<'_> {
-    /// What holds now.
+    /// The state at this moment.
     pub fn verdict(&self, now: Timestamp) -> Verdict {
         if self.is_pinned {
             return Verdict::Pinned;

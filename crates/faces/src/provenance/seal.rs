@@ -1,5 +1,4 @@
-//! What is done to a snapshot before it is written: redacted, hashed, put in order, sealed. And
-//! what `verify` finds of that afterwards.
+//! Prepares a snapshot for writing: redacts, hashes, orders and seals it. `verify` uses the checks.
 
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,12 +8,12 @@ use super::document::{Content, Snapshot};
 use super::hash::{digest, hash_json, hash_text, same, written};
 use super::read::Document;
 
-/// Makes a snapshot ready to be written: takes secrets out of every text of it, then hashes what
-/// is left, sorts what are sets, and seals the whole. Whatever hashes the caller gave for texts
-/// that stand in it are made anew.
+/// Prepares a snapshot for writing: takes secrets out of every text of it, then hashes the rest,
+/// sorts unordered lists, and seals the whole. The caller's hashes of included texts are
+/// recomputed.
 ///
 /// # Errors
-/// When redaction left no snapshot: it may change texts, not the members' types.
+/// When the redacted value is not a snapshot: redaction may change texts, not the members' types.
 pub fn seal(
     snapshot: Snapshot,
     redact: &mut dyn FnMut(&mut Value),
@@ -79,7 +78,7 @@ pub fn integrity(document: &Value) -> String {
     hash_json(&core)
 }
 
-/// What the seal of a document says.
+/// The state of a document's seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seal {
@@ -91,7 +90,7 @@ pub enum Seal {
     Tampered,
 }
 
-/// What can be said of a snapshot with everything beside it.
+/// The state of a snapshot with its sidecar files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -119,7 +118,7 @@ impl State {
         }
     }
 
-    /// What findings come to.
+    /// The state that findings amount to.
     pub fn of(findings: &[Finding]) -> Self {
         let errors = findings.iter().filter(|finding| finding.is_error);
         let are = |codes: &[&str]| errors.clone().all(|error| codes.contains(&error.code));
@@ -141,7 +140,7 @@ pub const NOT_SIGNED: &str = "not_signed";
 /// The code of a finding that a command could connect past the recorder. An error where it is strict.
 pub const UNVERIFIED: &str = "network_unverified";
 
-/// The seal of a document as it stands, if it has one.
+/// The seal of a document, if it has one.
 fn sealed(document: &Document) -> Option<&Value> {
     document.raw.pointer("/extensions/integrity")
 }
@@ -162,7 +161,7 @@ pub fn text(document: &Value) -> &str {
     seal.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What is wrong with the seal of a document.
+/// Checks the seal of a document.
 fn check_seal(document: &Document) -> Option<Finding> {
     let path = "/extensions/integrity";
     let well_formed = |seal: &str| digest(seal).is_some_and(|hash| written(&hash) == seal);
@@ -187,7 +186,7 @@ fn check_seal(document: &Document) -> Option<Finding> {
 /// Something that does not hold of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Where, as a JSON pointer; for a file beside it, its name.
+    /// The place, as a JSON pointer; for a sidecar file, its name.
     pub path: String,
     /// Stable, for programs.
     pub code: &'static str,
@@ -221,8 +220,8 @@ impl Finding {
     }
 }
 
-/// What is wrong with a snapshot as far as the document itself tells: its hashes, its seal, its
-/// counts. A placeholder in the place of a hash, or an id that is no UUID, is a warning.
+/// Checks a snapshot by the document alone: its hashes, its seal, its counts. A placeholder for a
+/// hash, or an id that is not a UUID, is a warning.
 pub fn check(document: &Document) -> Vec<Finding> {
     let snapshot = &document.snapshot;
     let warnings = document.warnings.iter();
@@ -241,7 +240,7 @@ pub fn check(document: &Document) -> Vec<Finding> {
             &outputs.response_hash,
         ),
     ] {
-        // Of a placeholder it was said already that it is none.
+        // A placeholder was already reported.
         let hash = hash.as_deref().filter(|hash| digest(hash).is_some());
         if let (Some(text), Some(hash)) = (text, hash)
             && !same(&hash_text(text), hash)

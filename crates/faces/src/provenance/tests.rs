@@ -36,7 +36,7 @@ fn is_valid(value: &Value) -> bool {
     options.build(&schema).unwrap().is_valid(value)
 }
 
-/// What a file of somebody else may look like: placeholders, an id that is none.
+/// A possible file of another program: placeholders, an id that is not a UUID.
 fn foreign() -> Value {
     json!({
         "snapshot_id": "snap-042-sample",
@@ -425,7 +425,7 @@ fn an_attempt_that_was_given_up_changes_no_status() {
     assert!(before.is_consistent());
 }
 
-/// What is compared, and the status it comes to.
+/// A comparison, and its resulting status.
 type Row = (&'static str, Level, f64, [Field; 2], Option<MatchStatus>);
 
 /// One row for each rule of the ladder, and one for each of its consequences.

@@ -1,10 +1,10 @@
-//! What supervisors, agents and dispatch nodes have to say.
+//! The texts of events of supervisors, agents and dispatch nodes.
 
 use kernel::run::RunEvent;
 
 use super::words::{failure, join, names, round, said, value, why, word};
 
-/// What there is to say of one of these events; nothing of any other.
+/// The text of one of these events; empty for any other.
 pub(super) fn text(event: &RunEvent) -> String {
     use RunEvent as E;
     match event {

@@ -4,9 +4,9 @@
 //! 12:03:04.120  node.started               build    attempt 1
 //! ```
 //!
-//! No colours: whoever prints a [`Line`] adds them by its parts. Whatever came from outside the
-//! engine is made printable first ([`printable`]), so that a workflow's output cannot move the
-//! cursor, set a title or pretend to be another line.
+//! No colours: the printer of a [`Line`] adds them by its parts. Text from outside the engine is
+//! made printable first ([`printable`]), so that a workflow's output cannot move the cursor, set a
+//! title or pretend to be another line.
 
 use std::fmt::{self, Write};
 
@@ -107,7 +107,7 @@ fn day_and_time(at: Timestamp) -> (String, String) {
     }
 }
 
-/// When something is due that is told of at a time: with its day where that is another one.
+/// The due time of an event, relative to its own time: with the day if that differs.
 fn due(at: Timestamp, told: Timestamp) -> String {
     let (day_due, time) = day_and_time(at);
     if day_due == day(told) {

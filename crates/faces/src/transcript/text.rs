@@ -1,4 +1,4 @@
-//! What each kind of event has to say.
+//! The text of each kind of event.
 
 use kernel::run::budget::{COST, shown};
 use kernel::run::event::{CapKind, Ending, SkipReason};
@@ -10,7 +10,7 @@ use super::words::{
     said, took, tried, usage_text, value, why, word,
 };
 
-/// What there is to say beyond kind and node.
+/// The text in addition to kind and node.
 pub(super) fn text(event: &Event) -> String {
     use RunEvent as E;
     match &event.body {

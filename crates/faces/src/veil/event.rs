@@ -1,5 +1,5 @@
-//! What of an event is hidden. Every kind of event has its arm, so that nobody adds one without
-//! saying what of it a reader may see.
+//! Masks events. Every kind of event has its arm, so that a new kind needs an explicit decision
+//! about its visible parts.
 
 use kernel::definition::Plan;
 use kernel::run::RunEvent;
@@ -11,7 +11,7 @@ use super::{
     MASK, cover, hide_inputs, hide_outputs, hide_run_outputs, mask, node_of, question, shortened,
 };
 
-/// What a decision can come to.
+/// The kinds of a decision.
 const KINDS_OF_DECISION: [&str; 3] = ["next-worker", "ask-user", "terminate"];
 
 /// Hides what its workflow declares sensitive of an event.
@@ -228,7 +228,7 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
                     MASK.clone_into(chunk);
                 }
                 if let Some(Value::Object(meta)) = meta {
-                    // What says how much and by whom stays.
+                    // Amounts and their sources stay.
                     meta.retain(|name, _| {
                         matches!(name.as_str(), "finishReason" | "model" | "usage")
                     });
@@ -249,8 +249,8 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
                 && let Some(inputs) = &mut call.inputs
             {
                 cover(inputs);
-                // A hash of something short tells it to whoever tries. What is too large for
-                // the log is not short: its hash is all that is known of it.
+                // A hash of a short value can be guessed. A value that is too large for the log is
+                // not short: only its hash is known.
                 MASK.clone_into(&mut call.args_hash);
             }
         }
@@ -271,8 +271,8 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             of.variable_hashes
                 .retain(|name, _| !node.is_some_and(|node| plan.hides_input(node, name)));
         }
-        // Nothing of these is a value of the workflow's: names, numbers, places, times and
-        // reasons of the engine's own, or of whoever steers a run.
+        // These contain no values of the workflow: only names, numbers, places, times and reasons
+        // of the engine or of the person who steers a run.
         E::RunCancelled { .. }
         | E::RunStopping {
             ending: Ending::Cancelled { .. },
@@ -310,7 +310,7 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
     }
 }
 
-/// What was answered; how it was decided stays, where a word says it that says nothing else.
+/// Masks an answer; the decision stays where it is a plain keyword.
 fn hide_answer(answer: &mut Value) {
     match answer {
         Value::Object(fields) => {
@@ -343,8 +343,8 @@ fn hide_texts<const N: usize>(texts: [&mut Option<String>; N]) {
     }
 }
 
-/// A decision without its words: what it comes to stays, as far as it can only be that. A field
-/// of a known name may hold anything at all.
+/// Masks the text of a decision. Its outcome stays, if its value can only be that: a field of a
+/// known name may hold anything.
 fn hide_decision(decision: &mut Value) {
     let Value::Object(fields) = decision else {
         return cover(decision);

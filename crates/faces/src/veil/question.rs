@@ -1,5 +1,5 @@
-//! What of a question is hidden: what came by an input port that is given something hidden, in the
-//! shape that the protocol wants of it. What stands in the definition everybody may read.
+//! Masks questions: the values from an input port with hidden data, in the shape that the protocol
+//! requires. The text of the definition is public.
 
 use kernel::definition::{ControlKind, NodeKind, Plan, PlanNode};
 use kernel::ids::NodeId;
@@ -61,7 +61,7 @@ fn is_hidden(plan: &Plan, node: &PlanNode, field: &str) -> bool {
     let is_given = |port: &str| node.inputs.iter().any(|(name, _)| name == port);
     let by_port = |port: &str| is_given(port) && plan.hides_input(node, port);
     match node.kind {
-        // What they ask is made of a decision.
+        // Their questions derive from a decision.
         NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch) => {
             plan.hides_decision(&node.id)
         }
@@ -87,7 +87,7 @@ pub(super) fn hide_text(question: &mut Value) {
     }
 }
 
-/// What a work node says of its failure when it asks what is to become of it.
+/// Masks a work node's error in a question about its failure.
 fn hide_failure(fields: &mut Map<String, Value>) {
     let Some(told) = fields.get_mut("error") else {
         return;

@@ -1,8 +1,8 @@
 //! Run bundles: a run with its hash, to be handed on.
 //!
-//! The hash is SHA-256 over canonical JSON (RFC 8785) of what the bundle's schema reads: see
-//! `strip`. It shows that nothing was changed by accident. Whoever changes a bundle on purpose can
-//! hash it again, so it says nothing of where it comes from.
+//! The hash is SHA-256 over canonical JSON (RFC 8785) of the members of the bundle's schema: see
+//! `strip`. It detects accidental changes. A deliberate change can include a new hash, so it does
+//! not prove an origin.
 
 use kernel::digest::Digest;
 use kernel::document::{Body, Derived};
@@ -17,7 +17,7 @@ pub const PROTOCOL_VERSION: &str = "1.0.0";
 
 const INVALID: &str = "INVALID_RUN_BUNDLE";
 
-/// What verifying a bundle found.
+/// The result of verifying a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The run's id.
@@ -26,8 +26,8 @@ pub struct Verified {
     pub sha256: Digest,
     /// Whether it is the one the bundle names; `None` where it names none.
     pub matches: Option<bool>,
-    /// Artifacts whose data is not what their `payloadHash` says. The client leaves a stale hash
-    /// behind when it patches an artifact, so this refuses nothing.
+    /// Artifacts whose data does not match their `payloadHash`. The client leaves a stale hash when
+    /// it patches an artifact, so they do not cause a refusal.
     pub stale_hashes: Vec<String>,
     /// Events of kinds that bundles do not know. The client refuses a bundle with such events.
     pub unknown_events: usize,
@@ -95,7 +95,7 @@ fn hashed(bundle: &Value) -> Value {
 /// Checks a bundle's hashes.
 ///
 /// # Errors
-/// It is no bundle.
+/// It is not a bundle.
 pub fn verify(bundle: &Value) -> Result<Verified, Bad> {
     shape(bundle)?;
     let sha256 = Digest::of(&json::canonical(&hashed(bundle)));
@@ -224,7 +224,7 @@ fn check_twice(names: impl Iterator<Item = String>) -> Result<(), Bad> {
     Ok(())
 }
 
-/// The engine's part, or where the bundle has none what its trace comes to.
+/// The engine's part, or where the bundle has none, the result of its trace.
 fn engine(read: &Value, trace: &[Value]) -> Result<Value, Bad> {
     if let Some(engine) = read.get("engine") {
         for name in ["stepStatus", "gateState", "idempotency"] {

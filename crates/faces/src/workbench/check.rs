@@ -1,4 +1,4 @@
-//! What must hold of every document.
+//! The invariants of every document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,8 +50,8 @@ pub(super) fn shape(value: &Value) -> Result<(), Bad> {
     Ok(())
 }
 
-/// What the client checks when it saves and loads, and the values the API's description names.
-/// `known` passed these checks and has the first of the events.
+/// The client's checks at save and load, and the values that the API's description names. `known`
+/// passed these checks and has the first of the events.
 pub(super) fn invariants(body: &Body, known: Option<&Body>) -> Result<(), Bad> {
     let run = &body.derived.run;
     if body.id().is_empty() {
@@ -169,7 +169,7 @@ fn edges<'a>(workflow: &'a Map<String, Value>, steps: &BTreeSet<&'a str>) -> Res
         }
         following.entry(from).or_default().push(to);
     }
-    // Steps that nothing stands before are taken away until none is left, or a circle is.
+    // Remove steps without predecessors until none is left, or a cycle remains.
     let mut free: Vec<&str> = before
         .iter()
         .filter(|(_, n)| **n == 0)

@@ -1,4 +1,4 @@
-//! What is different between two saves of a document.
+//! The difference between two saves of a document.
 
 use kernel::document::{Body, Entries};
 use serde_json::{Map, Value, json};

@@ -1,9 +1,9 @@
 //! A document as a client sends it.
 //!
-//! Refused are what is no JSON, what the API's description forbids, and what the client itself
-//! would refuse to load again. Absent members are filled as the client fills them. Kept as they
-//! are: unknown kinds of events, and unknown members of run, events and artifacts. Numbers are
-//! those of JavaScript: doubles; integers that no double holds are refused, as is half a character.
+//! It rejects invalid JSON, members that the API's description forbids, and documents that the
+//! client itself would refuse to load. Absent members get the client's defaults. Unknown kinds of
+//! events, and unknown members of run, events and artifacts, are kept. Numbers are those of
+//! JavaScript: doubles; integers without an exact double are rejected, as are lone surrogates.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ pub fn is_run_id(text: &str) -> bool {
     text.len() <= MAX_ID && name.is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
 }
 
-/// What was read of a text that was sent.
+/// The result of parsing a text.
 #[derive(Clone, Debug)]
 pub struct Read {
     /// The document.
     pub body: Arc<Body>,
     /// Its text, with members in the order in which they came.
     pub text: Option<Text>,
-    /// What the next text of it may take from this one.
+    /// The parts that the next text can reuse.
     pub sent: Option<Sent>,
 }
 
@@ -76,7 +76,7 @@ pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad>
 /// Reads JSON with numbers as JavaScript has them.
 ///
 /// # Errors
-/// It is no JSON, too deep, or says something twice.
+/// It is not JSON, is nested too deeply, or has a duplicate key.
 pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
     let limits = Limits {
         max_bytes: MAX_DOCUMENT_BYTES,

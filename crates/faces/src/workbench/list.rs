@@ -42,7 +42,7 @@ impl Serialize for Row<'_> {
     }
 }
 
-/// The gates of a run that wait for somebody.
+/// The gates of a run that wait for an answer.
 pub fn gates(index: &IndexRow) -> Vec<Value> {
     let gates = index.summary["gates"]
         .as_array()

@@ -1,8 +1,8 @@
 //! The LLM Workbench REST API: documents that a browser app records and saves whole.
 //!
-//! [`document`] reads and checks what a client sends, [`bundle`] is the form in which runs are
-//! handed on, [`compare`] the difference between two saves, [`list`] the rows of lists, and
-//! [`run_view`] the run a document tells of in OpenWOP's words.
+//! [`document`] reads and checks client documents, [`bundle`] is the export form of runs,
+//! [`compare`] the difference between two saves, [`list`] the rows of lists, and [`run_view`] a
+//! document's run in OpenWOP's words.
 
 pub mod bundle;
 mod check;
@@ -20,7 +20,7 @@ mod text;
 
 use kernel::problem::Position;
 
-/// What is wrong with something a client sent.
+/// An error in a client's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Bad {

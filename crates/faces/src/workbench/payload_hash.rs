@@ -1,8 +1,8 @@
 //! The hash that the client gives an artifact's data.
 //!
-//! It is not that of canonical JSON: the client sorts the keys of an object and builds it anew,
-//! and JavaScript puts keys that are array indices first, in the order of their numbers, and
-//! takes `__proto__` for something else. What it hashes is what then comes out.
+//! It differs from the hash of canonical JSON: the client sorts the keys of an object and builds it
+//! anew, but JavaScript puts keys that are array indices first, in numerical order, and treats
+//! `__proto__` specially. The hash covers the result of that.
 
 use kernel::digest::Digest;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The events of the run that a document tells of, and of the document itself.
+//! The events of a document's run, and of the document itself.
 //!
 //! They are in the format of run streams, and so are rendered as those of any run; a save is one
 //! more, `runwright.document.saved`.
@@ -32,8 +32,8 @@ pub fn events(document: &Document, from: Seq) -> Vec<Value> {
     all.into_values().collect()
 }
 
-/// What a subscriber is sent of a document's log, in order, from an event on. In mode `values` the
-/// state as it is now, where it is another since.
+/// The frames of a document's log for a subscriber, in order, from an event on. In mode `values`
+/// the current state, if it has changed since.
 pub fn frames(document: &Document, from: Seq, modes: &StreamModes) -> Vec<Frame> {
     if modes.are_values() {
         return state(document, from).into_iter().collect();

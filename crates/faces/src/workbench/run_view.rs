@@ -1,4 +1,4 @@
-//! The run that a document tells of, in OpenWOP's words.
+//! A document's run, in OpenWOP's words.
 //!
 //! It is read only but for its gates: the browser is the executor.
 
@@ -11,7 +11,7 @@ use kernel::run::RunEvent;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// How the run stands, as a `RunSnapshot`. `None` before anything was saved.
+/// The state of the run, as a `RunSnapshot`. `None` before the first save.
 pub fn snapshot(document: &Document) -> Option<Value> {
     let body = document.head()?;
     let view = Folded::of(document);
@@ -113,12 +113,12 @@ pub fn workflow(document: &Document) -> &str {
     Folded::of(document).workflow
 }
 
-/// What is open between a document's run and somebody: interrupts, oldest first, as in a snapshot.
+/// The open interrupts of a document's run, oldest first, as in a snapshot.
 pub fn open_interrupts(document: &Document) -> Vec<Value> {
     Folded::of(document).interrupts()
 }
 
-/// What model calls used; model and provider are the last call's.
+/// The usage of model calls; model and provider are the last call's.
 #[derive(Default)]
 struct Used<'a> {
     input: u64,

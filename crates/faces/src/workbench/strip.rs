@@ -104,7 +104,7 @@ pub(super) const ENGINE: &Shape = &[
 ];
 const FAILURE: &Shape = &[("message", As::Any), ("code", As::Any)];
 
-/// What every event has.
+/// The members of every event.
 const EVERY: &Shape = &[
     ("id", As::Any),
     ("type", As::Any),
@@ -114,7 +114,7 @@ const EVERY: &Shape = &[
     ("correlationId", As::Any),
 ];
 
-/// What an event of a kind has besides; `None` for a kind that bundles do not know.
+/// The additional members of an event of a kind; `None` for a kind that bundles do not know.
 fn of_kind(kind: &str) -> Option<&'static Shape> {
     Some(match kind {
         "step_started" => &[],
@@ -178,7 +178,7 @@ pub(super) fn event(event: &Value) -> Option<Value> {
     Some(read)
 }
 
-/// An object as a schema reads it. What is no object stays as it is.
+/// An object reduced to the members of a schema. Other values stay unchanged.
 pub(super) fn object(value: &Value, shape: &Shape) -> Value {
     let Value::Object(members) = value else {
         return value.clone();

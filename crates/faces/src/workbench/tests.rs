@@ -1,4 +1,4 @@
-//! What is read, refused, handed on and compared.
+//! Tests reading, rejecting, exporting and comparing.
 
 use kernel::document::Body;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What a text of JSON says and cannot be kept: half a character, and integers that JavaScript has no
-//! number for. They are refused with their place instead of being changed.
+//! Finds JSON that cannot be kept exactly: lone surrogates, and integers that JavaScript cannot
+//! represent. They are rejected with their place instead of being changed.
 
 use kernel::json::{self, position};
 
@@ -45,7 +45,7 @@ fn string(text: &[u8], begin: usize) -> Result<usize, Bad> {
     Ok(at)
 }
 
-/// What `\u....` stands for.
+/// The code unit of a `\u....` escape.
 fn unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

@@ -146,7 +146,7 @@ fn of_several_models_the_one_that_answered_last_is_named() {
     let models = &snapshot.extensions.unwrap().other["models"];
     assert_eq!(models.as_array().unwrap().len(), 2);
     let calls = snapshot.outputs.tool_calls.unwrap();
-    // What is hashed is what is left after redaction; a call in flight has no output.
+    // The hash covers the redacted value; a call in flight has no output.
     assert_eq!(
         calls[0].input_hash,
         Some(hash_json(&json!({ "who": "[REDACTED]" })))

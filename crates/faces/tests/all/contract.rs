@@ -66,8 +66,8 @@ fn every_line_of_the_contract_is_printed_as_it_is_read() {
         assert_eq!(serde_json::to_string(&read).unwrap(), *line);
     }
 
-    // What the document says happens, happens to whoever follows it: a request that is delivered,
-    // one that fails, and a runtime that tells of itself and its workers.
+    // The effects that the document describes, for a follower: a request that is delivered, one
+    // that fails, and a runtime that reports on itself and its workers.
     let failed = |line: &&str| line.contains("MarkFailed");
     let (_, mut happened) = live(
         commands

@@ -352,7 +352,7 @@ fn a_description_names_every_node_and_edge_and_how_a_run_of_it_stands() {
             plan.edges.len()
         );
         assert_eq!(described["status"], world.run.status().as_str(), "{name}");
-        // Without a run nothing stands anywhere.
+        // Without a run, nodes have no status.
         let described = graph::describe(plan, None);
         assert_eq!(described["nodes"][0].get("status"), None, "{name}");
     }

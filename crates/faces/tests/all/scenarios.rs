@@ -139,7 +139,7 @@ fn retrying() -> World {
     drafted().fail("print", jam())
 }
 
-/// Two at once, and a failure nobody takes.
+/// Two at once, and an unhandled failure.
 fn two() -> Value {
     definition(
         "two",
@@ -346,7 +346,7 @@ fn cancelled() -> World {
     })
 }
 
-/// Values that a definition declares sensitive and that nobody sealed.
+/// Values that a definition declares sensitive and that are not sealed.
 fn secretive() -> World {
     let mut open = node("open", "work.open", json!({}));
     open["outputSensitivity"] = json!({ "inside": true });

@@ -1,4 +1,5 @@
-//! What the OpenWOP face emits against the protocol's own schemas, where they are at hand.
+//! Validates the output of the OpenWOP face against the protocol's own schemas, where they are
+//! available.
 
 use std::path::PathBuf;
 
@@ -74,12 +75,12 @@ impl Schemas {
             .expect("a schema")
     }
 
-    /// What is wrong with a snapshot.
+    /// The schema errors of a snapshot.
     pub(crate) fn snapshot(&self, doc: &Value) -> Vec<String> {
         problems(&self.validator("run-snapshot.schema.json"), doc)
     }
 
-    /// What is wrong with an event: its envelope, and its payload by its type.
+    /// The schema errors of an event: of its envelope, and of its payload by its type.
     pub(crate) fn event(&self, doc: &Value) -> Vec<String> {
         let envelope = self.validator("run-event.schema.json");
         let kind = doc["type"].as_str().expect("a type");

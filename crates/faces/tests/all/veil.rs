@@ -1,4 +1,4 @@
-//! What a workflow declares sensitive, in everything a reader is shown of its runs.
+//! Sensitive values of a workflow, in everything that readers see of its runs.
 
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ fn event(kind: &str, data: Value) -> Event {
     serde_json::from_value(event).unwrap_or_else(|error| panic!("{kind}: {error}"))
 }
 
-/// Events that hold a value twice: where it is declared sensitive, and beside it.
+/// Events that hold a value twice: in a sensitive place, and in a public one.
 fn telling(hidden: &Value, clear: &Value) -> Vec<Event> {
     let completed = |node: &str, hidden_port: &str| {
         event(
@@ -261,7 +261,7 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
                 "inputs": { "it": hidden }, "argsHash": hidden, "transport": "mcp",
             }),
         ),
-        // Versions 1 to 4 asked with whatever a definition gave them.
+        // Versions 1 to 4 passed on any data of a definition.
         of(
             "interrupt.requested",
             "ask",
@@ -360,8 +360,8 @@ fn what_gates_hand_on_is_hidden_behind_any_number_of_them() {
     }
 }
 
-/// What every node asks about is found once. Nobody would wait for the end of this if it were
-/// found anew for every port that is shown.
+/// The questions of every node are collected once. Collecting them for every shown port would never
+/// end.
 #[test]
 fn many_gates_are_looked_through_once() {
     let plan = gates(5_000, false);

@@ -8,7 +8,7 @@ use super::{FRAME_ACROSS, Graph};
 /// The least space outside of a frame.
 const OUTSIDE: f64 = 14.0;
 
-/// What stands in a rank, from left to right.
+/// The elements of a rank, from left to right.
 #[derive(Clone, Copy, PartialEq)]
 enum Post {
     Item(usize),

@@ -1,4 +1,4 @@
-//! What stands in the ranks: nodes, and bends where lines pass.
+//! The items in the ranks: nodes, and the bends of lines that pass a rank.
 
 use super::Graph;
 
@@ -14,7 +14,7 @@ pub(super) struct Items {
     pub(super) group: Vec<Option<usize>>,
     /// The groups each group is in, from the outermost to itself.
     paths: Vec<Vec<usize>>,
-    /// What each item is linked to in the rank before, and in the rank after.
+    /// The neighbours of each item in the rank before, and in the rank after.
     pub(super) before: Vec<Vec<usize>>,
     pub(super) after: Vec<Vec<usize>>,
     /// The items of each rank, in order.
@@ -28,7 +28,7 @@ pub(super) struct Items {
 pub(super) enum Way {
     /// Forward, through these bends.
     Forward(Vec<usize>),
-    /// Out behind the source and round, through these bends, to before the target.
+    /// Out after the source and around, through these bends, to the position before the target.
     Back(Vec<usize>),
     /// Past ranks without bends.
     Straight,
@@ -112,8 +112,8 @@ impl Items {
         self.before[after].push(before);
     }
 
-    /// The order to begin with: depth first, so that what belongs together stands together. A
-    /// way back stands right beside the node it leads to.
+    /// The initial order: depth first, so that connected items are adjacent. A back link's bends
+    /// are next to its target.
     fn begin_order(&mut self, graph: &Graph) {
         let mut beside = vec![Vec::new(); self.nodes];
         for (link, way) in graph.links.iter().zip(&self.ways) {

@@ -10,7 +10,7 @@ const HEIGHT: f64 = 15.0;
 /// Where on a piece of line a label may stand, the best first.
 const SPOTS: [f64; 5] = [0.5, 0.68, 0.32, 0.82, 0.2];
 
-/// Puts every label on its line where no label stands yet.
+/// Puts every label at a free spot on its line.
 pub(super) fn place(graph: &Graph, items: &Items, routes: &mut [Route]) {
     // Only labels that begin in the same rank can meet.
     let mut taken = BTreeMap::<usize, Vec<Rect>>::new();
@@ -19,7 +19,7 @@ pub(super) fn place(graph: &Graph, items: &Items, routes: &mut [Route]) {
             continue;
         }
         let spots = match &items.ways[at] {
-            // In the middle of the way round, which is the part that has room beside it.
+            // In the middle of the detour, where there is space.
             Way::Back(bends) => spots_of(&routes[at], bends.len()),
             Way::Forward(_) | Way::Straight => spots_of(&routes[at], 0),
         };

@@ -22,7 +22,7 @@ mod tests;
 
 use items::Items;
 
-/// What is to be laid out.
+/// The graph to lay out.
 pub(super) struct Graph {
     pub(super) nodes: usize,
     pub(super) links: Vec<Link>,
@@ -102,7 +102,7 @@ pub(super) struct Layout {
 /// The room left for an arrow's head.
 pub(super) const ARROW: f64 = 7.0;
 
-/// How far a frame stands off from what is in it, along the ranks and across.
+/// The distance of a frame from its content, along the ranks and across.
 const FRAME_ALONG: f64 = 34.0;
 const FRAME_ACROSS: f64 = 18.0;
 

@@ -53,7 +53,7 @@ struct Wish {
     x: f64,
     /// Where what it belongs to, at the level in question, would stand best.
     unit_x: f64,
-    /// What it belongs to at that level: itself or, with a higher number, a group.
+    /// Its unit at that level: itself or, with a higher number, a group.
     unit: usize,
 }
 
@@ -210,7 +210,7 @@ impl Sweeper {
         }
     }
 
-    /// How often the lines of two neighbours cross when `left` stands left of `right`.
+    /// The number of crossings between the lines of two neighbours when `left` is left of `right`.
     fn crossed(&self, items: &Items, left: usize, right: usize) -> usize {
         let pairs = |of_left: &[usize], of_right: &[usize]| {
             of_left

@@ -6,7 +6,7 @@ use super::{FRAME_ACROSS, Graph, Metrics, frame};
 
 /// Passes through all ranks.
 const PASSES: usize = 24;
-/// Of these, the last ones look both ways.
+/// The last passes, included in the count above, which consider both neighbouring ranks.
 const LAST_PASSES: usize = 6;
 /// The room a bend takes, to either side.
 const BEND: f64 = 8.0;

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::Graph;
 
-/// A rank per node: after all nodes that lead to it, back links aside. What a group's head leads
-/// to outside comes after the whole group, so that a loop stands as one block.
+/// Assigns a rank to each node: after all nodes with a link to it, ignoring back links. Successors
+/// outside a loop follow the whole group of its head, so that the loop forms one block.
 pub(super) fn ranks(graph: &Graph) -> Vec<usize> {
     let forward: Vec<_> = graph
         .links
@@ -71,7 +71,7 @@ fn longest_ways(nodes: usize, pairs: &[(usize, usize)]) -> Option<Vec<usize>> {
     (done == nodes).then_some(ranks)
 }
 
-/// A beginning stands right before the first node it leads to, not at the very top.
+/// Moves a start node directly before its first successor, instead of to the top.
 fn pull_beginnings(ranks: &mut [usize], forward: &[(usize, usize)]) {
     let mut has_previous = vec![false; ranks.len()];
     let mut first_next = vec![usize::MAX; ranks.len()];

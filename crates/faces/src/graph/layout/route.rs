@@ -266,7 +266,7 @@ impl Pen<'_> {
         }
     }
 
-    /// Out behind the source, round, past everything between, and in before the target.
+    /// Out after the source, around everything between, and in before the target.
     fn back(&self, source: usize, target: usize, bends: &[usize], ends: (f64, f64)) -> Route {
         let point = |along, across| -> Point { self.metrics.point(along, across) };
         let across = |bend: Option<&usize>| bend.map_or(ends.0, |&bend| self.placed.across[bend]);

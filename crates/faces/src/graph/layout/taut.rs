@@ -2,7 +2,7 @@
 
 use super::items::{Items, Way};
 
-/// What stands beside each item, and how far from it the item must stay.
+/// The neighbours of each item in its rank, and the distances to keep.
 pub(super) struct Beside {
     left: Vec<Option<(usize, f64)>>,
     right: Vec<Option<(usize, f64)>>,
@@ -57,8 +57,8 @@ pub(super) fn runs(items: &Items) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Gives the items of each run one position, as many in a row as what is beside them leaves
-/// room for.
+/// Aligns the items of each run at one position, as many consecutive ones as the neighbours leave
+/// space for.
 pub(super) fn pull(runs: &[Vec<usize>], beside: &Beside, across: &mut [f64]) {
     for run in runs {
         let mut left = run.as_slice();

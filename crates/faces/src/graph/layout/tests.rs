@@ -25,7 +25,7 @@ fn link(source: usize, target: usize) -> Link {
     }
 }
 
-/// A graph grown from blocks: in a row, beside each other, or in a loop.
+/// A graph built from blocks: in sequence, in parallel, or in a loop.
 struct Grown {
     graph: Graph,
     seed: u64,
@@ -136,7 +136,7 @@ fn is_in(graph: &Graph, node: usize, group: usize) -> bool {
     false
 }
 
-/// What holds of every layout.
+/// Checks the invariants of every layout.
 fn check(graph: &Graph) -> Layout {
     let layout = lay_out(graph, NODE);
     let page = Rect {

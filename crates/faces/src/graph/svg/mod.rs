@@ -191,7 +191,7 @@ impl Writer {
         }
     }
 
-    /// What was followed lies above what was not.
+    /// Draws taken edges above the others.
     fn edges(&mut self, picture: &Picture, layout: &Layout) {
         let mut order: Vec<_> = picture.edges.iter().zip(&layout.routes).collect();
         order.sort_by_key(|(edge, _)| match edge.flow {
@@ -348,7 +348,7 @@ fn kind_class(kind: Kind) -> &'static str {
     }
 }
 
-/// Everything about a node, for whoever points at it.
+/// The tooltip of a node: everything about it.
 fn told(node: &Node) -> String {
     let mut told = format!("{} ({}): {}", node.name, node.id, node.type_id);
     if node.disabled {

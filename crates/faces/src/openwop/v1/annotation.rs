@@ -1,4 +1,4 @@
-//! What was said about a run: an `Annotation`.
+//! An annotation of a run: an `Annotation`.
 
 use kernel::notes::{Event, Notes, NotesEvent};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! What a node produced, as lists tell of it. The protocol has no list of artifacts; the names
-//! are those of `artifact.created`.
+//! A node's artifact in lists. The protocol has no list of artifacts; the names are those of
+//! `artifact.created`.
 
 use kernel::ids::{NodeId, StreamId};
 use kernel::run::Artifact;

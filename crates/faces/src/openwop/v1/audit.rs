@@ -1,4 +1,4 @@
-//! What a verification of an audit trail found, as `GET /v1/audit/verify` answers it.
+//! The result of verifying an audit trail, for `GET /v1/audit/verify`.
 
 use kernel::audit::{Anomaly, AnomalyKind, Report};
 use kernel::ids::Seq;
@@ -24,8 +24,8 @@ pub fn audit_verification(from: Seq, to: Seq, report: &Report) -> Value {
     })
 }
 
-/// A break of the chain is told as the first version of the protocol had it, without a kind;
-/// others have the fields of their kind and no more (OpenWOP RFC 0218).
+/// A break of the chain has the form of the protocol's first version, without a kind; other
+/// anomalies have exactly the fields of their kind (OpenWOP RFC 0218).
 fn anomaly(anomaly: &Anomaly) -> Value {
     let at = anomaly.at;
     match &anomaly.kind {

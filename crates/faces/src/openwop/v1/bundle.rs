@@ -1,7 +1,7 @@
 //! All there is of a run in one document: a `RunDebugBundle`.
 //!
-//! It is bounded. What does not fit is left out from the end of the events, and out of the
-//! largest parts of the run's state; the bundle says so.
+//! It is bounded. Excess is dropped from the end of the events, and from the largest parts of the
+//! run's state; the bundle marks this.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,8 @@ impl Bundle {
         }
     }
 
-    /// Adds the next event. Answers whether it fit; after one that did not, there are no more.
+    /// Adds the next event. Returns whether it fit; after one that did not, every further event is
+    /// left out.
     pub fn add(&mut self, of: &Run, event: &Event, cause: Option<Seq>) -> bool {
         let doc = event_caused_by(&of.header, Veil::of(&of.plan), event, cause);
         let bytes = doc.to_string().len();
@@ -75,7 +76,7 @@ impl Bundle {
         true
     }
 
-    /// Shows the run's spans, or as many as there is room for.
+    /// Sets the run's spans, cut to the available space.
     pub fn show_spans(&mut self, spans: Vec<Value>, is_whole: bool) {
         self.spans = spans;
         if !is_whole {
@@ -126,14 +127,14 @@ impl Bundle {
     }
 }
 
-/// Says the status of a run by a word that bundles know, and beside it as snapshots do. The
-/// protocol's bundle has fewer words than its snapshot.
+/// Sets the status of a run to a word of the protocol's bundle, which has fewer words than its
+/// snapshot, and adds the snapshot's word.
 fn say_status(run: &mut Value) {
     let exact = run["status"].take();
     run["status"] = match exact.as_str() {
-        // What is asked and what is waited for: somebody outside has to say something.
+        // Both wait for input from outside.
         Some("waiting-input" | "waiting-external") => json!("waiting-clarification"),
-        // It has not ended, and nobody is asked.
+        // The run has not ended, and does not wait for an answer.
         Some("paused" | "cancelling") => json!("running"),
         _ => exact.clone(),
     };

@@ -17,7 +17,7 @@ pub const MAX_DIFFS: usize = 1_000;
 /// Bytes of listed differences at most, but for one.
 pub const MAX_DIFF_BYTES: usize = 4 << 20;
 
-/// What a state is compared by, besides the maps of names in [`MAPS`].
+/// The compared members of a state, in addition to the maps in [`MAPS`].
 const WHOLE: [&str; 5] = [
     "status",
     "outputs",
@@ -27,7 +27,7 @@ const WHOLE: [&str; 5] = [
 ];
 /// Parts of a state compared name by name.
 const MAPS: [&str; 3] = ["variables", "channels", "nodeStates"];
-/// What a node's state says of when, not of what.
+/// Times in a node's state, which are not compared.
 const TIMES: [&str; 3] = ["startedAt", "completedAt", "dueAt"];
 
 /// An event of a run, with the header of the run and what is hidden of it.
@@ -93,7 +93,7 @@ impl Diff {
     }
 }
 
-/// What two events have in common when they tell the same.
+/// The compared members of an event.
 fn said(event: &Value) -> [Option<&Value>; 3] {
     ["type", "nodeId", "payload"].map(|name| event.get(name))
 }

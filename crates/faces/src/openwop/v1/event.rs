@@ -55,7 +55,7 @@ pub fn event_caused_by(
         )
         .maybe_text("causationId", cause);
     match &event.body {
-        // The payload is closed to all but the question itself, so its id stands beside it.
+        // The payload's schema allows only the question itself, so its id is next to it.
         RunEvent::InterruptRequested { interrupt_id, .. } => {
             doc.text("interruptId", interrupt_id).build()
         }
@@ -64,7 +64,7 @@ pub fn event_caused_by(
     }
 }
 
-/// What an event says itself that it follows: a step of a worker the step before.
+/// The predecessor that an event names itself: for a step of a worker, the step before.
 fn follows(body: &RunEvent) -> Option<Seq> {
     match body {
         RunEvent::ChainStepped { follows, .. } | RunEvent::ConfidenceEscalated { follows, .. } => {

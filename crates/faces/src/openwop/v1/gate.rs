@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fields::Fields;
 
-/// Who decides where nobody answers in time.
+/// The decider when an approval times out.
 pub(super) const BY_TIMEOUT: &str = "host:timeout";
 
 /// The payload of an event of a gate; empty for any other event.
@@ -50,7 +50,7 @@ pub(super) fn gate(event: &Event) -> Fields {
             .text("interruptId", interrupt_id)
             .with("visit", visit)
             .with("action", action)
-            // Nobody has decided where the time ran out: the host has.
+            // At a timeout the log has no decider: the host decided.
             .with("decidedBy", decided_by.as_deref().unwrap_or(BY_TIMEOUT))
             .text("decidedAt", event.at)
             .maybe("comment", comment.as_ref())
@@ -64,7 +64,7 @@ pub(super) fn gate(event: &Event) -> Fields {
             principal,
             granted,
             required,
-            // What was answered stands in `interrupt.resolved` once the gate is decided.
+            // The answer is part of `interrupt.resolved` once the gate is decided.
             vote: _,
         } => Fields::new()
             .text("gateId", node_id)
@@ -132,7 +132,8 @@ pub(super) fn gate(event: &Event) -> Fields {
     }
 }
 
-/// What a decision at a governance gate came to: `granted` or `rejected`. Other answers have none.
+/// The outcome of a decision at a governance gate: `granted` or `rejected`. `None` for other
+/// answers.
 pub(super) fn outcome(kind: &str, answer: &Value) -> Option<&'static str> {
     match answer.get("decision")?.as_str()? {
         "granted" | "overridden" if kind == "approval" => Some("granted"),

@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::fields::Fields;
 use crate::record;
 
-/// What a change of a variable is stored as.
+/// The stored type of a change of a variable.
 const VARIABLE_CHANGED: &str = "variable.changed";
-/// What a write to a channel is told as.
+/// The rendered type of a write to a channel.
 const CHANNEL_WRITTEN: &str = "channel.written";
-/// The version of a channel that nobody has declared.
+/// The version of an undeclared channel.
 const SCHEMA_VERSION: u32 = 1;
 
 /// How such names begin, and the reducer of each.
@@ -30,10 +30,10 @@ const PREFIXES: [(&str, &str); 8] = [
     ("_previousArtifact:", "replace"),
     ("wfArtifactData_", "replace"),
 ];
-/// The one name that stands for itself.
+/// The one variable that is matched by its whole name.
 const WHOLE: &str = "_activeClarification";
 
-/// The channel that a variable stands for, and its reducer.
+/// The channel of a variable, and its reducer.
 fn channel(variable: &str) -> Option<(&str, &'static str)> {
     let of = |(prefix, reducer): &(&str, &'static str)| {
         let rest = variable.strip_prefix(prefix)?;
@@ -54,7 +54,7 @@ pub(super) fn kind(event: &RunEvent) -> &'static str {
     }
 }
 
-/// What of a changed variable says its type.
+/// The part of a changed variable that determines its type.
 #[derive(Deserialize)]
 struct Changed<'a> {
     #[serde(borrow)]

@@ -1,7 +1,7 @@
 //! The payloads of what supervisors, agents and dispatch nodes say.
 //!
-//! Those of `runOrchestrator.decided`, `core.workflowChain.*` and `core.dispatch.*` are closed: the node stands
-//! beside the payload. A replay says in them which run its source is, as its source does.
+//! Those of `runOrchestrator.decided`, `core.workflowChain.*` and `core.dispatch.*` are closed: the
+//! node is next to the payload. In them, a replay names the same run as its source does.
 
 use kernel::run::{Event, RunEvent};
 use kernel::stream::StreamHeader;

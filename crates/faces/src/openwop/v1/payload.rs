@@ -23,7 +23,7 @@ use crate::veil::MASK;
 /// none rather than a wrong one.
 const TRANSPORTS: [&str; 4] = ["rest", "mcp", "a2a", "ui"];
 
-/// What a run's creator settled. Which credential was meant is shown to nobody.
+/// The settings of a run's creator. The credential reference is masked for every reader.
 pub(super) fn settings(configurable: &Map<String, Value>) -> Map<String, Value> {
     let mut shown = configurable.clone();
     if let Some(reference) = shown.get_mut("ai.credentialRef") {
@@ -32,8 +32,8 @@ pub(super) fn settings(configurable: &Map<String, Value>) -> Map<String, Value> 
     shown
 }
 
-/// What a run's owner looks like wherever it is shown. Who vouches for the principal is not
-/// shown: the object is closed.
+/// A run's owner in every rendering. The identity provider of the principal is left out: the object
+/// is closed.
 pub(super) fn owner(owner: &Owner) -> Value {
     Fields::new()
         .text("tenant", &owner.tenant)
@@ -446,13 +446,13 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with("atSequence", at_sequence)
             .maybe_text(
                 "originalEventId",
-                // What the replay decides beyond its source has no original.
+                // An extra decision of the replay has no original.
                 (*divergence_kind != DivergenceKind::Extra)
                     .then(|| source_run_id.event(*at_sequence)),
             )
             .maybe_text(
                 "replayEventId",
-                // It stands before the first event that differs, where the replay has one.
+                // It precedes the first differing event, if the replay has one.
                 (*divergence_kind != DivergenceKind::Missing)
                     .then(|| header.stream.event(event.seq + 1)),
             )
@@ -471,7 +471,7 @@ pub(super) fn counted(key: &str, asked_before: u32) -> Cow<'_, str> {
     }
 }
 
-/// What is asked, as the protocol's `InterruptPayload`.
+/// A question, as the protocol's `InterruptPayload`.
 pub(super) fn interrupt(
     kind: &str,
     key: &str,
@@ -487,9 +487,9 @@ pub(super) fn interrupt(
         .maybe("timeoutMs", timeout_ms)
 }
 
-/// What a question is about, in the shape that the protocol closes for its kind. A work node that
-/// waits says what it has to say in its own shape: it becomes the `payload` of a `custom`, and of
-/// an `external-event` the `correlation`, as it is what the event can be found by.
+/// The content of a question, in the closed shape that the protocol defines for its kind. A waiting
+/// work node uses its own shape: it becomes the `payload` of a `custom`, and the `correlation` of
+/// an `external-event`, by which the event is found.
 fn asked(kind: &str, key: &str, data: &Value) -> Value {
     let has = |name: &str| data.get(name).is_some();
     match kind {
@@ -514,7 +514,7 @@ fn asked(kind: &str, key: &str, data: &Value) -> Value {
     }
 }
 
-/// What [`interrupt`] made of what a work node said, as that node said it.
+/// Reverses [`interrupt`]: the content in the work node's own shape.
 pub(super) fn as_said(data: Value) -> Value {
     if let Some(payload) = failure_of_question(&data) {
         let mut said = payload.clone();
@@ -527,22 +527,21 @@ pub(super) fn as_said(data: Value) -> Value {
     }
 }
 
-/// What a node waits for that has a task for the workers of a queue.
+/// The event that a node with a task for the workers of a queue waits for.
 const WORKER_EVENT: &str = "runwright.worker.result";
 
-/// What becomes of a node that failed is asked by this name.
+/// The kind of a question about a failed node.
 const NODE_FAILED: &str = "node-failed";
 
-/// What a question that was rendered says of a node that failed, by its data; `None` where it asks
-/// something else.
+/// The data of a rendered question about a failed node; `None` for other questions.
 pub fn failure_of_question(data: &Value) -> Option<&Map<String, Value>> {
     let is_failure = data.get("customKind").and_then(Value::as_str) == Some(NODE_FAILED);
     let said = data.get("payload").filter(|_| is_failure)?.as_object()?;
     (said.contains_key("actions") && said.contains_key("error")).then_some(said)
 }
 
-/// The queue whose worker a question that was rendered waits for, by its data: nobody is asked
-/// anything then.
+/// The queue that a rendered question waits for, from its data. Such a question needs no answer
+/// from a person.
 pub fn queue_of_question(data: &Value) -> Option<&str> {
     let is_worker = data.get("eventType").and_then(Value::as_str) == Some(WORKER_EVENT);
     awaited_queue(data.get("correlation").filter(|_| is_worker)?)
@@ -578,8 +577,8 @@ fn stopping(ending: &Ending) -> Value {
     .build()
 }
 
-/// What the protocol types of a chunk's metadata; anything else goes where it keeps a
-/// provider's own words.
+/// The members of a chunk's metadata that the protocol types; others go to the provider's
+/// extensions.
 fn chunk_meta(meta: &Value) -> Option<Value> {
     const TYPED: [&str; 7] = [
         "finishReason",

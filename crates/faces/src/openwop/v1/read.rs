@@ -1,4 +1,4 @@
-//! A `RunEventDoc` as the event it was made of, for whoever shows what a server tells.
+//! Reads a `RunEventDoc` back into an event, for displays of a server's answers.
 //!
 //! The wire says less than the log, so what is read back is there to be shown and never to be
 //! folded: what the wire leaves out is empty.
@@ -15,9 +15,9 @@ use super::payload::as_said;
 /// The event that [`event`](super::event) rendered. `None` for a type that this version does not
 /// know, and for one of which the wire leaves out too much to tell it as the log would.
 ///
-/// Empty are: the variables a run began with, a transport that OpenWOP has no word for, the definition, inputs and budget of a dispatched
-/// child, the parts of an artifact, the interrupt a single vote belongs to, and the command behind
-/// a batch.
+/// The following are empty: the variables a run began with, a transport without an OpenWOP name,
+/// the definition, inputs and budget of a dispatched child, the parts of an artifact, the interrupt
+/// a single vote belongs to, and the command of a batch.
 pub fn read(doc: &Value) -> Option<Event> {
     let at = Timestamp::parse(doc["timestamp"].as_str()?)?;
     Some(Event {
@@ -77,7 +77,7 @@ fn body(doc: &Value, at: Timestamp) -> Option<RunEvent> {
                 data.extend(progress);
             }
         }
-        // The log names nobody where time ran out.
+        // At a timeout the log has no decider.
         "approval.received" => {
             data.retain(|name, value| name != "decidedBy" || value != BY_TIMEOUT);
         }

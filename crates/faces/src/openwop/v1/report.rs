@@ -8,12 +8,12 @@ use kernel::stream::StreamHeader;
 
 use super::fields::{Fields, error};
 
-/// Whether an event carries content from outside that nobody vouches for.
+/// Whether an event carries untrusted content from outside.
 pub(super) fn is_untrusted(event: &RunEvent) -> bool {
     matches!(event, RunEvent::ToolReturned(_))
 }
 
-/// Whom a call is attributed to that nobody with a credential asked for.
+/// The principal of calls without a credential.
 const NOBODY: &str = "core.system";
 
 /// The payload of an event that a report makes; empty for any other.

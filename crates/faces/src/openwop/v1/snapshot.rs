@@ -29,7 +29,7 @@ pub fn snapshot(run: &Run) -> Value {
     doc
 }
 
-/// A snapshot in which what is sealed still stands as it is in the log.
+/// A snapshot that still contains sealed values as in the log.
 fn unveiled(run: &Run) -> Value {
     let (header, veil) = (&run.header, Veil::of(&run.plan));
     let doc = Fields::new()
@@ -75,8 +75,9 @@ fn unveiled(run: &Run) -> Value {
         .build()
 }
 
-/// Where a fork comes from. Beyond the protocol, which tells it once, to whoever forks. A replay
-/// copies up to where a batch begins and decides the rest again, from wherever it was asked to.
+/// The origin of a fork. An extension of the protocol, which reports it only in the answer to the
+/// fork. A replay copies up to the beginning of a batch and decides the rest again, for any
+/// requested position.
 fn origin(origin: &Origin) -> Value {
     let place = match origin.mode {
         ForkMode::Branch => "fromSeq",
@@ -89,7 +90,7 @@ fn origin(origin: &Origin) -> Value {
         .build()
 }
 
-/// What a settled run adds: when it ended, and how.
+/// The members that a settled run adds: when it ended, and how.
 fn ending(doc: Fields, run: &Run) -> Fields {
     let RunState::Settled { end, at, .. } = &run.state else {
         return doc;
@@ -132,7 +133,7 @@ fn node_states(plan: &Plan, facts: &Facts) -> Value {
     Value::Object(states.collect())
 }
 
-/// When a node that waits for a time goes on.
+/// When a node with a timer continues.
 fn due_at<'a>(facts: &'a Facts, node: &PlanNode, state: &NodeRun) -> Option<&'a Timestamp> {
     match state.status {
         NodeStatus::Delayed { .. } => facts.timers.get(&timer::delay(&node.id)),
@@ -201,8 +202,8 @@ fn all_open(run: &Run) -> Vec<Value> {
     open.map(|open| open_interrupt(&run.plan, open)).collect()
 }
 
-/// A question as whoever is asked sees it: an `InterruptPayload`, when it was asked and until
-/// when it is.
+/// A question as shown to the person who answers it: an `InterruptPayload`, with its start and its
+/// deadline.
 pub fn question(plan: &Plan, open: &OpenInterrupt) -> Value {
     payload_of(plan, open)
         .text("requestedAt", open.requested_at)
@@ -233,9 +234,9 @@ fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
         .build()
 }
 
-/// An agent as the protocol's closed `AgentRef`: what else a definition says of it is its own. A
-/// memory that this engine does not have is not shown, nor is what an earlier version registered
-/// and the protocol would not take.
+/// An agent as the protocol's closed `AgentRef`; other members of the definition are left out. So
+/// are a memory that this engine does not have, and values registered by earlier versions that the
+/// protocol would reject.
 fn agent(declared: &Value) -> Option<Value> {
     const TEXTS: [(&str, usize, usize); 5] = [
         ("agentId", 3, 256),
@@ -262,7 +263,8 @@ fn agent(declared: &Value) -> Option<Value> {
     Some(texts.maybe("modelClass", class).build())
 }
 
-/// What the run used, and, beyond the protocol, what its budget allows, has spent and set aside.
+/// The usage of the run, and, as an extension of the protocol, its budget: limits, spent and
+/// reserved amounts.
 fn metrics(facts: &Facts) -> Option<Value> {
     let cost = facts.usage.as_ref().map(cost);
     let of_budget = &facts.budget;

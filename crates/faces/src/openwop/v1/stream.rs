@@ -1,15 +1,15 @@
-//! What a subscriber to a run's events is sent, by stream mode.
+//! The frames for a subscriber to a run's events, by stream mode.
 //!
 //! | Mode | Frames |
 //! |---|---|
-//! | `updates` | what changed for somebody who follows the run, without its inner workings |
+//! | `updates` | changes for a follower of the run, without its inner workings |
 //! | `values` | the whole snapshot after each step |
 //! | `messages` | only the text that models stream |
 //! | `progress` | `updates`, and every start of a node (an extension of the protocol) |
 //! | `debug` | every event of the log |
 //!
-//! All but `values` may be combined: the union, each event once. `values` stands alone. The name
-//! of a frame is the type of its event, in combined modes too.
+//! All but `values` may be combined: the union, each event once. `values` cannot be combined. The
+//! name of a frame is the type of its event, in combined modes too.
 
 use kernel::ids::Seq;
 use kernel::run::event::OutputChannel;
@@ -25,13 +25,13 @@ use crate::veil::Veil;
 /// How much of a log a subscriber wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
-    /// What changed.
+    /// Changes.
     Updates,
     /// Whole snapshots.
     Values,
     /// Streamed text.
     Messages,
-    /// What changed, and every start of a node.
+    /// Changes, and every start of a node.
     Progress,
     /// Everything.
     Debug,
@@ -66,7 +66,7 @@ pub struct StreamModes(Vec<StreamMode>);
 /// A list of modes that cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsupportedModes {
-    /// A name that is no mode.
+    /// An unknown name.
     Unknown,
     /// `values` with another.
     ValuesCombined,
@@ -76,7 +76,7 @@ impl StreamModes {
     /// Reads a comma-separated list.
     ///
     /// # Errors
-    /// An unknown name anywhere in it, or `values` beside another.
+    /// An unknown name anywhere in it, or `values` together with another.
     pub fn parse(text: &str) -> Result<Self, UnsupportedModes> {
         let mut modes = Vec::new();
         for name in text.split(',') {
@@ -99,7 +99,7 @@ impl StreamModes {
         self.0 == [StreamMode::Values]
     }
 
-    /// Whether annotations are told of as they are made.
+    /// Whether new annotations are sent.
     pub fn tell_annotations(&self) -> bool {
         self.0.iter().any(|mode| *mode != StreamMode::Messages)
     }
@@ -109,7 +109,7 @@ impl StreamModes {
         self.0.iter().copied().find(|mode| mode.admits(event))
     }
 
-    /// Whether a mode shows events that no run has, but a log beside it.
+    /// Whether a mode includes events of a document's log, which runs do not have.
     pub(crate) fn show_saves(&self) -> bool {
         use StreamMode::{Debug, Progress, Updates};
         let shows = |mode: &StreamMode| matches!(mode, Updates | Progress | Debug);
@@ -126,7 +126,7 @@ impl Default for StreamModes {
 /// One frame of a subscription.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Frame {
-    /// The sequence a subscriber resumes behind.
+    /// The sequence after which a subscriber resumes.
     pub id: Seq,
     /// The name of the frame: the type of its event.
     pub event: &'static str,
@@ -184,7 +184,7 @@ pub fn state_frame(run: &Run, urgent: bool) -> Option<Frame> {
 const MESSAGE: &str = "ai.message.chunk";
 pub(crate) const STATE: &str = "state.snapshot";
 
-/// What is shown at once, however long a subscriber lets frames gather.
+/// Whether an event is sent at once, regardless of the subscriber's buffering.
 pub fn is_urgent(event: &RunEvent) -> bool {
     matches!(
         event,
@@ -195,7 +195,7 @@ pub fn is_urgent(event: &RunEvent) -> bool {
     )
 }
 
-/// What a process writes is no message: only text that a model streams is.
+/// Process output is not a message: only text that a model streams is.
 fn is_message(event: &RunEvent) -> bool {
     matches!(
         event,

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 use super::{NodeStatus, Projection};
 
 impl Projection {
-    /// What a node that starts refers to of earlier nodes and is given nothing of, with the reason
-    /// where it is known: `{N-002.output} is empty: N-002 was skipped`. Later attempts of a node
-    /// are given what the first was, and are not told of again.
+    /// The empty references of a starting node to earlier nodes, with the reason where it is known:
+    /// `{N-002.output} is empty: N-002 was skipped`. Later attempts of a node get the inputs of the
+    /// first and are not reported again.
     pub fn empty_references(&self, body: &RunEvent) -> Vec<String> {
         let RunEvent::NodeStarted {
             node_id,

@@ -1,4 +1,4 @@
-//! What events and other players say of a node.
+//! Updates the state of a node from events and from other players' records.
 
 use kernel::ids::NodeId;
 use kernel::run::RunEvent;
@@ -7,21 +7,22 @@ use serde_json::{Map, Value};
 
 use super::{Node, NodeState, NodeStatus, Recorded, WorkState};
 
-/// What a node waits for.
+/// The reason for a node's wait, if it waits.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Wait {
     #[default]
     Nothing,
-    /// Whether to go on behind a checkpoint.
+    /// The decision to continue after a checkpoint.
     Continue,
-    /// What becomes of its failure.
+    /// The decision about its failure.
     Decision,
-    /// Somebody outside, under this name.
+    /// An external callback, by this name.
     Callback(String),
 }
 
 impl Node {
-    /// Whether it failed and its loop goes on. The last round of a loop fails as any node does.
+    /// Whether it failed and its loop continues. In the last round of a loop, a failure counts as
+    /// for any node.
     pub(super) fn has_failed_round(&self) -> bool {
         self.may_fail && self.state.status() == NodeStatus::Failed && self.wait == Wait::Nothing
     }
@@ -47,7 +48,7 @@ pub(super) fn adopt(state: &mut NodeState, recorded: &Recorded) {
                 cli_task_id: recorded.cli_task_id.clone(),
             };
         }
-        // Its snapshot is taken when the run comes to it, at once.
+        // Its snapshot is taken at once when the run reaches it.
         NodeState::Checkpoint(_) => {}
     }
 }

@@ -72,7 +72,7 @@ fn read(
             by_id.entry(id).or_insert(index);
         }
     }
-    // What leads to a node without an id is not a mistake of its own.
+    // An edge to a node without an id is not reported in addition to the missing id.
     let is_whole = !listed.is_empty() && listed.iter().all(|node| id_of(node).is_some());
     let (mut edges, mut backs) = (Vec::new(), Vec::new());
     for (index, value) in list.iter().enumerate() {
@@ -123,13 +123,13 @@ fn read(
     (edges, backs)
 }
 
-/// What an edge says about rounds.
+/// The rounds that an edge declares.
 enum Rounds {
     /// Nothing: it leads forward.
     One,
-    /// It leads back, and there may be so many.
+    /// It leads back, with this maximum number of rounds.
     Most(u32),
-    /// Something that is no number of rounds.
+    /// A value that is not a number of rounds.
     Wrong,
 }
 
@@ -150,7 +150,7 @@ fn max_rounds(edge: &Fields<'_>, problems: &mut Problems) -> Rounds {
     }
 }
 
-/// Nodes beside others that no edge touches.
+/// Nodes without any edge, where other nodes have edges.
 fn alone(listed: &[Value], edges: &[Edge]) -> Vec<usize> {
     let touched: BTreeSet<usize> = edges.iter().flat_map(|edge| [edge.from, edge.to]).collect();
     let is_alone = |node: &usize| listed.len() > 1 && !touched.contains(node);

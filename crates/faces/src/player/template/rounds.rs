@@ -2,8 +2,8 @@
 //!
 //! An edge with `max_rounds` leads back to the first node. The loop is every node between the two
 //! ends of that edge. Each round after the first is a copy of these nodes under ids of its own, so
-//! that a session is a plain sequence of nodes and goes on after a crash like any other. The last
-//! round has the first node alone: nothing is mended that is not tried again.
+//! that a session is a plain sequence of nodes and continues after a crash like any other. The last
+//! round has only the first node: a repair that is not checked again would be useless.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use super::{Field, Kind, Node, OnFail, Part, Template};
 /// The most rounds a loop may have.
 pub(super) const MOST_ROUNDS: u64 = 20;
 
-/// Where a node of a loop stands.
+/// The place of a node in a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
     /// The node that it is, or is a copy of, by position.
@@ -37,7 +37,7 @@ impl Round {
         self.of == self.first
     }
 
-    /// Whether a failure of the node lets the loop go on.
+    /// Whether the loop continues after a failure of the node.
     pub fn may_fail(&self) -> bool {
         self.is_first() && self.number < self.rounds
     }
@@ -149,7 +149,7 @@ fn between(count: usize, edges: &[(usize, usize)], back: &Back) -> Vec<usize> {
     }
 }
 
-/// What edges lead to from a node, itself included.
+/// The nodes reachable from a node, itself included.
 fn reached(
     count: usize,
     from: usize,
@@ -166,7 +166,7 @@ fn reached(
     seen
 }
 
-/// What nodes of a loop may not be.
+/// Rejects nodes that cannot be in a loop.
 fn check(
     template: &Template,
     back: &Back,

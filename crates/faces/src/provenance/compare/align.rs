@@ -1,5 +1,5 @@
-//! Two texts unit beside unit, in order: what is the same, what moved, what is on one side only, and
-//! what the rules say of the rest.
+//! Aligns two texts unit by unit, in order: equal units, moved ones, one-sided ones, and the rules'
+//! rulings on the rest.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ pub(super) struct Pair {
     pub(super) ruling: Ruling,
 }
 
-/// What an alignment came to.
+/// The result of an alignment.
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
     /// Units of the first side, all of which have an equal on the other.
@@ -88,7 +88,7 @@ fn in_order(a: &[usize], b: &[usize], mut equal: impl FnMut(usize, usize)) -> Ve
             continue;
         }
         match gaps.last_mut().filter(|_| is_open) {
-            // What goes and what comes at the same place belongs together.
+            // Removed and added units at the same place are compared with each other.
             Some((left, right)) => {
                 left.extend(old);
                 right.extend(new);
@@ -153,7 +153,7 @@ impl Aligned {
         }
     }
 
-    /// What stands at the same place on both sides and is not the same.
+    /// Units at the same place on both sides that are not equal.
     fn gap(&mut self, a: &[Unit], b: &[Unit]) {
         if a.len() == b.len() {
             for (a, b) in a.iter().zip(b) {
@@ -217,7 +217,7 @@ impl Aligned {
     }
 }
 
-/// What it says that two units are not parts of the same kind.
+/// The ruling on two units that are different kinds of parts.
 fn structure(a: &Kind, b: &Kind) -> Option<Ruling> {
     match (a, b) {
         (Kind::Heading(one), Kind::Heading(other)) if one == other => None,
@@ -234,7 +234,7 @@ fn structure(a: &Kind, b: &Kind) -> Option<Ruling> {
     }
 }
 
-/// What the rules say of two units of the same kind.
+/// The rules' ruling on two units of the same kind.
 fn ruling(a: &Unit, b: &Unit) -> Ruling {
     match (&a.kind, &b.kind) {
         (Kind::Code(_), Kind::Code(_)) if a.key() == b.key() => Ruling::Same,
@@ -244,7 +244,7 @@ fn ruling(a: &Unit, b: &Unit) -> Ruling {
     }
 }
 
-/// What the rules say of two pieces of code that are not the same. Other code may do the same.
+/// The rules' ruling on two pieces of different code. Different code may be equivalent.
 pub(super) fn code(a: &str, b: &str) -> Ruling {
     match rule(&code_tokens(a), &code_tokens(b)) {
         differs @ Ruling::Differs(_) => differs,
@@ -252,7 +252,7 @@ pub(super) fn code(a: &str, b: &str) -> Ruling {
     }
 }
 
-/// What the rules say of two rows: cell by cell.
+/// The rules' ruling on two rows: cell by cell.
 fn row(a: &Unit, b: &Unit) -> Ruling {
     let cells = |unit: &Unit| -> Vec<Vec<Token>> {
         let inner = unit.text.trim_matches('|');

@@ -1,4 +1,4 @@
-//! What became of files: by path, operation and content.
+//! Compares changes of files: by path, operation and content.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +131,7 @@ fn content(
     if hash::same(one, other) {
         return (Level::Identical, Verdict::Match);
     }
-    // What was lost is lost; its last content decides nothing but identity.
+    // A deleted file's last content only matters for identity.
     if a.1.operation == Some(Operation::Deleted) {
         return differs;
     }

@@ -1,4 +1,4 @@
-//! What was called, in which order, and where that begins to differ.
+//! Compares the calls, their order, and the place of the first difference.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ const ADDED: &str = "the call is added";
 /// A call of the second list that the first one has later.
 const IN_ANOTHER_ORDER: &str = "the calls are in another order";
 
-/// What tells two calls apart, in the order of the rules.
+/// The properties that distinguish two calls, in the order of the rules.
 fn key(call: &ToolCall) -> (Option<&str>, Option<String>, Option<String>) {
     let plain = |hash: &Option<String>| {
         let hash = hash.as_deref()?;
@@ -118,7 +118,7 @@ fn at_call(
             "tool": call.tool, "input_hash": call.input_hash, "output_hash": call.output_hash,
         }))
     };
-    // Of a call that came in the place of another that one is told.
+    // A call in the place of another is described by the call that came.
     let named = match what {
         Some(ADDED | IN_ANOTHER_ORDER) => b.1.or(a.1),
         _ => a.1.or(b.1),

@@ -1,4 +1,4 @@
-//! What was different before anything ran, and what it took: differences only.
+//! Differences in the setup before the execution, and in its metrics.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ pub struct Difference {
     pub path: String,
     /// In words.
     pub what: &'static str,
-    /// What stands there on the first side.
+    /// The value on the first side.
     pub a: Option<Value>,
     /// And on the other.
     pub b: Option<Value>,

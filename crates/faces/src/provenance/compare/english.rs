@@ -20,7 +20,7 @@ pub(super) fn is_negation(word: &str) -> bool {
 /// A word of a contraction: as it is taken, and what it may stand for besides.
 pub(super) type Expanded = (String, Option<&'static str>);
 
-/// Words whose `'s` is a verb. Behind any other word it is a possessive.
+/// Words whose `'s` is a verb. After any other word it is a possessive.
 const SUBJECTS: [&str; 20] = [
     "he",
     "she",
@@ -44,7 +44,7 @@ const SUBJECTS: [&str; 20] = [
     "one",
 ];
 
-/// The words of a contraction, in small letters; none where it is no contraction.
+/// The words of a contraction, in lower case; `None` for any other word.
 pub(super) fn expand(word: &str) -> Option<Vec<Expanded>> {
     let plain = |words: &[&str]| {
         words
@@ -92,7 +92,7 @@ pub(super) fn one_spelling(word: String) -> String {
     american.map_or(word, |american| (*american).to_owned())
 }
 
-/// What a word adds to a number that is written in words.
+/// The part of a spelled-out number that a word contributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberWord {
     /// `three`, `twenty`.
@@ -103,7 +103,7 @@ pub(super) enum NumberWord {
     Ordinal(u64),
 }
 
-/// The number that a word stands for.
+/// The number of a word.
 pub(super) fn number_word(word: &str) -> Option<NumberWord> {
     const UNITS: [&str; 20] = [
         "zero",
@@ -271,7 +271,7 @@ const OPPOSITES: &[(&[&str], &[&str])] = &[
     (&["ascending"], &["descending"]),
 ];
 
-/// On which opposites, by their place in the table, a word stands, and on which side.
+/// The opposites that a word belongs to, by their place in the table, and its side in each.
 pub(super) fn sides(word: &str) -> &'static [(usize, Side)] {
     static SIDES: LazyLock<HashMap<String, Vec<(usize, Side)>>> = LazyLock::new(|| {
         let mut sides: HashMap<String, Vec<(usize, Side)>> = HashMap::new();

@@ -15,7 +15,7 @@ overflow-wrap:anywhere;width:50%}.gone{background:#fdecee}.new{background:#e9f7e
 @media(prefers-color-scheme:dark){body{color:#dfe4ec;background:#14181f}td,th{border-color:#2b313b}\
 .pass{color:#63d297}.fail{color:#ff8592}.gone{background:#3b1d23}.new{background:#17331f}}";
 
-/// The page of a comparison, with the two responses beside each other.
+/// The page of a comparison, with the two responses next to each other.
 pub fn page(found: &Comparison, a: &str, b: &str) -> String {
     let mut page = String::new();
     let status = found

@@ -1,4 +1,4 @@
-//! Two texts line beside line.
+//! Compares two texts line by line.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ const CHARS: usize = 400;
 /// Characters before a difference that are shown.
 const AHEAD: usize = 24;
 
-/// The first line that differs, from 1, and what stands there.
+/// The first line that differs, from 1, and its text on both sides.
 pub(super) fn first_difference(a: &str, b: &str) -> (usize, Option<String>, Option<String>) {
     let (mut one, mut other) = (a.lines(), b.lines());
     let mut at = 1;
@@ -46,7 +46,7 @@ pub(super) fn first_difference(a: &str, b: &str) -> (usize, Option<String>, Opti
     }
 }
 
-/// A line of which nobody wants to see a megabyte.
+/// A line, shortened for display.
 fn shown(line: &str) -> String {
     shown_from(line, 0)
 }
@@ -73,14 +73,14 @@ fn shown_from(line: &str, from: usize) -> String {
     format!("{before}{part}{behind}")
 }
 
-/// Two texts line beside line, with what is the same around each difference.
+/// Compares two texts line by line, with the equal lines around each difference.
 pub fn side_by_side(a: &str, b: &str) -> Vec<Line> {
     let (one, other): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
     let same = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
     let from = same.saturating_sub(AROUND);
     let window = |length: usize| from.min(length)..(from + MAX_LINES).min(length);
     let (one, other) = (&one[window(one.len())], &other[window(other.len())]);
-    // Each line is read once, and a number stands for it: long ones would be compared often.
+    // Each line is read once and replaced by a number, because long lines would be compared often.
     let mut known = HashMap::new();
     let (numbers, others) = (numbered(one, &mut known), numbered(other, &mut known));
     let mut lines = Vec::new();

@@ -11,7 +11,7 @@ const LENGTH: usize = 24 << 10;
 /// Bytes of one for a single step, which would be at it for hours if it were slow.
 const LONG: usize = 1 << 20;
 
-/// What long texts are made of: over and over the same.
+/// The repeated parts of long texts.
 const PIECES: [&str; 46] = [
     "x",
     "*",
@@ -61,7 +61,7 @@ const PIECES: [&str; 46] = [
     "1,000 ",
 ];
 
-/// Compares two texts in every way there is, with somebody who takes everything for the same.
+/// Compares two texts in every way, with a scorer that considers all pairs equal.
 fn compares(a: &str, b: &str) -> Comparison {
     let (mut one, mut other) = (snapshot(a), snapshot(b));
     for (side, text) in [(&mut one, a), (&mut other, b)] {

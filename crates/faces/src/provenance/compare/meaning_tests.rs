@@ -1,4 +1,4 @@
-//! What two texts are taken to say.
+//! Tests the comparison of meaning.
 
 use super::super::document::MatchStatus;
 use super::tests::{compared, snapshot};
@@ -14,7 +14,7 @@ fn read(a: &str, b: &str, scorer: Option<Scorer<'_>>, similarity: f32) -> Compar
     compared(&snapshot(a), &snapshot(b), &[], &options)
 }
 
-/// What the rules alone say.
+/// The verdict of the rules alone.
 fn verdict(a: &str, b: &str) -> Verdict {
     read(a, b, None, DEFAULT_SIMILARITY).verdict
 }
@@ -100,7 +100,7 @@ fn a_judge_decides_what_rules_leave_open() {
     assert_eq!(found(Judgement::Same), Verdict::Match);
     assert_eq!(found(Judgement::Different), Verdict::Mismatch);
     assert_eq!(found(Judgement::Unsure), Verdict::NeedsReview);
-    // What a rule decided is not asked.
+    // A pair that a rule decided is not read.
     let sure = pairs_to_read("It took 3 s.", "It took 4 s.", &Options::default());
     assert!(sure.is_empty());
 }

@@ -1,9 +1,9 @@
 //! Two snapshots side by side: how far they agree, and where they begin to differ.
 //!
-//! Each field comes to a [`Level`]; the [`ladder`](super::ladder) makes a status of the levels, and
-//! the strategy decides whether that passes. Two texts agree when they are the same after normalising;
+//! Each field gets a [`Level`]; the [`ladder`](super::ladder) derives a status from the levels, and
+//! the strategy decides whether that passes. Two texts agree when they are equal after normalising;
 //! they differ where one of five rules says so; everything else needs review, by a person or by a
-//! [`Scorer`]. Nothing passes because nobody could tell.
+//! [`Scorer`]. An undecided comparison never passes.
 
 mod align;
 mod artifacts;
@@ -52,14 +52,14 @@ pub const DEFAULT_SIMILARITY: f32 = 0.95;
 pub struct Side<'a> {
     /// The snapshot.
     pub snapshot: &'a Snapshot,
-    /// The calls recorded beside it.
+    /// The calls recorded with it.
     pub calls: &'a [Call],
     /// The bytes of a hash, where they are kept.
     pub contents: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
 impl Side<'_> {
-    /// The text of the response: as it stands, or as its hash has it.
+    /// The text of the response: inline, or by its hash.
     fn response(&self) -> Option<String> {
         let outputs = &self.snapshot.outputs;
         match &outputs.response {
@@ -88,7 +88,7 @@ impl Side<'_> {
     }
 }
 
-/// Which fields take part beside the response.
+/// The compared fields in addition to the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
     /// `outputs.artifacts_created`.
@@ -102,7 +102,7 @@ pub struct Fields {
 pub enum Part {
     /// It does, where both sides have it.
     Taken,
-    /// Nobody asks.
+    /// Not requested.
     Left,
 }
 
@@ -127,7 +127,7 @@ pub enum Order {
 
 /// How to compare.
 pub struct Options<'a> {
-    /// What must hold; by default what the mode and the response suggest.
+    /// The condition to pass; by default derived from the mode and the response.
     pub strategy: Option<Strategy>,
     /// Which fields take part.
     pub fields: Fields,
@@ -207,7 +207,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
     let verdicts = fields.iter().map(|field| field.verdict);
     let verdict = verdicts.fold(meaning.verdict, Verdict::min);
     let mode = a.snapshot.config.execution_mode;
-    // A long text is not read for a default that nobody needs.
+    // Do not read a long text for an unused default.
     let strategy = options.strategy.unwrap_or_else(|| {
         let text = text_a.as_ref().filter(|_| mode != Mode::Strict);
         Strategy::default_for(mode, text.is_some_and(shape::is_structured))
@@ -281,8 +281,7 @@ fn texts(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> (Level, Meaning) 
     (level, meaning)
 }
 
-/// How far two programs agree. A program means what it says: the same lines, or nobody can say without
-/// reading it.
+/// The agreement of two programs: equal lines, or undecided until it is reviewed.
 fn code(a: &str, b: &str) -> Meaning {
     if shape::same_lines(a, b) {
         return Meaning::normalized();

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use icu_normalizer::ComposingNormalizer;
 
-/// Runs that may have opened emphasis and are looked back at. Nobody nests deeper, and a line of
-/// runs that nothing closes would be looked through once for each of them.
+/// Open runs of emphasis signs that are searched. Deeper nesting does not occur in practice, and
+/// without a bound, a line of unclosed runs would take quadratic time.
 const NESTED: usize = 64;
 
 /// The text in its normal form.
@@ -36,8 +36,8 @@ pub(super) fn normal(text: &str) -> String {
     out
 }
 
-/// One character for all that look the same: composed, quotes and dashes of one kind, each space a
-/// space. What changes a value stays: `10²` is not `102`.
+/// Maps characters that look the same to one: composed, quotes and dashes of one kind, each space a
+/// space. Characters that change a value stay: `10²` is not `102`.
 fn characters(text: &str) -> String {
     let is_raised = |c: char| matches!(c, '²' | '³' | '¹' | '¼'..='¾' | '\u{2070}'..='\u{209c}' | '\u{2150}'..='\u{215f}' | '™' | '®' | '©');
     let nfkc = ComposingNormalizer::new_nfkc();
@@ -70,7 +70,7 @@ fn characters(text: &str) -> String {
 }
 
 /// A line without markdown's emphasis: runs of stars or underscores of the same length that open
-/// before a word and close behind one. Within a word and in code between backticks they are none.
+/// before a word and close after one. Within a word and in code between backticks they are literal.
 fn plain(line: &str) -> String {
     let chars: Vec<char> = line.chars().collect();
     let ticks = ticks(&chars);

@@ -1,4 +1,4 @@
-//! What becomes of tokens that stand beside each other: numbers in words, units, dates, commas.
+//! Passes over neighbouring tokens: numbers in words, units, dates, commas.
 
 use super::english::{self, NumberWord};
 use super::quantity::Quantity;
@@ -7,7 +7,7 @@ use super::tokens::{Class, Token};
 /// Numbers in words become numbers: `twenty-three`, `two hundred`.
 pub(super) fn with_numbers(tokens: Vec<Token>) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
-    // What the number words so far come to: whole thousands, and what is below.
+    // The sum of the number words so far: whole thousands, and the rest.
     let mut open: Option<(u64, u64)> = None;
     let close = |open: &mut Option<(u64, u64)>, out: &mut Vec<Token>| {
         if let Some((thousands, rest)) = open.take() {
@@ -64,7 +64,7 @@ pub(super) fn with_numbers(tokens: Vec<Token>) -> Vec<Token> {
     out
 }
 
-/// Numbers take the unit that stands behind them, and groups of digits behind a space.
+/// Joins a number with the unit after it, and with groups of digits after a space.
 pub(super) fn with_units(tokens: Vec<Token>) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     for token in tokens {

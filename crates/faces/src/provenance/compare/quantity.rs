@@ -1,7 +1,6 @@
 //! Numbers with their units: one form for all ways to write the same quantity.
 
-/// What a quantity is measured in: the words for it, the unit it is counted in, and how many of that
-/// unit one of it is.
+/// The units of measurement: the words for one, its base unit, and the number of base units in it.
 const MEASURES: &[(&[&str], &str, f64)] = &[
     (&["ns", "nanosecond", "nanoseconds"], "ns", 1.0),
     (
@@ -58,9 +57,9 @@ const MEASURES: &[(&[&str], &str, f64)] = &[
 pub(super) struct Quantity {
     /// Its digits, without separators of thousands.
     digits: String,
-    /// What it is counted in, and how many of that one is.
+    /// The base unit, and the number of them.
     measure: Option<(&'static str, f64)>,
-    /// What stands around the number and is no measure: a sign, `th`, `x`.
+    /// Signs around the number other than a unit: a sign, `th`, `x`.
     affix: String,
 }
 
@@ -116,7 +115,8 @@ impl Quantity {
         Some(quantity)
     }
 
-    /// The same with the word behind it as its unit; none where that is no unit, or it has one.
+    /// The same with the next word as its unit; `None` if the word is not a unit, or there is one
+    /// already.
     pub(super) fn measured_in(&self, word: &str) -> Option<Self> {
         if self.measure.is_some() || self.affix.ends_with("th") {
             return None;
@@ -127,12 +127,12 @@ impl Quantity {
         })
     }
 
-    /// What it is counted in.
+    /// The base unit.
     pub(super) fn unit(&self) -> Option<&'static str> {
         self.measure.map(|(unit, _)| unit)
     }
 
-    /// So many times as much: `7.2 million`.
+    /// The quantity multiplied by `times`: `7.2 million`.
     pub(super) fn times(&self, times: u64) -> Option<Self> {
         let is_plain = !self.affix.ends_with("th");
         let value = self.digits.parse::<f64>().ok().filter(|_| is_plain)?;
@@ -155,7 +155,7 @@ impl Quantity {
         Some(&*self.digits).filter(|digits| is_year && digits.len() == 4 && !digits.contains('.'))
     }
 
-    /// With the three digits that stand behind a space: `10 000`.
+    /// Appends a group of three digits after a space: `10 000`.
     pub(super) fn continued(&self, digits: &str) -> Option<Self> {
         let is_group = digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
         let is_open = self.measure.is_none() && self.affix.is_empty() && !self.digits.contains('.');
@@ -187,7 +187,7 @@ fn measure(word: &str) -> Option<(&'static str, f64)> {
     Some((found.1, found.2))
 }
 
-/// The digits of a number without separators of thousands; none where it is no plain number.
+/// The digits of a number without separators of thousands; `None` for any other notation.
 fn digits_of(number: &str) -> Option<String> {
     let (whole, fraction) = match number.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),

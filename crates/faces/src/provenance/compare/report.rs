@@ -1,4 +1,4 @@
-//! What a comparison says.
+//! The result of a comparison.
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::super::document::MatchStatus;
 use super::super::ladder::{Level, Strategy};
 use super::drift::{Difference, MetricDelta};
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The snapshot that is measured by.
@@ -16,11 +16,11 @@ pub struct Comparison {
     pub b: String,
     /// By the ladder; none where there is nothing to compare.
     pub match_status: Option<MatchStatus>,
-    /// What must hold.
+    /// The condition to pass.
     pub strategy: Strategy,
     /// Whether it does.
     pub pass: bool,
-    /// Whether both say the same, whatever was asked for.
+    /// Whether both mean the same, for any strategy.
     pub verdict: Verdict,
     /// Where the executions first went different ways.
     pub first_divergence: Option<FirstDivergence>,
@@ -33,28 +33,28 @@ pub struct Comparison {
     pub similarity: f32,
     /// The other fields.
     pub fields: Vec<FieldReport>,
-    /// What was different before anything ran: only differences.
+    /// Differences of the setup before the execution.
     pub drift: Vec<Difference>,
-    /// What it took; never part of a verdict.
+    /// Differences in the metrics; never part of a verdict.
     pub metrics: Vec<MetricDelta>,
 }
 
 impl Comparison {
-    /// Whether it did not pass because nobody could say: what was asked for is the same meaning, and
-    /// nothing is known to differ.
+    /// Whether it failed only because it is undecided: the strategy asks for the same meaning, and
+    /// no difference is known.
     pub fn needs_review(&self) -> bool {
         !self.pass && self.strategy == Strategy::Semantic && self.verdict == Verdict::NeedsReview
     }
 }
 
-/// Whether two things say the same. What is certain of one part decides for the whole: of several
-/// verdicts the least one.
+/// Whether two things mean the same. A certain verdict on one part decides for the whole: the
+/// lowest of several verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// They do not.
     Mismatch,
-    /// Nobody can say without reading them.
+    /// Undecided without a review.
     NeedsReview,
     /// They do.
     Match,
@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// A field beside the response.
+/// A compared field other than the response.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldReport {
     /// Its path in the document.
@@ -108,7 +108,7 @@ pub struct FirstDivergence {
     /// At which tool call, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
-    /// Of which tool.
+    /// The tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The artifact, or the place in an input or output as a JSON pointer.
@@ -119,7 +119,7 @@ pub struct FirstDivergence {
     pub line: Option<usize>,
     /// In words.
     pub what: String,
-    /// What stands there on the first side.
+    /// The value on the first side.
     pub a: Option<Value>,
     /// And on the other.
     pub b: Option<Value>,
@@ -184,7 +184,7 @@ impl Meaning {
         }
     }
 
-    /// One that says why it is no match.
+    /// A result with the reason why it is not a match.
     pub(super) fn reason(verdict: Verdict, reason: &'static str) -> Self {
         Self {
             verdict,
@@ -208,7 +208,7 @@ pub struct UnitPair {
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<&'static str>,
-    /// How similar they are, where somebody measured it.
+    /// The similarity, where it was measured.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "maybe_rounded"

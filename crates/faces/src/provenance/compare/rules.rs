@@ -1,22 +1,22 @@
 //! The five rules about two units that are not the same: numbers, identifiers, negation, opposites,
 //! and the same words in another order.
 //!
-//! A rule says that two units differ, or that nobody may take them for the same without reading them.
-//! No rule says that two units mean the same.
+//! A rule says that two units differ, or that they may not be considered equal without a review. No
+//! rule says that two units mean the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::english::{self, Side};
 use super::tokens::{Class, Token};
 
-/// What the rules say of two units.
+/// The rules' ruling on two units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ruling {
     /// They are the same after normalising.
     Same,
     /// They differ, by this rule.
     Differs(&'static str),
-    /// Nobody can say without reading them; this rule is why a measure of similarity may not.
+    /// Undecided without a review; this rule overrides a measure of similarity.
     Doubtful(&'static str),
     /// No rule says anything. The part of their words that both have, from 0 to 1.
     Open(f32),
@@ -35,7 +35,7 @@ impl Ruling {
     }
 }
 
-/// What the rules say of two units of prose.
+/// The rules' ruling on two units of prose.
 pub(super) fn rule(a: &[Token], b: &[Token]) -> Ruling {
     if a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_same(b)) {
         return Ruling::Same;
@@ -51,7 +51,7 @@ pub(super) fn rule(a: &[Token], b: &[Token]) -> Ruling {
             Exchange::None => {}
             Exchange::OneForOne if is_edit => return Ruling::Differs(rule),
             Exchange::SameUnit => return Ruling::Differs(rule),
-            // What one side alone says may be left out, or be said otherwise, on purpose.
+            // A one-sided statement may be omitted or rephrased on purpose.
             Exchange::OneForOne | Exchange::Other => doubt = doubt.or(Some(rule)),
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn rule(a: &[Token], b: &[Token]) -> Ruling {
     if asks(a) != asks(b) {
         doubt = doubt.or(Some("question"));
     }
-    // What has no words is like nothing.
+    // A unit without words is not similar to any other.
     if one.is_empty() != other.is_empty() {
         doubt = doubt.or(Some("missing"));
     }
@@ -128,7 +128,7 @@ fn words(tokens: &[Token]) -> Vec<String> {
     words.map(|token| token.text.to_lowercase()).collect()
 }
 
-/// What two units have that the other has not.
+/// The elements that only one of two units has.
 enum Exchange {
     None,
     /// As many on either side.
@@ -227,7 +227,7 @@ fn opposites(a: &[String], b: &[String]) -> usize {
     crossed + prefixed(&one, &other) + prefixed(&other, &one)
 }
 
-/// Of the same words the order decides. One part that moved is left for review: `at dusk` may stand at
+/// With the same words, the order decides. A single moved part needs review: `at dusk` may be at
 /// either end of a sentence.
 fn same_bag(a: &[String], b: &[String]) -> Option<Ruling> {
     if a == b {
@@ -248,8 +248,8 @@ fn same_bag(a: &[String], b: &[String]) -> Option<Ruling> {
     })
 }
 
-/// Whether one run of words stands elsewhere and all others are in their order. Of very long units
-/// nobody says that it is otherwise.
+/// Whether one run of words moved and all others keep their order. Very long units are always
+/// assumed to.
 fn is_one_part_moved(a: &[String], b: &[String]) -> bool {
     let ahead = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let behind = a

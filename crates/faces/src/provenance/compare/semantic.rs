@@ -1,8 +1,8 @@
 //! Whether two texts mean the same: unit by unit in order, and the worst pair decides.
 //!
-//! A whole answer with one contradicted sentence is as similar to the right one as a paraphrase is,
-//! or more; so there is no score of the whole here, and a mean never decides. The rules can tell that
-//! two units differ; that other words mean the same only a reader can.
+//! An answer with one contradicted sentence is as similar to the right one as a paraphrase is, or
+//! more; so the whole gets no score here, and a mean never decides. The rules detect
+//! differences; only a reader can decide that different words mean the same.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,10 +25,10 @@ const WORST: usize = 5;
 
 /// The vector of each text that was embedded.
 pub type Vectors = HashMap<String, Vec<f32>>;
-/// What a judge says of pairs of texts.
+/// A judge's verdicts on pairs of texts.
 pub type Judgements = BTreeMap<(String, String), Judgement>;
 
-/// What a judge says of two texts.
+/// A judge's verdict on two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// They say the same.
@@ -44,11 +44,11 @@ pub enum Judgement {
 pub struct Scorer<'a> {
     /// Which model, by who serves it.
     pub id: &'a str,
-    /// What it made of [`pairs_to_read`].
+    /// Its results for [`pairs_to_read`].
     pub reading: Reading<'a>,
 }
 
-/// What a reader says.
+/// The results of a reader.
 #[derive(Clone, Copy, Debug)]
 pub enum Reading<'a> {
     /// A vector for each text.
@@ -60,9 +60,9 @@ pub enum Reading<'a> {
 /// Two texts that no rule decides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Undecided {
-    /// Of the first side.
+    /// The text of the first side.
     pub a: String,
-    /// Of the other.
+    /// The text of the other side.
     pub b: String,
     /// Whether a measure of similarity may decide.
     pub is_open_to_similarity: bool,
@@ -132,7 +132,7 @@ fn judged(aligned: Aligned, all: (usize, usize), options: &Options<'_>) -> Meani
         None => Verdict::Match,
         Some(verdict) => verdict,
     };
-    // What differs comes first, then what is least alike.
+    // Differing pairs come first, then the least similar ones.
     worst.sort_by(|a, b| {
         let score = |pair: &UnitPair| pair.score.unwrap_or(0.0);
         a.verdict
@@ -165,7 +165,7 @@ fn judged(aligned: Aligned, all: (usize, usize), options: &Options<'_>) -> Meani
     }
 }
 
-/// What becomes of one pair: the rules first, then who reads.
+/// Decides one pair: by the rules first, then by the reader.
 fn judge(pair: &Pair, options: &Options<'_>) -> (Verdict, Option<&'static str>, Option<f32>) {
     let rule = match pair.ruling {
         Ruling::Same => return (Verdict::Match, None, None),

@@ -38,7 +38,7 @@ pub(super) fn same(a: &Text<'_>, b: &Text<'_>) -> bool {
     !a.is_empty() && a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.is_like(b))
 }
 
-/// What a unit is in the outline of a text.
+/// The role of a unit in the outline of a text.
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
     Code(&'a str, &'a str),
@@ -73,7 +73,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// What gives a text its shape. A list counts once, however long it is, and so does a table.
+/// The outline of a text. Consecutive items of a list count once, and so do the rows of a table.
 fn outline<'a>(text: &'a Text<'_>) -> Vec<Part<'a>> {
     let units = text.units().iter();
     let mut parts: Vec<Part<'a>> = units.filter_map(Part::of).collect();
@@ -98,8 +98,8 @@ pub(super) fn data(text: &str) -> Option<Value> {
     json(text).or_else(toml).or_else(|| yaml::bare(text))
 }
 
-/// A text in a format that is named, by a fence or the end of a file's name, as a value. What is
-/// not called data is none, however it reads; where nothing is named, JSON is known by itself.
+/// Parses a text in a named format, given by a fence or a file extension, into a value. A text in
+/// any other named format stays a text; without a name, JSON is recognised.
 pub(super) fn in_format(format: &str, text: &str) -> Option<Value> {
     match &*format.to_ascii_lowercase() {
         "json" | "jsonc" | "json5" | "" => json(text),
@@ -165,7 +165,7 @@ fn shape(value: &Value) -> Shape {
     }
 }
 
-/// What a token of code is, whatever its language.
+/// A token of code, for any language.
 #[derive(Debug, PartialEq, Eq)]
 enum Token {
     Keyword(String),
@@ -175,7 +175,7 @@ enum Token {
     Sign(char),
 }
 
-/// What a line of a program begins with, if it goes on like one.
+/// First words of a program line, if the rest of the line confirms it.
 const OPENINGS: [&str; 16] = [
     "def ",
     "class ",
@@ -216,7 +216,7 @@ pub(super) fn is_code(text: &str) -> bool {
         lines += 1;
         let is_signed = line.contains(['(', '{', '=', ';']);
         let begins = |openings: &[&str]| openings.iter().any(|word| line.starts_with(word));
-        // A block of a language without braces: what stands in it is neither a list nor a sentence.
+        // A block of a language without braces: its content is neither a list nor a sentence.
         let opens = line.ends_with(':')
             && (begins(&OPENINGS) || begins(&["else:", "elif ", "try:", "with ", "except"]))
             && indent(below) > indent(whole)
@@ -265,7 +265,7 @@ pub(super) fn lines(code: &str) -> Vec<&str> {
     lines
 }
 
-/// How far a line stands to the right.
+/// The indentation of a line.
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
@@ -279,7 +279,7 @@ pub(super) fn same_code(a: &str, b: &str) -> bool {
     !a.is_empty() && a == b && is_nested_alike
 }
 
-/// How deep each line of code stands in others. What goes on in brackets stands where it likes.
+/// The nesting depth of each line of code. Lines within brackets may have any indentation.
 fn depths(code: &str) -> Vec<usize> {
     let (mut open, mut depths) = (vec![0_usize], Vec::new());
     let mut brackets = 0_usize;
@@ -424,8 +424,8 @@ fn tokens(code: &str) -> Vec<Token> {
     tokens
 }
 
-/// How long the literal is that begins with this sign, if it is one. A quote that stands behind one
-/// that nothing closes is itself escaped there, so that nothing closes it either.
+/// The length of the literal that begins with this quote, if there is one. After an unclosed quote,
+/// a further one of the same kind is not closed either.
 fn literal(rest: &str, sign: char, open: &mut Vec<char>) -> Option<usize> {
     if !matches!(sign, '"' | '\'' | '`') || open.contains(&sign) {
         return None;

@@ -111,7 +111,7 @@ fn writing_the_same_otherwise_is_equivalent_without_any_scorer() {
     ] {
         assert_eq!(normal(same), same);
     }
-    // Nobody would wait for the end of this if the work grew with the square of a line.
+    // With quadratic work per line this would not end.
     for long in ["x".repeat(4 << 20), "**c d_ ".repeat(1 << 19)] {
         assert_eq!(normal(&long), long.trim_end());
     }
@@ -218,7 +218,7 @@ fn code_and_markdown_have_a_shape_and_prose_has_none() {
     assert!(!same("# A\n\n- one", "## A\n\n- one"));
     assert!(!same("# A\n\n- one", "# A\n\n1. one"));
     assert!(!same("Plain words.", "Other words."));
-    // A list is one thing of its kind, however long; so is a table of so many columns.
+    // A list counts once for any length; so does a table with a given number of columns.
     assert!(same("# A\n\n- one\n- two\n- three", "# B\n\n- x"));
     assert!(same(
         "| a | b |\n|---|---|\n| 1 | 2 |",
@@ -248,7 +248,7 @@ fn a_bare_program_has_the_shape_of_its_code() {
         found(rust, &rust.replace('\n', " \r\n")).2,
         Level::Equivalent
     );
-    // What would be emphasis in prose is a part of a program.
+    // A sign of emphasis in prose is part of a program.
     assert_eq!(found(rust, &rust.replace('*', "")).2, Level::Different);
     for prose in [
         "First run cargo build (it takes a while). Then look at the output.",
@@ -279,7 +279,7 @@ fn where_lines_of_code_begin_counts() {
         (false, Level::Different)
     );
     assert_eq!(found(within, outside).1, Level::Different);
-    // How far is the writer's own affair, and so is where the whole stands.
+    // The width of an indentation does not matter, and neither does that of the whole.
     let wide = within.replace("    ", "\t");
     assert_eq!(found(&fenced(within), &fenced(&wide)).1, Level::SameShape);
     let shifted = "  for x in xs:\n      a()\n      b()\n";
@@ -321,7 +321,7 @@ fn yaml_is_compared_as_data() {
         found(&fenced("a: 1\n"), &fenced("b: 1\n")).2,
         Level::Different
     );
-    // A contradicted answer is no data.
+    // A contradicted answer is not data.
     let said = "Summary: all tests pass\nSteps:\n- ran them\n";
     let found = found(said, &said.replace("pass", "fail"));
     assert_eq!((found.0, found.1), (Strategy::Semantic, false));

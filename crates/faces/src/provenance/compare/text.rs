@@ -1,4 +1,4 @@
-//! A text as it is compared: read in each way once, whoever asks.
+//! A text in the forms needed for a comparison, each computed once.
 
 use std::cell::OnceCell;
 
@@ -28,7 +28,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// As it stands.
+    /// The original text.
     pub(super) fn raw(&self) -> &'a str {
         self.raw
     }

@@ -5,14 +5,14 @@ use super::english;
 use super::passes::{with_dates, with_numbers, with_units, without_oxford_commas};
 use super::quantity::Quantity;
 
-/// What a token is.
+/// The class of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// A word, in small letters.
     Word,
     /// A word with a capital that does not begin a sentence.
     Name,
-    /// A path, a flag, a version, code, an arrow: what is the same only as it stands.
+    /// A path, a flag, a version, code, an arrow: compared literally.
     Identifier,
     /// A number with its unit.
     Number,
@@ -26,7 +26,7 @@ pub(super) struct Token {
     /// Its one form.
     pub(super) text: String,
     pub(super) class: Class,
-    /// What a contraction may stand for besides: `it's` is `it is` or `it has`.
+    /// A further reading of a contraction: `it's` is `it is` or `it has`.
     alternative: Option<&'static str>,
     pub(super) quantity: Option<Quantity>,
 }
@@ -48,7 +48,7 @@ impl Token {
         }
     }
 
-    /// What a number is counted in.
+    /// The base unit of a number.
     pub(super) fn unit(&self) -> Option<&'static str> {
         self.quantity.as_ref().and_then(Quantity::unit)
     }
@@ -100,7 +100,7 @@ pub(super) fn tokens(text: &str, style: Style) -> Vec<Token> {
         style: if is_shouted { Style::Title } else { style },
         begins: true,
     };
-    // Between backticks everything is as it stands.
+    // Text between backticks is literal.
     for (at, part) in text.split('`').enumerate() {
         let is_code = at % 2 == 1;
         for chunk in part.split_whitespace() {
@@ -158,7 +158,7 @@ impl Reader {
         }
     }
 
-    /// What stands between two spaces.
+    /// Reads the text between two spaces.
     fn chunk(&mut self, chunk: &str) {
         let linked = chunk
             .strip_prefix('<')
@@ -258,7 +258,7 @@ impl Reader {
     }
 }
 
-/// Whether a word is the same only as it stands.
+/// Whether a word is compared literally.
 fn is_identifier(core: &str) -> bool {
     let inner = core.chars().skip(1);
     let has_inner_capital =

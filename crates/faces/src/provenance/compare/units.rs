@@ -11,18 +11,18 @@ pub(super) struct Unit {
     pub text: String,
     /// The same as tokens; none of code.
     pub tokens: Vec<Token>,
-    /// The headings it stands under.
+    /// The headings above it.
     pub path: String,
 }
 
-/// What a unit is.
+/// The kind of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A fenced block, with its language.
     Code(String),
     Row,
     Heading(usize),
-    /// An item of a list, and how deep it stands in others.
+    /// An item of a list, and its nesting depth.
     Item(ItemKind, usize),
     Sentence,
 }
@@ -35,7 +35,7 @@ pub(super) enum ItemKind {
 }
 
 impl Unit {
-    /// What is the same in every light rewrite of it.
+    /// The part that every light rewrite keeps.
     pub(super) fn key(&self) -> String {
         match &self.kind {
             Kind::Code(_) => {
@@ -80,7 +80,7 @@ struct Reader {
     paragraph: String,
     /// Whether that is one line so far.
     is_one_line: bool,
-    /// An open fence: how it is closed, its language, what stands in it.
+    /// An open fence: its closing sign, its language, its content.
     code: Option<(&'static str, String, String)>,
     /// An open item of a list.
     item: Option<(ItemKind, usize, String)>,
@@ -137,7 +137,7 @@ impl Reader {
             let depth = self.depth(indent(line));
             self.item = Some((kind, depth, checked(text)));
         } else if let Some((_, _, text)) = &mut self.item {
-            // A line of an item goes on where the text was wrapped.
+            // A wrapped line of an item continues it.
             text.push(' ');
             text.push_str(bare);
         } else {
@@ -150,7 +150,7 @@ impl Reader {
         }
     }
 
-    /// How deep an item stands in other lists.
+    /// The nesting depth of an item.
     fn depth(&mut self, indent: usize) -> usize {
         self.indents.retain(|known| *known <= indent);
         if self.indents.last() != Some(&indent) {
@@ -174,7 +174,7 @@ impl Reader {
         }
     }
 
-    /// Ends an item or a paragraph, which comes to its sentences.
+    /// Ends an item or a paragraph; a paragraph is split into its sentences.
     fn end_paragraph(&mut self) {
         if let Some((kind, depth, text)) = self.item.take() {
             self.push(Kind::Item(kind, depth), folded(&text));
@@ -205,7 +205,7 @@ impl Reader {
     }
 }
 
-/// How far a line stands to the right.
+/// The indentation of a line.
 fn indent(line: &str) -> usize {
     let white = line.chars().take_while(|c| c.is_whitespace());
     white.map(|c| if c == '\t' { 4 } else { 1 }).sum()
@@ -221,7 +221,7 @@ fn underline(line: &str) -> Option<usize> {
     }
 }
 
-/// A line that parts what stands above it from what stands below.
+/// A line that separates the text above from the text below.
 fn is_rule(line: &str) -> bool {
     let signs: String = line.chars().filter(|c| *c != ' ').collect();
     signs.len() >= 3

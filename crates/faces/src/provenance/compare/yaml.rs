@@ -11,7 +11,8 @@ const MAX_BYTES: usize = 1 << 20;
 /// Parts of a value at most, with what aliases repeat.
 const MAX_PARTS: usize = 1 << 18;
 
-/// A text as a value; several documents are a list. `None` where it is no YAML, or too much of it.
+/// Parses a text into a value; several documents become a list. `None` where it is invalid YAML, or
+/// too large.
 pub(super) fn parse(text: &str) -> Option<Value> {
     if text.len() > MAX_BYTES {
         return None;
@@ -28,8 +29,8 @@ pub(super) fn parse(text: &str) -> Option<Value> {
     }
 }
 
-/// A bare text that is YAML beyond doubt: marked as a document, or members below members that are
-/// called as programs call them. A paragraph behind `Note:` is none, nor is a list in a text.
+/// A bare text that is certainly YAML: marked as a document, or nested members with names in the
+/// style of programs. A paragraph after `Note:` does not count, nor does a list in a text.
 pub(super) fn bare(text: &str) -> Option<Value> {
     let is_comment = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     let first = text.lines().find(is_comment)?;
@@ -59,7 +60,7 @@ fn is_name(key: &str) -> bool {
     begins && !key.contains(char::is_whitespace)
 }
 
-/// What is open while a document is read.
+/// An open value while a document is read.
 enum Open {
     List(Vec<Value>),
     Object(Map<String, Value>, Option<String>),
@@ -77,7 +78,7 @@ struct Level {
 #[derive(Default)]
 struct Reader {
     levels: Vec<Level>,
-    /// What may be repeated, with how many parts it has.
+    /// Values for aliases, each with its number of parts.
     anchors: BTreeMap<usize, (Value, usize)>,
     parts: usize,
     documents: Vec<Value>,
@@ -152,7 +153,7 @@ impl Reader {
         }
     }
 
-    /// To where it belongs. A key that is there already is no YAML.
+    /// Adds a value to the innermost open one. A duplicate key is an error.
     fn put(&mut self, value: Value) -> Option<()> {
         match self.levels.last_mut().map(|level| &mut level.open) {
             None => self.documents.push(value),

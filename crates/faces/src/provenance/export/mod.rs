@@ -11,7 +11,7 @@ use kernel::time::Timestamp;
 
 use super::document::Snapshot;
 
-/// When an execution began and ended; the end is behind the beginning.
+/// When an execution began and ended; the end follows the beginning.
 fn span(snapshot: &Snapshot) -> (Timestamp, Timestamp) {
     let ended = snapshot.captured().unwrap_or_default();
     let said = snapshot

@@ -202,7 +202,7 @@ fn outputs(prov: &mut Prov, snapshot: &Snapshot, run: &str, agent: &str) {
             continue;
         }
         if artifact.operation == Some(Operation::Modified) {
-            // What it was before is known by its path alone.
+            // Its previous content is known by its path only.
             let before = format!("aiwg:artifact:{}", escaped(path));
             let revised = json!({
                 "prov:generatedEntity": entity, "prov:usedEntity": before, "prov:type": "prov:Revision",

@@ -86,7 +86,7 @@ fn everything_that_prov_names_is_declared_and_no_text_goes_out() {
     for (part, expected) in expected {
         assert_eq!(count(part), expected, "{part}");
     }
-    // Only what the format has, whatever is in the snapshot.
+    // Only members of the format, for any snapshot.
     let parts: Vec<&String> = prov.as_object().unwrap().keys().collect();
     assert!(
         parts
@@ -130,7 +130,7 @@ fn lineage_says_when_it_started_and_how_it_ended() {
 
 #[test]
 fn each_attempt_is_an_activity_of_its_own_also_one_that_was_given_up() {
-    // Files of before number what was given up like the next that came to its end.
+    // Older files number an abandoned attempt like the next finished one.
     let attempts = [
         ("verify", Value::Null),
         ("rerun", "no_match".into()),

@@ -185,7 +185,7 @@ impl Session {
         self.settle_marks()
     }
 
-    /// What the log comes to, and every snapshot on the way.
+    /// The resulting files, and every snapshot on the way.
     pub(crate) fn files(&self) -> (Value, Vec<Snapshot>) {
         let run = &self.world.run;
         let mut projection = Projection::new(run.header.clone(), run.plan.clone()).unwrap();
@@ -202,7 +202,7 @@ impl Session {
         self.files().0
     }
 
-    /// What an input port of a node was resolved to at its start.
+    /// The resolved value of a node's input port at its start.
     pub(crate) fn inputs(&self, node: &str) -> Map<String, Value> {
         let live = self.world.run.live_attempts();
         let mut live = live.filter(|live| live.id.node.as_str() == node);

@@ -311,7 +311,7 @@ fn a_session_of_another_player_goes_on_where_it_was() {
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
     let adopted = Session::start_with(&review(), &context, settings);
-    // What was done is given again without being run.
+    // Completed nodes return their result without running.
     let adopted = adopted.complete_saying(
         "N-001",
         json!({ "session_id": "WFS-plan-20260317", "output_path": PLAN, "artifacts": [PLAN] }),

@@ -1,4 +1,4 @@
-//! What is said about templates that cannot be played.
+//! Errors of templates that cannot be played.
 
 use std::collections::BTreeSet;
 
@@ -120,7 +120,7 @@ fn a_cycle_is_named_node_by_node_at_the_edge_that_closes_it() {
     );
 }
 
-/// What is wrong with the graph does not wait until what is wrong with its nodes is mended.
+/// Errors in the graph are reported together with errors in its nodes.
 #[test]
 fn a_wrong_graph_is_told_beside_wrong_nodes() {
     let text = r#"{
