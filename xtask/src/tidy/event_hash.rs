@@ -1,5 +1,5 @@
-//! The event format and its description change together: `docs/design/event-format.md` quotes a hash of
-//! the files that define events.
+//! The event format and its description change together: `docs/design/event-format.md` quotes a
+//! hash of the files that define events.
 
 use std::path::Path;
 

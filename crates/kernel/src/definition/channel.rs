@@ -7,11 +7,11 @@ use serde_json::Value;
 pub struct Channel {
     /// How a write changes the value.
     pub reducer: Reducer,
-    /// The value before the first write, where the reducer's own start does not stand.
+    /// The value before the first write, where it replaces the reducer's own initial value.
     pub default: Option<Value>,
     /// Entries kept, for reducers that keep entries.
     pub max_size: Option<usize>,
-    /// How long an entry lives.
+    /// Lifetime of an entry.
     pub ttl_ms: Option<u64>,
     /// The version of the value's schema, recorded with each write.
     pub schema_version: u32,
@@ -31,11 +31,11 @@ pub struct Channel {
 /// How a write changes a channel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reducer {
-    /// The written value stands.
+    /// The written value replaces the old one.
     Replace,
     /// The written value is added to the end.
     Append,
-    /// The written keys win, others stay.
+    /// The written keys replace existing ones, others stay.
     Merge,
     /// The written number is added.
     Counter,
@@ -45,17 +45,17 @@ pub enum Reducer {
     Feedback,
     /// Added to the end unless its `messageId` is already there.
     Message,
-    /// `vendor.<org>.<name>`, kept whole.
+    /// `vendor.<org>.<name>`, whole.
     Vendor(String),
 }
 
 impl Reducer {
-    /// The names of the reducers that are not a vendor's.
+    /// The names of the built-in reducers.
     pub const NAMES: [&'static str; 7] = [
         "replace", "append", "merge", "counter", "votes", "feedback", "message",
     ];
 
-    /// The reducer of a name, if it is one.
+    /// Looks up a reducer by its name.
     pub fn of(name: &str) -> Option<Self> {
         Some(match name {
             "replace" => Self::Replace,
@@ -101,17 +101,17 @@ fn is_vendor_name(name: &str) -> bool {
         && parts.next().is_none()
 }
 
-/// Which nodes may read and write a channel. `None` is everybody.
+/// Which nodes may read and write a channel. `None` allows every node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Who may read.
+    /// The readers.
     pub readers: Option<Vec<String>>,
-    /// Who may write.
+    /// The writers.
     pub writers: Option<Vec<String>>,
 }
 
 impl Access {
-    /// Nobody may read or write.
+    /// No node may read or write.
     pub fn private() -> Self {
         Self {
             readers: Some(Vec::new()),
@@ -130,7 +130,7 @@ impl Access {
     }
 }
 
-/// An entry is a node id, or a node type id whose end may be `*`.
+/// An entry is a node id, or a node type id that may end in `*`.
 fn allows(list: Option<&[String]>, node_id: &str, type_id: &str) -> bool {
     let Some(list) = list else { return true };
     list.iter().any(|entry| match entry.strip_suffix('*') {

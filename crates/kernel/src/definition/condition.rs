@@ -7,8 +7,8 @@ use crate::expr::{ExprError, Expression, Scope, json_eq};
 
 /// Whether an edge is followed.
 ///
-/// The operand of every form but [`Condition::Expression`] reads a missing path as `null`; an
-/// expression fails on one unless it asks `has(…)` first.
+/// The operand of every form but [`Condition::Expression`] reads a missing path as `null`. An
+/// expression fails on one unless it checks `has(…)` first.
 #[derive(Debug)]
 pub enum Condition {
     /// A boolean expression.
@@ -17,8 +17,8 @@ pub enum Condition {
     Equals(Expression, Value),
     /// The operand does not equal the value.
     NotEquals(Expression, Value),
-    /// The operand is a text that holds the text, an array that holds the element, or an object
-    /// that has the key.
+    /// The operand is a text that contains the text, an array that contains the element, or an
+    /// object that has the key.
     Contains(Expression, Value),
     /// The operand is a text in which the pattern is found.
     Regex(Expression, Regex),

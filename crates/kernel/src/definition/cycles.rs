@@ -1,21 +1,21 @@
-//! Circles that no loop allows.
+//! Detects cycles that are not loops.
 
 use super::plan::{NodeIx, Plan};
 use crate::problem::{ProblemCode, Problems, quoted};
 
-/// Names shown of one circle.
+/// Names shown of one cycle.
 const SHOWN: usize = 12;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     New,
-    /// On the path that is walked now, at this position.
+    /// On the current path, at this position.
     Open(usize),
     Done,
 }
 
-/// Reports every edge that closes a circle on a walk through the graph, back edges aside, with
-/// the nodes of the circle in order. Says whether there is one.
+/// Reports every edge that closes a cycle, back edges aside, with the nodes of the cycle in order.
+/// Returns whether there is one.
 pub(super) fn check(plan: &Plan, places: &[usize], problems: &mut Problems) -> bool {
     let mut found = false;
     let mut marks = vec![Mark::New; plan.nodes.len()];

@@ -1,7 +1,7 @@
-//! Channels that no definition declares but a `core.channelWrite` describes.
+//! Undeclared channels that a `core.channelWrite` describes.
 //!
-//! Its config may say `reducer`, `ttlMs` and `maxSize` of a channel that `channels` does not
-//! have. Such a channel is also kept in the variable of its name.
+//! Its config may set `reducer`, `ttlMs` and `maxSize` of a channel that is missing in `channels`.
+//! Such a channel is also kept in the variable of its name.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::problem::{Path, ProblemCode, Problems, quoted};
 /// The keys of a config that describe its channel.
 const DESCRIBES: [&str; 3] = ["reducer", "ttlMs", "maxSize"];
 
-/// The declared channels with those that nodes describe.
+/// The declared channels and those that nodes describe.
 pub(super) fn channels(
     definition: &Definition,
     age: Age,
     problems: &mut Problems,
 ) -> BTreeMap<String, Channel> {
-    // What a stored one says wrong of a channel was not read when it was registered.
+    // Wrong descriptions in stored definitions were not read when those were registered.
     let mut passed = Problems::new();
     let problems = match age {
         Age::New => problems,
@@ -57,7 +57,7 @@ pub(super) fn channels(
     channels
 }
 
-/// What a config says of its channel; `None` when it says nothing.
+/// The description of a channel in a config; `None` without one.
 fn described(node: &Node, config: &Path<'_>, age: Age, problems: &mut Problems) -> Option<Channel> {
     let given = |key: &str| node.config.get(key).filter(|value| !value.is_null());
     if !DESCRIBES.iter().any(|key| given(key).is_some()) {

@@ -1,4 +1,4 @@
-//! A workflow definition as it was written, with its shape checked and nothing resolved.
+//! A workflow definition as written, with its shape checked and nothing resolved.
 
 use std::collections::BTreeMap;
 
@@ -17,46 +17,46 @@ use crate::run::budget::BudgetPolicy;
 pub struct Definition {
     /// The workflow.
     pub id: WorkflowId,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// The version it claims.
+    /// The version stated in the document.
     pub version: String,
     /// At least one.
     pub nodes: Vec<Node>,
-    /// How they follow one another.
+    /// Edges between the nodes.
     pub edges: Vec<Edge>,
-    /// What begins a run.
+    /// Starts of runs.
     pub triggers: Vec<Trigger>,
-    /// What a run is given and keeps.
+    /// Inputs and variables of a run.
     pub variables: Vec<Variable>,
     /// Shared state, by name.
     pub channels: BTreeMap<String, Channel>,
-    /// Bounds of a run.
+    /// Limits of a run.
     pub settings: DocumentSettings,
-    /// What a run may spend at most.
+    /// Maximum spending of a run.
     pub budget: BudgetPolicy,
     /// JSON Schema of the `configurable` a run accepts.
     pub configurable_schema: Option<Value>,
     /// Its `metadata.complianceClass`.
     pub compliance_class: Option<String>,
-    /// Where it first says how something is to be compensated.
+    /// The first place in it that declares a compensation.
     pub compensation: Option<String>,
     /// The digest of the document's canonical JSON.
     pub digest: Digest,
-    /// What is odd but does not make the document wrong.
+    /// Oddities that do not make the document invalid.
     pub warnings: Vec<Problem>,
 }
 
-/// Bounds of a run, as far as the document says them.
+/// Limits of a run, if the document sets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DocumentSettings {
     /// Longest run; 0 in the document means none.
     pub timeout_ms: Option<u64>,
-    /// How long a run may work; 0 in the document means any time.
+    /// Maximum working time of a run; 0 in the document means unlimited.
     pub work_timeout_ms: Option<u64>,
-    /// Retries of a node that says nothing of its own.
+    /// Retries of a node without its own setting.
     pub max_retries: Option<u32>,
-    /// Rounds of a loop that says nothing of its own.
+    /// Rounds of a loop without its own setting.
     pub max_loop_iterations: Option<u32>,
 }
 
@@ -67,23 +67,23 @@ pub struct Node {
     pub id: NodeId,
     /// The node type.
     pub type_id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// What its type makes of it.
+    /// Interpreted by its type.
     pub config: Value,
     /// Input ports, in document order.
     pub inputs: Vec<(String, Port)>,
-    /// What it says about failures.
+    /// Its settings for failures.
     pub settings: NodeSettings,
     /// Skipped whenever it is reached.
     pub disabled: bool,
-    /// Output ports to mask or not.
+    /// Whether each output port is masked.
     pub output_sensitivity: BTreeMap<String, bool>,
     /// The pinned agent.
     pub agent: Option<Value>,
 }
 
-/// What a node says about time and failure.
+/// Time and failure settings of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodeSettings {
     /// Longest attempt.
@@ -92,11 +92,11 @@ pub struct NodeSettings {
     pub max_retries: Option<u32>,
     /// The waits between attempts.
     pub backoff: Option<Backoff>,
-    /// When no attempt is left.
+    /// When all attempts have failed.
     pub on_failure: OnFailure,
 }
 
-/// Where the value of an input port comes from, unresolved.
+/// The unresolved source of an input port's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Port {
     /// The value itself.
@@ -140,14 +140,14 @@ pub struct Edge {
     pub rule: TriggerRule,
 }
 
-/// A condition, not compiled yet.
+/// An uncompiled condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConditionText {
     /// A boolean expression.
     Expression(String),
     /// A comparison of an operand with a value.
     Compare {
-        /// How.
+        /// The comparison.
         test: Comparison,
         /// The operand.
         left: String,
@@ -160,14 +160,14 @@ pub enum ConditionText {
     Falsy(String),
 }
 
-/// How a condition compares.
+/// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// Equal.
     Equals,
     /// Not equal.
     NotEquals,
-    /// A text holds a text, an array an element, an object a key.
+    /// A text contains a text, an array an element, an object a key.
     Contains,
     /// A text matches a pattern.
     Regex,
@@ -181,7 +181,7 @@ pub enum TriggerRule {
     AllSuccess,
     /// At least one source completed.
     AnySuccess,
-    /// Every source finished in any way.
+    /// Every source finished with any result.
     AllComplete,
     /// Every source finished and none failed.
     NoneFailed,
@@ -199,7 +199,7 @@ impl TriggerRule {
         "any_failed",
     ];
 
-    /// The rule of a name, if it is one.
+    /// Looks up a rule by its name.
     pub fn of(name: &str) -> Option<Self> {
         [
             Self::AllSuccess,
@@ -218,23 +218,23 @@ impl TriggerRule {
     }
 }
 
-/// What begins a run, or fires a node within one.
+/// Starts a run, or fires a node within one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
     /// The id, unique in the workflow.
     pub id: String,
     /// The kind, one of [`Trigger::KINDS`].
     pub kind: String,
-    /// What the kind makes of it.
+    /// Interpreted by the kind.
     pub config: Value,
-    /// Whether it fires at all.
+    /// Whether it is active.
     pub enabled: bool,
     /// The node it fires.
     pub node: Option<NodeId>,
 }
 
 impl Trigger {
-    /// The kinds of triggers there are.
+    /// All kinds of triggers.
     pub const KINDS: [&'static str; 10] = [
         "manual",
         "schedule",

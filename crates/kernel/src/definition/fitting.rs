@@ -1,4 +1,4 @@
-//! Whether a value is what a field takes; where it is not, what to write instead.
+//! Whether a value fits its field, and a suggestion if it does not.
 
 use std::ops::RangeInclusive;
 
@@ -11,10 +11,10 @@ use crate::limits::MAX_WAIT_MS;
 use crate::problem::{ProblemCode, closest, type_words};
 use crate::time::span_ms;
 
-/// What is wrong with a value, and of which kind that is.
+/// The fault of a value: its code and its message.
 pub type Misfit = (ProblemCode, String);
 
-/// What is wrong with a value for a key that takes something.
+/// The fault of a value for a key with these allowed values.
 pub(super) fn misfit(takes: Takes, value: &Value) -> Option<Misfit> {
     match takes {
         Takes::Anything => None,
@@ -41,7 +41,7 @@ pub(super) fn misfit(takes: Takes, value: &Value) -> Option<Misfit> {
     }
 }
 
-/// What a length of time is counted in.
+/// The unit of a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// In milliseconds.
@@ -50,7 +50,7 @@ pub enum Unit {
     Seconds,
 }
 
-/// What is wrong with a length of time. A text that says one is answered with its number.
+/// The fault of a duration. For a text such as `2 h` the message gives its number.
 pub fn mistimed(value: &Value, unit: Unit, range: RangeInclusive<u64>) -> Option<Misfit> {
     let (unit, in_unit) = match unit {
         Unit::Milliseconds => ("milliseconds", 1),
@@ -68,7 +68,7 @@ pub fn mistimed(value: &Value, unit: Unit, range: RangeInclusive<u64>) -> Option
     Some((ProblemCode::WrongType, text))
 }
 
-/// What is wrong with a number that has to be whole and within a range.
+/// The fault of a number that has to be whole and within a range.
 fn misnumbered(value: &Value, what: &str, range: RangeInclusive<u64>) -> Option<Misfit> {
     let Some(number) = value.as_f64() else {
         return Some(wrong_type(what, value));

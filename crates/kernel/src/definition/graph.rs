@@ -1,9 +1,9 @@
-//! Read-only questions about a plan's graph.
+//! Read-only queries on a plan's graph.
 
 use super::plan::{NodeIx, Plan};
 
 impl Plan {
-    /// The nodes in layers: each layer after all layers that lead to it, back edges aside.
+    /// The nodes in layers: each layer follows all layers that lead to it, back edges aside.
     pub fn layers(&self) -> Vec<Vec<NodeIx>> {
         let mut layer = vec![0; self.nodes.len()];
         let mut waiting: Vec<usize> = self

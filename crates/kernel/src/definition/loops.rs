@@ -15,8 +15,8 @@ const DONE: &str = "done";
 const DISPATCH: &str = "dispatch";
 /// The port of a supervisor that ends its work.
 const TERMINATE: &str = "terminate";
-/// Edges looked at to find the bodies of all loops. Loops within loops are looked at once per
-/// level, so only a definition of absurdly nested loops needs more.
+/// Maximum edges visited to find the bodies of all loops. Loops within loops are visited once per
+/// level, so only absurdly nested loops exceed it.
 const MAX_STEPS: usize = 5_000_000;
 
 /// Finds the body of every loop and marks the back edges.
@@ -41,7 +41,7 @@ pub(super) fn mark(
             return;
         }
     }
-    // What leads back to a `core.loop` is no way back to a supervisor inside of it.
+    // Edges back to a `core.loop` do not lead back to a supervisor inside of it.
     for found in &loops {
         for &edge in &found.body.back_edges {
             plan.edges[edge.index()].back = true;
@@ -106,7 +106,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether the definition is too much to look at; says so.
+    /// Whether the limit of visited edges is reached; reports it.
     fn is_exhausted(&mut self) -> bool {
         let is_exhausted = self.steps > MAX_STEPS;
         if is_exhausted {
@@ -129,7 +129,7 @@ impl Search<'_> {
         self.problems.add(place, ProblemCode::InvalidLoop, message);
     }
 
-    /// The loop of a head: everything that a round reaches. `None` when it is none.
+    /// The loop of a head: all nodes that a round reaches. `None` if it is not a loop.
     fn find(&mut self, plan: &Plan, head: NodeIx) -> Option<Found> {
         let name = name(plan, head);
         let (starts, exits) = self.ports(plan, head, &name);
@@ -164,8 +164,8 @@ impl Search<'_> {
         Some(Found { head, body })
     }
 
-    /// The loop of a supervisor: everything that a dispatch leads to before it decides again.
-    /// `None` when nothing leads back to it by a dispatch.
+    /// The loop of a supervisor: everything between a dispatch and its next decision. `None` if no
+    /// dispatch leads back to it.
     fn find_supervised(&mut self, plan: &Plan, head: NodeIx) -> Option<Found> {
         let forward: Vec<EdgeIx> = plan
             .node(head)
@@ -282,8 +282,7 @@ impl Search<'_> {
         reached
     }
 
-    /// Of two loops one is inside the other, or they have nothing in common. Answers the heads
-    /// of those where it is otherwise.
+    /// Two loops must be nested or disjoint. Returns the heads of those that are neither.
     fn check_nesting(&mut self, plan: &Plan, loops: &[Found]) -> BTreeSet<NodeIx> {
         let by_head: BTreeMap<NodeIx, &Found> =
             loops.iter().map(|found| (found.head, found)).collect();

@@ -2,7 +2,7 @@
 //!
 //! [`json::parse`](crate::json::parse) reads the text, [`Definition::parse`] checks the shape of
 //! the document, [`Plan::compile`] resolves every reference and checks the graph. Each step lists
-//! everything that is wrong at once.
+//! all of its problems at once.
 
 mod age;
 mod channel;

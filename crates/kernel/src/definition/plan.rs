@@ -45,7 +45,7 @@ pub struct Plan {
     pub workflow: WorkflowId,
     /// The version the document claims.
     pub version: String,
-    /// The workflow's name, for people.
+    /// The workflow's name for people.
     pub name: String,
     /// The digest of the document's canonical JSON.
     pub digest: Digest,
@@ -55,69 +55,69 @@ pub struct Plan {
     pub edges: Vec<PlanEdge>,
     /// In document order; names are unique.
     pub variables: Vec<Variable>,
-    /// By name. Empty means that channels are not declared, not that none may be written.
+    /// By name. If empty, channels are undeclared and nodes may still write to any.
     pub channels: BTreeMap<String, Channel>,
-    /// What begins a run, as declared.
+    /// The declared starts of runs.
     pub triggers: Vec<Trigger>,
-    /// Bounds of every run.
+    /// Limits of every run.
     pub settings: Settings,
-    /// What every run may spend at most.
+    /// Maximum spending of every run.
     pub budget: BudgetPolicy,
     /// Nodes that no edge but a back edge leads to, disabled ones included; at least one of
     /// them is not disabled.
     pub entries: Vec<NodeIx>,
     /// JSON Schema of the `configurable` a run of this workflow accepts.
     pub configurable_schema: Option<Value>,
-    /// What it needs that this engine does not have: no run of it can be created.
+    /// A capability that this engine lacks: no run of the workflow can be created.
     pub unmet: Option<Unmet>,
-    /// What is odd but does not keep the workflow from running.
+    /// Oddities that do not keep the workflow from running.
     pub warnings: Vec<Problem>,
-    /// What it says of its values as a whole.
+    /// Sensitivity of the definition as a whole.
     pub sensitivity: Sensitivity,
     pub(super) by_id: BTreeMap<NodeId, NodeIx>,
 }
 
-/// Bounds of every run of a workflow.
+/// Limits of every run of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Longest run.
     pub timeout_ms: Option<u64>,
-    /// How long a run may work: the time in which it is paused, or waits for somebody outside and
-    /// for nothing else, does not count.
+    /// Maximum working time of a run. Excluded is the time in which it is paused or waits only for
+    /// outside events.
     pub work_timeout_ms: Option<u64>,
-    /// Retries of a node that says nothing of its own.
+    /// Retries of a node without its own setting.
     pub max_retries: u32,
     /// Rounds of a supervisor and its dispatch.
     pub max_loop_iterations: u32,
 }
 
-/// A node, with everything it refers to resolved.
+/// A node with resolved references.
 #[derive(Debug)]
 pub struct PlanNode {
     /// The id, unique in the workflow.
     pub id: NodeId,
     /// The node type.
     pub type_id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
-    /// Who carries it out.
+    /// Which part of the engine executes it.
     pub kind: NodeKind,
-    /// What its type makes of it.
+    /// Interpreted by its type.
     pub config: Value,
     /// The expressions in the config of a control node, by their key.
     pub expressions: BTreeMap<&'static str, Expression>,
-    /// Input ports and where their values come from, in document order.
+    /// Input ports and the sources of their values, in document order.
     pub inputs: Vec<(String, PortValue)>,
-    /// What happens when an attempt fails.
+    /// Retries after a failed attempt.
     pub retry: RetryPolicy,
     /// Longest attempt.
     pub timeout_ms: Option<u64>,
-    /// What happens when no attempt is left.
+    /// When all attempts have failed.
     pub on_failure: OnFailure,
     /// Skipped whenever it is reached.
     pub disabled: bool,
-    /// Output ports whose values are masked (true) or not (false), where the type's own
-    /// declaration does not stand.
+    /// Output ports whose values are masked (true) or not (false), overriding the type's own
+    /// declaration.
     pub output_sensitivity: BTreeMap<String, bool>,
     /// The agent pinned to the node, as declared.
     pub agent: Option<Value>,
@@ -127,16 +127,16 @@ pub struct PlanNode {
     pub outgoing: Vec<EdgeIx>,
     /// The head of the innermost loop this node is in. A head is not in its own loop.
     pub within: Option<NodeIx>,
-    /// What the loop consists of, when this node is a loop's head.
+    /// The body, if this node is the head of a loop.
     pub body: Option<LoopBody>,
 }
 
-/// Who carries a node out.
+/// Which part of the engine executes a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// The kernel.
     Control(ControlKind),
-    /// The runtime, by calling something.
+    /// The runtime, which calls a program or a service.
     Work,
 }
 
@@ -157,7 +157,7 @@ pub struct LoopBody {
     pub exits: Vec<EdgeIx>,
 }
 
-/// How often and when a failed attempt is repeated.
+/// How often and when a failed attempt is retried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryPolicy {
     /// Attempts after the first.
@@ -173,7 +173,7 @@ pub struct Backoff {
     pub initial_ms: u64,
     /// At least 1.
     pub factor: f64,
-    /// No wait is longer.
+    /// The longest wait.
     pub max_ms: u64,
 }
 
@@ -188,12 +188,12 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Milliseconds to wait before the `retry`-th retry, counted from 0. Without jitter, because
-    /// a replay must come to the same time.
+    /// Milliseconds to wait before the `retry`-th retry, counted from 0. Without jitter, because a
+    /// replay must compute the same time.
     pub fn delay_ms(&self, retry: u32) -> u64 {
         let max = self.max_ms as f64;
         let mut delay = self.initial_ms as f64;
-        // Multiplied one by one: `powf` may differ in the last bit from one machine to another.
+        // Multiplied step by step: `powf` may differ in the last bit between machines.
         for _ in 0..retry {
             if delay >= max || self.factor <= 1.0 || delay == 0.0 {
                 break;
@@ -204,20 +204,19 @@ impl Backoff {
     }
 }
 
-/// What becomes of the run when a node has no attempt left and no edge takes the failure.
+/// The effect on the run when all attempts of a node have failed and no edge handles the failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The run fails.
     #[default]
     Fail,
-    /// The node counts as skipped and the run goes on.
+    /// The node counts as skipped and the run continues.
     Skip,
-    /// Somebody is asked: try again, count it as skipped, or fail. Of work nodes only; a control
-    /// node fails.
+    /// A person decides: retry, skip or fail. Only for work nodes; a control node fails.
     Ask,
 }
 
-/// Where the value of an input port comes from.
+/// The source of an input port's value.
 #[derive(Debug)]
 pub enum PortValue {
     /// Written in the definition.
@@ -242,7 +241,7 @@ pub enum PortValue {
     },
 }
 
-/// An edge, with both ends resolved.
+/// An edge with both ends resolved.
 #[derive(Debug)]
 pub struct PlanEdge {
     /// The id, unique in the workflow.
@@ -257,7 +256,7 @@ pub struct PlanEdge {
     pub target_input: Option<String>,
     /// Followed only when this holds.
     pub condition: Option<Condition>,
-    /// When the target may start, seen from this edge.
+    /// When the target may start, according to this edge.
     pub rule: TriggerRule,
     /// It closes a loop: it never keeps its target from starting the first time.
     pub back: bool,
@@ -273,8 +272,8 @@ impl PlanNode {
 }
 
 impl Plan {
-    /// Whether the definition declares a channel of a name. One that only a node describes is
-    /// kept in the variable of its name as well, and so is none of these.
+    /// Whether the definition declares a channel of this name. A channel that only a node describes
+    /// is also kept in the variable of its name, and does not count.
     pub fn declares_channel(&self, name: &str) -> bool {
         let channel = self.channels.get(name);
         channel.is_some_and(|channel| !channel.in_variable)
@@ -307,14 +306,14 @@ impl Plan {
     }
 }
 
-/// Something that a definition needs and that this engine does not have.
+/// A capability that a definition needs and this engine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("needs {capability}, which this engine does not have; take it out to run the workflow")]
 pub struct Unmet {
-    /// The code that the protocol has for it.
+    /// The protocol's code for it.
     pub code: &'static str,
-    /// The family of the protocol's capabilities.
+    /// The protocol's capability family.
     pub capability: &'static str,
-    /// Where in the definition.
+    /// Its place in the definition.
     pub place: String,
 }

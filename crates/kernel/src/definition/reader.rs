@@ -1,4 +1,4 @@
-//! Walks a document by hand, so that everything wrong with it is found at once.
+//! Walks a document by hand, so that all of its faults are found at once.
 
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
@@ -11,7 +11,7 @@ use super::variable::type_name;
 use crate::limits::MAX_NAME_BYTES;
 use crate::problem::{Path, Problem, ProblemCode, Problems, closest, quoted};
 
-/// What is found on the way.
+/// Problems and warnings found during the walk.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) age: Age,
@@ -26,7 +26,7 @@ impl Findings {
             .add(path.pointer(), code, message);
     }
 
-    /// As [`Findings::problem`], of a rule that what was stored before is not held to.
+    /// As [`Findings::problem`], for a rule that does not apply to stored definitions.
     pub(super) fn rule(&self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
         if self.age == Age::New {
             self.problem(path, code, message);
@@ -40,14 +40,14 @@ impl Findings {
     }
 }
 
-/// Whether an object may hold keys that are not known.
+/// Whether an object may have unknown keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
     /// An unknown key is a problem.
     Closed,
-    /// An unknown key is fine, but one that looks like a misspelt known one is worth a warning.
+    /// An unknown key is allowed, but one that resembles a known one is worth a warning.
     Open,
-    /// An unknown key is fine, but whoever wrote it may believe that it does something.
+    /// An unknown key is allowed, but its author may expect an effect.
     Settings,
 }
 
@@ -127,13 +127,13 @@ impl<'a> Fields<'a> {
         self.findings
     }
 
-    /// Reports something about a field.
+    /// Reports a problem of a field.
     pub(super) fn problem(&self, key: &str, code: ProblemCode, message: impl Into<String>) {
         self.findings
             .problem(&Path::Key(self.path, key), code, message);
     }
 
-    /// Reports a breach of a rule, which only a new definition is held to.
+    /// Reports a breach of a rule, which applies to new definitions only.
     pub(super) fn rule(&self, key: &str, code: ProblemCode, message: impl Into<String>) {
         self.findings
             .rule(&Path::Key(self.path, key), code, message);
@@ -147,7 +147,7 @@ impl<'a> Fields<'a> {
         self.map.contains_key(key)
     }
 
-    /// A field that must be there.
+    /// A required field.
     pub(super) fn required(&self, key: &'static str, what: &str) -> Option<&'a Value> {
         let value = self.map.get(key);
         if value.is_none() {
@@ -192,7 +192,7 @@ impl<'a> Fields<'a> {
         )
     }
 
-    /// A field that holds an id or name: not empty, not too long, without control characters.
+    /// A field with an id or name: not empty, not too long, without control characters.
     pub(super) fn name(&self, key: &'static str) -> Option<&'a str> {
         let text = self.required_text(key)?;
         self.check_name(key, text).then_some(text)
@@ -232,7 +232,7 @@ impl<'a> Fields<'a> {
         let number = self.typed(key, Some(value), "an integer", |value| {
             value.as_f64().filter(|n| n.fract() == 0.0)
         })?;
-        // Saturates, so that what is out of range stays out of range.
+        // Saturates, so that a value out of range stays out of range.
         let whole = value
             .as_u64()
             .unwrap_or(if number < 0.0 { 0 } else { number as u64 });
@@ -246,7 +246,7 @@ impl<'a> Fields<'a> {
         Some(whole.clamp(*range.start(), *range.end()))
     }
 
-    /// A field that holds a number of milliseconds.
+    /// A field with a number of milliseconds.
     pub(super) fn millis(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.get(key)?;
         if let Some((ProblemCode::WrongType, message)) =
@@ -288,13 +288,13 @@ impl<'a> Fields<'a> {
         )
     }
 
-    /// A field that holds one of some words.
+    /// A field with one of these words.
     pub(super) fn word(&self, key: &'static str, words: &[&str]) -> Option<&'a str> {
         let text = self.text(key)?;
         self.check_word(key, text, words)
     }
 
-    /// A field that must be there and holds one of some words.
+    /// A required field with one of these words.
     pub(super) fn required_word(&self, key: &'static str, words: &[&str]) -> Option<&'a str> {
         let text = self.required_text(key)?;
         self.check_word(key, text, words)

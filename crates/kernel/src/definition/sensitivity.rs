@@ -1,8 +1,8 @@
-//! What a definition declares sensitive, and what that hides.
+//! Sensitive values of a definition, and where they are hidden.
 //!
-//! Three things say it: a variable's or a channel's `sensitive`, a node's `outputSensitivity`, and
-//! the `complianceClass` of the whole workflow. A value is hidden where it was declared and where
-//! a node of the kernel shows it again under another name.
+//! Three declarations make values sensitive: a variable's or a channel's `sensitive`, a node's
+//! `outputSensitivity`, and the `complianceClass` of the whole workflow. A value is hidden where it
+//! is declared and where a control node passes it on under another name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +13,23 @@ use crate::control::dispatch::Dispatch;
 use crate::control::sub_workflow::SubWorkflow;
 use crate::ids::NodeId;
 
-/// The class that asks for nothing.
+/// The class that demands nothing.
 const PUBLIC: &str = "public";
 
-/// What a plan says of its values as a whole.
+/// Sensitivity of a plan as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sensitivity {
     /// The compliance class, where the definition has one.
     pub class: Option<String>,
     /// Whether anything in it is sensitive.
     pub any: bool,
-    /// The nodes that ask somebody about something hidden. Of a class, where all is, none.
+    /// The nodes whose questions contain hidden values. Empty with a compliance class, which hides
+    /// everything.
     asking: BTreeSet<NodeId>,
 }
 
 impl Sensitivity {
-    /// What a plan says that was just made, but for its class.
+    /// Computes the sensitivity of a new plan.
     pub(super) fn of(plan: &Plan, class: Option<String>) -> Self {
         let is_classed = class.as_deref().is_some_and(|class| class != PUBLIC);
         let declares = plan.variables.iter().any(|variable| variable.sensitive)
@@ -62,20 +63,20 @@ impl PlanNode {
     }
 }
 
-/// Where a value stands.
+/// A place that may hold a hidden value.
 #[derive(Clone, Copy)]
 enum Place<'p> {
     /// At an output port.
     Port(&'p PlanNode, &'p str),
     /// At an input port.
     Input(&'p PlanNode, &'p str),
-    /// In what a node asks somebody about.
+    /// In the question of a node.
     Asked(&'p PlanNode),
-    /// In what supervisors decide.
+    /// In a supervisor's decision.
     Decided,
 }
 
-/// A place, by what tells it from any other.
+/// The unique name of a place.
 type PlaceName<'p> = (u8, &'p str, &'p str);
 
 impl<'p> Place<'p> {
@@ -96,7 +97,7 @@ impl Plan {
         class.is_some_and(|class| class != PUBLIC)
     }
 
-    /// Whether a variable is hidden. An input is a variable's first value.
+    /// Whether a variable is hidden. An input is a variable's initial value.
     pub fn hides_variable(&self, name: &str) -> bool {
         self.hides_all() || self.declares_variable_sensitive(name)
     }
@@ -112,25 +113,25 @@ impl Plan {
         self.hides_all() || self.declares_channel_sensitive(name)
     }
 
-    /// Whether a channel itself, or the variable it is kept in, is declared sensitive.
+    /// Whether a channel, or the variable it is kept in, is declared sensitive.
     pub fn declares_channel_sensitive(&self, name: &str) -> bool {
         let declared = self.channels.get(name);
         declared.is_some_and(|channel| channel.sensitive) || self.declares_variable_sensitive(name)
     }
 
-    /// Whether an output port of a node is hidden: declared, or what a node of the kernel puts
-    /// there again of a variable or channel that is, or of what it is given.
+    /// Whether an output port of a node is hidden: it is declared so, or a control node passes on a
+    /// hidden variable, channel or input there.
     pub fn hides_port<'p>(&'p self, node: &'p PlanNode, port: &'p str) -> bool {
         self.hides(vec![Place::Port(node, port)])
     }
 
-    /// Whether an input port of a node is hidden: it is given what is hidden elsewhere.
+    /// Whether an input port of a node is hidden: its value is hidden elsewhere.
     pub fn hides_input<'p>(&'p self, node: &'p PlanNode, port: &'p str) -> bool {
         self.hides(vec![Place::Input(node, port)])
     }
 
-    /// Whether any of these places is hidden, or is given what is. Each is looked at once, however
-    /// many ways lead there, and loops lead back.
+    /// Whether any of these places is hidden or receives a hidden value. Each place is visited
+    /// once, even with many paths and loops.
     fn hides<'p>(&'p self, mut places: Vec<Place<'p>>) -> bool {
         if self.hides_all() {
             return true;
@@ -151,7 +152,7 @@ impl Plan {
         false
     }
 
-    /// Whether a place is hidden by itself; `more` is where it comes from else.
+    /// Whether a place itself is hidden; adds the sources of its value to `more`.
     fn is_hidden<'p>(&'p self, place: Place<'p>, more: &mut Vec<Place<'p>>) -> bool {
         match place {
             Place::Port(node, port) => return self.port(node, port, more),
@@ -166,7 +167,7 @@ impl Plan {
         false
     }
 
-    /// Whether an output port is hidden by itself; `more` is where it comes from else.
+    /// Whether an output port itself is hidden; adds the sources of its value to `more`.
     fn port<'p>(&'p self, node: &'p PlanNode, port: &'p str, more: &mut Vec<Place<'p>>) -> bool {
         if node.declares_port_sensitive(port) {
             return true;
@@ -179,11 +180,11 @@ impl Plan {
             NodeKind::Control(ControlKind::GetVariable) => {
                 match node.config_text(["name", "variableName"]) {
                     Some(name) => self.hides_variable(name),
-                    // Which one it reads is only known when it does.
+                    // The variable is only known at run time.
                     None => self.variables.iter().any(|variable| variable.sensitive),
                 }
             }
-            // They give on what they ask about, and what was answered to it.
+            // They pass on the question and its answer.
             NodeKind::Control(
                 ControlKind::Interrupt
                 | ControlKind::ApprovalGate
@@ -211,7 +212,7 @@ impl Plan {
         }
     }
 
-    /// Whether an input port is given what is hidden by itself; `more` is where it comes from else.
+    /// Whether an input port receives a value that itself is hidden; adds other sources to `more`.
     fn input<'p>(&'p self, node: &'p PlanNode, port: &'p str, more: &mut Vec<Place<'p>>) -> bool {
         let given = node.inputs.iter().find(|(name, _)| name == port);
         match given.map(|(_, given)| given) {
@@ -224,7 +225,7 @@ impl Plan {
                 let read = expression.references();
                 let nodes = read.nodes.iter();
                 let nodes = nodes.filter_map(|id| Some(self.node(self.node_ix(id)?)));
-                // What a gate gives on is hidden and not sealed: an expression sees it.
+                // Hidden values that a gate passes on are not sealed: an expression can read them.
                 more.extend(nodes.clone().map(Place::Asked));
                 read.variables.iter().any(|name| self.hides_variable(name))
                     || nodes.clone().any(PlanNode::declares_sensitive)
@@ -235,7 +236,7 @@ impl Plan {
         }
     }
 
-    /// Pushes what a node of the kernel asks somebody about. What a dispatch asks, a supervisor has
+    /// Pushes the data of a control node's question. A dispatch asks the question that a supervisor
     /// decided.
     fn asked<'p>(&'p self, node: &'p PlanNode, more: &mut Vec<Place<'p>>) {
         match node.kind {
@@ -248,8 +249,8 @@ impl Plan {
         }
     }
 
-    /// The nodes that ask somebody about something hidden. Every place is looked at once, however
-    /// many ways lead there, and loops lead back.
+    /// The nodes whose questions contain hidden values. Each place is visited once, even with many
+    /// paths and loops.
     fn asking(&self) -> BTreeSet<NodeId> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();
@@ -273,44 +274,43 @@ impl Plan {
             if let Place::Asked(node) = place {
                 found.insert(node.id.clone());
             }
-            // Taken out: a place is hidden once.
+            // Removed, because a place is hidden once.
             hidden.extend(given_on.remove(&place.name()).into_iter().flatten());
         }
         found
     }
 
-    /// Whether a node asks somebody about something hidden.
+    /// Whether the question of a node contains hidden values.
     fn asks_about_hidden(&self, node: &NodeId) -> bool {
         self.hides_all() || self.sensitivity.asking.contains(node)
     }
 
-    /// Whether what a node says while it works, and what is answered to it, is hidden: it makes
-    /// something sensitive of it.
+    /// Whether a node's reports during its work, and the answers to it, are hidden: it produces a
+    /// sensitive output.
     pub fn hides_talk(&self, node: &NodeId) -> bool {
         let node = self.node_ix(node.as_str()).map(|ix| self.node(ix));
         self.hides_all() || node.is_some_and(PlanNode::declares_sensitive)
     }
 
-    /// Whether what is answered to a node is hidden: what it says is, or it asks about something
-    /// that is.
+    /// Whether the answers to a node are hidden: its reports are, or its question contains hidden
+    /// values.
     pub fn hides_answers(&self, id: &NodeId) -> bool {
         self.hides_talk(id) || self.asks_about_hidden(id)
     }
 
-    /// Whether what a supervisor decides is hidden beyond who goes next.
+    /// Whether a supervisor's decision is hidden except for its next workers.
     pub fn hides_decision(&self, id: &NodeId) -> bool {
         self.hides_answers(id)
     }
 
-    /// Whether what comes by a signal is hidden: it may be the answer to a node of which it is.
+    /// Whether the data of a signal is hidden: it may be the answer to a node with hidden answers.
     pub fn hides_signals(&self) -> bool {
         self.hides_all()
             || !self.sensitivity.asking.is_empty()
             || self.nodes.iter().any(PlanNode::declares_sensitive)
     }
 
-    /// The names by which a child is given what is hidden: values of variables that are. `None`
-    /// where everything is.
+    /// The names by which a child receives values of hidden variables. `None` if all are hidden.
     pub fn hidden_of_parent(&self, node: &NodeId, worker: &str) -> Option<BTreeSet<String>> {
         if self.hides_all() {
             return None;
@@ -329,13 +329,12 @@ impl Plan {
         Some(given.map(|(to, _)| to.to_owned()).collect())
     }
 
-    /// Whether a variable of a child is hidden: this workflow keeps it in one of its own that is.
+    /// Whether a variable of a child is hidden: this workflow keeps it in a hidden variable.
     pub fn hides_of_child(&self, name: &str) -> bool {
         self.hides_all() || self.declares_of_child_sensitive(name)
     }
 
-    /// Whether this workflow keeps a variable of a child in one of its own that is declared
-    /// sensitive.
+    /// Whether this workflow keeps a variable of a child in a variable that is declared sensitive.
     pub fn declares_of_child_sensitive(&self, name: &str) -> bool {
         let keeps = |config: &Value| {
             let mapped = SubWorkflow::of(config);

@@ -3,7 +3,8 @@
 use super::plan::{NodeIx, Plan, PortValue};
 use crate::problem::{Path, ProblemCode, Problems, quoted};
 
-/// Nodes looked at for all connections; beyond it nothing more is said, because this is advice.
+/// Maximum nodes visited for all connections. Beyond it further warnings are omitted: they are
+/// advice.
 const MAX_STEPS: usize = 1_000_000;
 
 /// Warns of a connection to a node that no path leads from: it will not have run before.

@@ -1,4 +1,4 @@
-//! Declared variables, and what the inputs of a run make of them.
+//! Declared variables, and binding the inputs of a run to them.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use crate::sealed::Sealed;
 pub struct Variable {
     /// Unique in the workflow.
     pub name: String,
-    /// What values it holds.
+    /// The type of its values.
     pub kind: Type,
     /// A run must be given a value.
     pub required: bool,
@@ -40,7 +40,7 @@ impl Type {
     /// The names, in the order of the variants.
     pub const NAMES: [&'static str; 5] = ["string", "number", "boolean", "object", "array"];
 
-    /// The type of a name, if it is one.
+    /// Looks up a type by its name.
     pub fn of(name: &str) -> Option<Self> {
         [
             Self::String,
@@ -83,8 +83,9 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 impl Plan {
-    /// Given inputs that no variable is declared for and that nearly have the name of one which is
-    /// not given: a slip, although others may be given. Paths lead into the inputs.
+    /// Given inputs without a declared variable whose names resemble a declared variable without a
+    /// value. These are likely typing mistakes, although undeclared inputs are allowed. Paths lead
+    /// into the inputs.
     pub fn misspelt_inputs(&self, inputs: &Map<String, Value>) -> Problems {
         let declared = || self.variables.iter().map(|variable| variable.name.as_str());
         let mut problems = Problems::new();
@@ -93,7 +94,7 @@ impl Plan {
                 continue;
             }
             let free = declared().filter(|known| !inputs.contains_key(*known));
-            // Of names so short that everything is near, nothing is a slip.
+            // One-letter names resemble too much.
             let Some(meant) = closest(name, free).filter(|_| name.len() > 1) else {
                 continue;
             };
@@ -106,9 +107,9 @@ impl Plan {
         problems
     }
 
-    /// The variables a run begins with: the given inputs, else the defaults. A variable without
-    /// either is absent; inputs that no variable is declared for are kept: since version 5 they
-    /// become variables only where a parent has mapped them.
+    /// The initial variables of a run: the given inputs, else the defaults. A variable without
+    /// either is absent. Undeclared inputs are kept; since version 5 they become variables only
+    /// where a parent has mapped them.
     ///
     /// # Errors
     /// Every required variable without a value and every value of a wrong type, with paths into
@@ -121,7 +122,7 @@ impl Plan {
             let path = || pointer("", &variable.name);
             match inputs.get(&variable.name) {
                 Some(value) if variable.kind.admits(value) => {}
-                // Whoever sealed it has looked at what is in it.
+                // The value was checked before it was sealed.
                 Some(value)
                     if self.hides_variable(&variable.name) && Sealed::of(value).is_some() => {}
                 // A parent maps an unset variable to null; only a required one refuses that.

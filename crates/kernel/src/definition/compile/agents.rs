@@ -1,4 +1,4 @@
-//! Agents that nodes pin, and what a definition needs that this engine does not have.
+//! Agents that nodes pin, and capabilities that a definition needs and this engine lacks.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::definition::document::Definition;
 use crate::definition::plan::Unmet;
 use crate::problem::{Path, ProblemCode};
 
-/// Classes of models that the protocol knows.
+/// The protocol's classes of models.
 const MODEL_CLASSES: [&str; 9] = [
     "reasoning",
     "tool-using",
@@ -20,7 +20,7 @@ const MODEL_CLASSES: [&str; 9] = [
     "retrieval",
 ];
 
-/// Fields of an agent that are texts, and how many characters they have.
+/// Text fields of an agent, with their least and greatest length in characters.
 const TEXTS: [(&str, usize, usize); 6] = [
     ("agentId", 3, 256),
     ("name", 0, 256),
@@ -31,8 +31,8 @@ const TEXTS: [(&str, usize, usize); 6] = [
 ];
 
 impl Compiler<'_> {
-    /// A run shows the agent that a node pins as the protocol has it: what that would not take is
-    /// refused here.
+    /// A run shows the agent that a node pins in the protocol's form. Agents that do not fit it are
+    /// rejected here.
     pub(super) fn check_agents(&mut self) {
         let definition = self.definition;
         let list = Path::Key(&Path::Root, "nodes");
@@ -69,8 +69,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// What this engine does not have keeps no definition from being registered, but its runs from
-    /// being created.
+    /// A definition that needs a missing capability can be registered, but its runs cannot be
+    /// created.
     pub(super) fn warn_of_unmet(&mut self) {
         if let Some(unmet) = unmet(self.definition) {
             let code = ProblemCode::InvalidValue;
@@ -80,12 +80,12 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether the protocol knows a class of models.
+/// Whether the protocol has this class of models.
 pub fn is_model_class(word: &str) -> bool {
     MODEL_CLASSES.contains(&word)
 }
 
-/// The first thing that a definition needs and that this engine does not have.
+/// The first capability that a definition needs and this engine lacks.
 pub(super) fn unmet(definition: &Definition) -> Option<Unmet> {
     if let Some(place) = &definition.compensation {
         return Some(Unmet {

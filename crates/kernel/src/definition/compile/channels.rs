@@ -1,8 +1,7 @@
-//! What may not be said of declared channels.
+//! Rules for declared channels.
 //!
-//! Earlier versions took definitions that are refused here, and such a definition may lie in a
-//! store with runs of its own. So these are objections to a definition that is registered, and
-//! not to one that is read again.
+//! Earlier versions accepted definitions that are rejected here, and a store may have such
+//! definitions with runs. So these rules apply to newly registered definitions only.
 
 use serde_json::Value;
 
@@ -12,11 +11,11 @@ use crate::definition::control::ControlKind;
 use crate::definition::document::{Definition, Node};
 use crate::problem::{ProblemCode, Problems, pointer, quoted};
 
-/// Node types of the library that set variables which their definition names.
+/// Node types of the library that set variables named in their config.
 const TRANSFORM: &str = "runwright.transform";
 const IDENTITY: &str = "core.identity";
 
-/// The variables that a config sets with what children give back, each with its place.
+/// The variables that a config sets from the outputs of children, each with its place.
 pub(crate) fn mapped_variables(config: &Value) -> Vec<(String, &str)> {
     let mut mapped = keys(config, "/outputMapping");
     let workers = keys(config, "/perWorkerOutputMappings");
@@ -26,8 +25,8 @@ pub(crate) fn mapped_variables(config: &Value) -> Vec<(String, &str)> {
     mapped
 }
 
-/// The variables that a node sets by what its definition says, each with its place in the node.
-/// What children give back may also go into channels, so it is not among them.
+/// The variables that a node's config sets, each with its place in the node. Outputs of children
+/// may also go into channels, so they are not included.
 fn set_variables(node: &Node) -> Vec<(String, &str)> {
     let config = &node.config;
     let in_config = |(place, name): (String, _)| (format!("/config{place}"), name);
@@ -63,7 +62,7 @@ fn keys<'a>(config: &'a Value, of: &str) -> Vec<(String, &'a str)> {
         .collect()
 }
 
-/// Everything that is objected to.
+/// All breaches of the rules.
 fn objections(definition: &Definition) -> Problems {
     let mut problems = Problems::new();
     for (name, channel) in &definition.channels {
@@ -94,7 +93,7 @@ fn objections(definition: &Definition) -> Problems {
 }
 
 impl Compiler<'_> {
-    /// Refuses what no new definition may say of its channels.
+    /// Applies the rules for channels of new definitions.
     pub(super) fn check_channels(&mut self) {
         let objections = objections(self.definition);
         self.problems.extend(objections.listed);

@@ -1,7 +1,7 @@
-//! What the configs of control nodes must say, and the ports that edges leave nodes by.
+//! Required configs of control nodes, and the ports of their edges.
 //!
-//! OpenWOP leaves configs open, so a key nobody reads is a warning, unless it is nearly one that
-//! is read; a node that could not do what its config says is a problem.
+//! OpenWOP leaves configs open, so an unknown key is a warning, unless it resembles a known one. A
+//! config that makes the node's work impossible is a problem.
 
 use serde_json::Value;
 
@@ -14,15 +14,16 @@ use crate::definition::fitting::misfit;
 use crate::definition::plan::{NodeIx, NodeKind};
 use crate::problem::{Path, ProblemCode, closest, instead, quoted};
 
-/// The output of a conditional that tells both ways, and the edge by it is followed either way.
+/// A conditional's output that is its result as a boolean; an edge from it is followed for both
+/// results.
 const RESULT: &str = "result";
-/// The port that OpenWOP gives an edge which names none.
+/// OpenWOP's default source port of an edge.
 const OUTPUT: &str = "output";
-/// The port that OpenWOP leads an edge to which names none.
+/// OpenWOP's default target port of an edge.
 const INPUT: &str = "input";
 
-/// Whether a key that nobody reads is worth a word: what is asked goes to people, who may be told
-/// more than an engine reads.
+/// Whether unknown keys are shown to people: the data of a question may contain more than the
+/// engine reads. These need no warning.
 fn tells_people(kind: ControlKind) -> bool {
     matches!(
         kind,
@@ -33,7 +34,7 @@ fn tells_people(kind: ControlKind) -> bool {
     )
 }
 
-/// The keys of a config that a node needs one of.
+/// Groups of config keys of which a node needs one.
 fn needed(kind: ControlKind) -> Option<(&'static [&'static str], &'static str)> {
     Some(match kind {
         ControlKind::Conditional => (
@@ -67,7 +68,7 @@ impl Compiler<'_> {
                 None => self.unread_key(&path, key, node, kind),
             }
         }
-        // A value that is written at a port stands for the one of the config.
+        // A value at a port replaces the one of the config.
         let inputs = Path::Key(node_path, "inputs");
         for (port, value) in &node.inputs {
             let read = known
@@ -113,7 +114,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Checks that a node is told enough to do anything.
+    /// Checks that a node has all required config keys.
     fn lacks(&mut self, path: &Path<'_>, node: &Node, kind: ControlKind) {
         let in_config = |key: &&str| node.config.get(*key).is_some();
         let is_given =
@@ -149,7 +150,7 @@ impl Compiler<'_> {
             .add(path.pointer(), ProblemCode::MissingField, message);
     }
 
-    /// Checks the variables of this run that a config names to read them.
+    /// Checks the variables of this run that a config reads.
     fn config_variables(&mut self, path: &Path<'_>, node: &Node, kind: ControlKind) {
         let mut read = Vec::new();
         match kind {
@@ -170,7 +171,7 @@ impl Compiler<'_> {
             _ => {}
         }
         for (place, name) in read {
-            // A run that another one starts may be given variables that it does not declare.
+            // A child run may be given variables that it does not declare.
             if !self.may_exist(name) {
                 let message = self.unknown_variable(name);
                 self.warnings
@@ -179,7 +180,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Checks the port an edge leaves its source by.
+    /// Checks the source port of an edge.
     pub(super) fn port_of_edge(&mut self, path: &Path<'_>, edge: &Edge, source: NodeIx) {
         let definition = self.definition;
         let node = &definition.nodes[source.index()];
@@ -232,7 +233,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Refuses a port of a node that does not choose among ports: its edges are all followed.
+    /// Rejects a port of a node that does not choose among ports: all of its edges are followed.
     fn port_of_work(
         &mut self,
         path: &Path<'_>,
@@ -256,8 +257,7 @@ impl Compiler<'_> {
         self.problem(&place, ProblemCode::InvalidValue, message);
     }
 
-    /// Warns of an edge that names an input of its target which the target does not have: edges
-    /// carry no values.
+    /// Warns of an edge to an input that its target does not have: edges carry no values.
     pub(super) fn input_of_edge(&mut self, path: &Path<'_>, edge: &Edge, target: NodeIx) {
         let definition = self.definition;
         let node = &definition.nodes[target.index()];

@@ -29,57 +29,57 @@ use channels::mapped_variables;
 pub(super) use resolve::CHANNEL_KEYS;
 use resolve::{expression_keys, written_variables};
 
-/// Which node types exist besides the kernel's own.
+/// The node types other than the kernel's own.
 pub trait NodeTypes {
-    /// Who carries out nodes of a type; `None` when the type does not exist. Not asked for the
-    /// types of [`ControlKind`].
+    /// Which part of the engine executes nodes of a type; `None` for an unknown type. Not called
+    /// for the types of [`ControlKind`].
     fn kind(&self, type_id: &str) -> Option<NodeKind>;
 
-    /// Every type id there is, for suggestions.
+    /// All type ids, for suggestions.
     fn type_ids(&self) -> Vec<String>;
 
-    /// What is wrong with a node's config, with paths into the config. Asked for the types of
+    /// Problems of a node's config, with paths into the config. Called for the types of
     /// [`ControlKind`] too.
     fn check_config(&self, type_id: &str, config: &Value) -> Vec<Problem>;
 
-    /// What a config that has no problems reads of the node's inputs.
+    /// Inputs that a config without problems reads.
     fn reads(&self, _type_id: &str, _config: &Value) -> Reads {
         Reads::default()
     }
 
-    /// The names of what a node of this config gives. `None` where that is not known before.
+    /// The names of a node's outputs with this config; `None` if they are not known in advance.
     fn outputs(&self, _type_id: &str, _config: &Value) -> Option<Vec<String>> {
         None
     }
 }
 
-/// What a config reads of the node's inputs, with paths into the config.
+/// Inputs of the node that a config reads, with paths into the config.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {
-    /// Places that an input is put into, each with the input's name.
+    /// Places that contain an input's value, each with the input's name.
     pub inputs: Vec<(String, String)>,
-    /// Texts with a `{{ name }}`, which nothing is put into.
+    /// Texts with a `{{ name }}`, which is not replaced.
     pub unfilled: Vec<String>,
 }
 
-/// What becomes of a definition that uses a node type that does not exist.
+/// How unknown node types are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownTypes {
-    /// It does not compile.
+    /// The definition does not compile.
     Refuse,
-    /// It compiles with a warning; the node counts as work and fails when it is reached.
+    /// It compiles with a warning. The node counts as work and fails when it is reached.
     Warn,
 }
 
-/// Rounds of a supervisor and its dispatch, unless the definition says otherwise.
+/// Default number of rounds of a supervisor and its dispatch.
 const DEFAULT_LOOPBACKS: u32 = 5;
 
 impl Plan {
-    /// Reads the text of a definition and compiles it, listing everything that is wrong with its
-    /// shape and its references together.
+    /// Parses the text of a definition and compiles it. Problems of its shape and its references
+    /// are listed together.
     ///
     /// # Errors
-    /// Everything that is wrong, with paths into the document.
+    /// All problems, with paths into the document.
     pub fn load(
         text: &[u8],
         types: &dyn NodeTypes,
@@ -88,10 +88,10 @@ impl Plan {
         Self::from_json(&json::parse(text, Limits::DEFINITION)?, types, unknown)
     }
 
-    /// As [`Plan::load`], for a document that was read already.
+    /// As [`Plan::load`], for a document that is parsed already.
     ///
     /// # Errors
-    /// Everything that is wrong, with paths into the document.
+    /// All problems, with paths into the document.
     pub fn from_json(
         document: &Value,
         types: &dyn NodeTypes,
@@ -105,11 +105,11 @@ impl Plan {
         }
     }
 
-    /// As [`Plan::from_json`], for a document that was registered before: an earlier version may
-    /// have taken what is refused of a new one, and its runs go on.
+    /// As [`Plan::from_json`], for a stored document. An earlier version may have accepted it
+    /// against today's rules, and its runs continue.
     ///
     /// # Errors
-    /// Everything that keeps it from being a workflow, with paths into the document.
+    /// All problems that make it meaningless, with paths into the document.
     pub fn from_stored(
         document: &Value,
         types: &dyn NodeTypes,
@@ -126,7 +126,7 @@ impl Plan {
     /// Resolves every reference of a definition and checks its graph.
     ///
     /// # Errors
-    /// Everything that is wrong, with paths into the document.
+    /// All problems, with paths into the document.
     pub fn compile(
         definition: &Definition,
         types: &dyn NodeTypes,
@@ -241,8 +241,8 @@ fn compile(
     problems.or(plan)
 }
 
-/// Leaves one problem at each place where a value is not what its key takes: what comes behind it
-/// says the same of the value in other words.
+/// Keeps one problem at each place whose value does not fit its key. Later ones there report the
+/// same fault in other words.
 fn said_once(problems: &mut Problems, places: BTreeSet<String>) {
     let mut said = BTreeSet::new();
     problems
@@ -250,7 +250,7 @@ fn said_once(problems: &mut Problems, places: BTreeSet<String>) {
         .retain(|problem| !places.contains(&problem.path) || said.insert(problem.path.clone()));
 }
 
-/// Tells every node its edges.
+/// Links every node to its edges.
 fn link(plan: &mut Plan) {
     for (index, edge) in plan.edges.iter().enumerate() {
         let ix = EdgeIx(index as u32);
@@ -272,7 +272,7 @@ struct Compiler<'d> {
     /// Compiled once per text.
     expressions: BTreeMap<(ExpressionKind, &'d str), Result<Expression, ExprError>>,
     expression_bytes: usize,
-    /// Places in configs whose values are not what their keys take.
+    /// Places in configs whose values do not fit their keys.
     checked: BTreeSet<String>,
 }
 
@@ -350,7 +350,7 @@ impl<'d> Compiler<'d> {
             self.unknown_type(&Path::Key(path, "typeId"), &node.type_id);
             return NodeKind::Work;
         };
-        // What a config says is looked at once more by the node that is given it.
+        // Stored definitions skip this: a node checks its config again when it runs.
         if self.age == Age::New {
             self.check_config(path, node, kind);
         }
@@ -383,7 +383,7 @@ impl<'d> Compiler<'d> {
             }
         }
         self.control_config(path, node, kind);
-        // Of which kind its data has to be, a port says when the node starts.
+        // Which kind of data is required is known from the port when the node starts.
         let asks_by_port =
             kind == ControlKind::Interrupt && node.inputs.iter().any(|(port, _)| port == "kind");
         for (key, message) in crate::control::check_config(kind, &node.config) {
@@ -434,8 +434,8 @@ impl<'d> Compiler<'d> {
         })
     }
 
-    /// The edges with both ends known, and where each stands in the document. A plan is only
-    /// made when that is all of them.
+    /// The edges with both ends known, and their places in the document. A plan is only made if all
+    /// edges are among them.
     fn edges(&mut self) -> (Vec<PlanEdge>, Vec<usize>) {
         let list = Path::Key(&Path::Root, "edges");
         let definition = self.definition;
@@ -506,7 +506,7 @@ impl<'d> Compiler<'d> {
         })
     }
 
-    /// A definition is no secret, and its defaults are not sealed.
+    /// Definitions are not secret, and defaults are not sealed.
     fn check_defaults(&mut self) {
         let list = Path::Key(&Path::Root, "variables");
         for (index, variable) in self.definition.variables.iter().enumerate() {
@@ -541,7 +541,7 @@ impl<'d> Compiler<'d> {
                     "is kept and starts no node: a write to a channel starts nothing here; lead \
                      an edge from the node that writes to the one that is to start"
                 }
-                // What cannot be read is a problem already.
+                // Unreadable values are reported already.
                 "" | "manual" => continue,
                 _ => {
                     "is kept and starts no run: this server starts a run when it is asked to; let \

@@ -1,4 +1,4 @@
-//! What the parts of a definition refer to.
+//! Resolving references between the parts of a definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::expr::{ExprError, Expression};
 use crate::limits::MAX_EXPRESSIONS_BYTES;
 use crate::problem::{Path, Problem, ProblemCode, closest, instead, quoted};
 
-/// Names of variables that nodes write without a declaration, as far as their configs tell.
+/// Names of undeclared variables that nodes write, as far as their configs show.
 pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
     let mut written = BTreeSet::new();
     for node in &definition.nodes {
@@ -52,8 +52,8 @@ pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
     written
 }
 
-/// The keys under which a node's config may hold an expression. They are compiled with the plan,
-/// so that a mistake shows before anything runs.
+/// The config keys that may hold an expression. They are compiled with the plan, so that a mistake
+/// is reported before anything runs.
 pub(super) fn expression_keys(kind: NodeKind) -> &'static [&'static str] {
     match kind {
         NodeKind::Control(ControlKind::Conditional) => &["expression", "condition"],
@@ -63,7 +63,7 @@ pub(super) fn expression_keys(kind: NodeKind) -> &'static [&'static str] {
     }
 }
 
-/// The keys under which a `core.channelWrite` names its channel.
+/// The keys by which a `core.channelWrite` names its channel.
 pub(in crate::definition) const CHANNEL_KEYS: [&str; 2] = ["channel", "channelName"];
 
 impl<'d> Compiler<'d> {
@@ -76,7 +76,7 @@ impl<'d> Compiler<'d> {
         self.problems.add(path.pointer(), code, message);
     }
 
-    /// As [`Compiler::problem`], of a rule that what was stored before is not held to.
+    /// As [`Compiler::problem`], for a rule that does not apply to stored definitions.
     pub(super) fn rule(&mut self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
         if self.age == Age::New {
             self.problem(path, code, message);
@@ -85,7 +85,7 @@ impl<'d> Compiler<'d> {
 
     pub(super) fn index_nodes(&mut self) {
         for (index, node) in self.definition.nodes.iter().enumerate() {
-            // What had no readable id was reported already.
+            // An unreadable id was reported already.
             if !node.id.as_str().is_empty() {
                 self.by_id
                     .entry(node.id.clone())
@@ -135,7 +135,7 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// The node of an id. When some node has no readable id, an unknown one may be that.
+    /// The node with an id. If some node has no readable id, an unknown id may refer to it.
     pub(super) fn node_ref(&mut self, path: &Path<'_>, id: &str) -> Option<NodeIx> {
         if let Some(&ix) = self.by_id.get(id) {
             return Some(ix);
@@ -177,7 +177,7 @@ impl<'d> Compiler<'d> {
         }
     }
 
-    /// Checks the name of a channel, where channels are declared.
+    /// Checks the name of a channel if channels are declared.
     pub(super) fn channel(&mut self, config: &Path<'_>, key: &str, value: &Value) {
         let channels = &self.definition.channels;
         let Some(name) = value.get(key).and_then(Value::as_str) else {
@@ -198,7 +198,7 @@ impl<'d> Compiler<'d> {
         );
     }
 
-    /// Checks that a node gives an output of a name, as far as that is known.
+    /// Checks that a node has an output of this name, as far as that is known.
     pub(super) fn output_of(&mut self, path: &Path<'_>, source: NodeIx, output: &str) {
         let definition = self.definition;
         let node = &definition.nodes[source.index()];
@@ -209,7 +209,7 @@ impl<'d> Compiler<'d> {
         let Some(outputs) = outputs.filter(|_| self.age == Age::New) else {
             return;
         };
-        // `output` stands for all of them together.
+        // `output` means all of them together.
         if output == "output" || outputs.iter().any(|known| known == output) {
             return;
         }
@@ -228,7 +228,7 @@ impl<'d> Compiler<'d> {
         let reads = self.types.reads(&node.type_id, &node.config);
         let names = || node.inputs.iter().map(|(name, _)| name.as_str());
         for (place, name) in reads.inputs {
-            // An input of the name of a text stands in its place.
+            // An input with the name of a config text replaces that text.
             let stands = |known: &str| place.strip_prefix('/') == Some(known);
             if names().any(|known| known == name || stands(known)) {
                 continue;
@@ -294,7 +294,7 @@ impl<'d> Compiler<'d> {
         self.compiled(path, kind, compiled)
     }
 
-    /// Checks what an expression reads of a node, beside its outputs.
+    /// Checks the fields that an expression reads of a node, other than its outputs.
     fn field_of_node(&mut self, path: &Path<'_>, id: &str, field: &str) {
         const FIELDS: [&str; 4] = ["outputs", "status", "visit", "error"];
         if FIELDS.contains(&field) {
@@ -342,9 +342,9 @@ impl<'d> Compiler<'d> {
                 continue;
             }
             let message = self.unknown_variable(name);
-            // A run may be given what nothing declares, but hardly something that nearly has the
-            // name of what is declared. What `has` asks for may be missing, and an operand reads
-            // what is missing as `null`.
+            // A run may be given undeclared variables, but rarely one with nearly the name of a
+            // declared one. Names inside `has` may be missing, and an operand reads missing ones as
+            // `null`.
             let meant = closest(name, self.variables.iter().copied());
             let is_slip = meant.is_some() && name.len() > 1;
             let may_miss = kind == ExpressionKind::Operand || references.asked.contains(name);

@@ -1,4 +1,4 @@
-//! People who are waited for longer than a run may take.
+//! Waits for people that are longer than the run's timeout.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::definition::control::ControlKind;
 use crate::definition::plan::{NodeKind, OnFailure, Plan, PlanNode};
 use crate::problem::{ProblemCode, Problems, quoted};
 
-/// Warns of nodes that wait for somebody when the run is over by its own timeout.
+/// Warns of nodes whose wait for a person outlasts the run's own timeout.
 pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
     let Some(limit) = plan.settings.timeout_ms else {
         return;
@@ -32,12 +32,12 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
     }
 }
 
-/// Whether a node asks somebody what becomes of its failure.
+/// Whether a failure of a node is decided by a person.
 fn asks(node: &PlanNode) -> bool {
     node.kind == NodeKind::Work && node.on_failure == OnFailure::Ask
 }
 
-/// How long a node waits for somebody, if it does: milliseconds, or without an end.
+/// The maximum time a node waits for a person, in milliseconds; `Some(None)` is unlimited.
 fn wait(node: &PlanNode) -> Option<Option<u64>> {
     let number = |key: &str| node.config.get(key).and_then(Value::as_u64);
     match node.kind {

@@ -60,7 +60,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Edge 
 fn condition(findings: &Findings, path: &Path<'_>, value: &Value) -> Option<ConditionText> {
     let known = ["type", "left", "right", "expression"];
     let fields = Fields::open(findings, path, value, Keys::Closed, &known)?;
-    // The type may be left out where only one reading is possible.
+    // The type may be omitted where only one reading is possible.
     let kind = if fields.has("type") || !fields.has("expression") {
         fields.required_word("type", &CONDITIONS)?
     } else {

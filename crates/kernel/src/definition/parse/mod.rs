@@ -54,7 +54,7 @@ impl Definition {
     /// [`Plan::compile`](super::Plan::compile).
     ///
     /// # Errors
-    /// Everything that is wrong, with paths into the document.
+    /// All problems, with paths into the document.
     pub fn parse(document: &Value) -> Result<Self, Problems> {
         match read(document, Age::New) {
             (Some(definition), problems) => problems.or(definition),
@@ -63,8 +63,8 @@ impl Definition {
     }
 }
 
-/// Reads as much as can be read. What has no readable id has an empty one, so that positions
-/// stay those of the document; `None` only when the document is not an object.
+/// Reads as much as possible. Elements without a readable id get an empty one, so that positions
+/// match the document. `None` only if the document is not an object.
 pub(super) fn read(document: &Value, age: Age) -> (Option<Definition>, Problems) {
     let findings = Findings {
         age,
@@ -127,7 +127,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
     })
 }
 
-/// The elements of an array that must be there, each read even when it is wrong.
+/// The elements of a required array; invalid ones are read too.
 fn items<T>(
     fields: &Fields<'_>,
     key: &'static str,
@@ -192,7 +192,7 @@ fn limited<'a>(fields: &Fields<'a>, key: &'static str, max: usize) -> Option<&'a
     Some(text)
 }
 
-/// Checks what is said about the workflow, and gives its compliance class.
+/// Checks the metadata of the workflow, and returns its compliance class.
 fn metadata(fields: &Fields<'_>) -> Option<String> {
     let value = fields.required("metadata", "an object (it may be empty)")?;
     let path = Path::Key(fields.path, "metadata");
@@ -403,7 +403,7 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
     }
 }
 
-/// What a run may spend at most (`settings.budget`).
+/// Maximum spending of a run (`settings.budget`).
 fn budget(fields: &Fields<'_>, document: &Value) -> BudgetPolicy {
     let budget = document.get("settings").and_then(|of| of.get("budget"));
     if fields.findings().age == Age::Stored {
@@ -427,7 +427,7 @@ fn budget(fields: &Fields<'_>, document: &Value) -> BudgetPolicy {
     policy
 }
 
-/// The place of the first thing that is to be compensated.
+/// The place of the first compensation.
 fn compensation(document: &Value) -> Option<String> {
     let nodes = document.get("nodes").and_then(Value::as_array);
     let nodes = nodes.into_iter().flatten().enumerate();

@@ -77,7 +77,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Node 
     node
 }
 
-/// Events name their node, and the protocol bounds how long that name may be there.
+/// Events contain the id of their node, and the protocol limits its length there.
 fn id(fields: &Fields<'_>) -> NodeId {
     let id = fields.name("id").unwrap_or_default();
     let length = id.chars().count();
@@ -101,7 +101,7 @@ fn type_id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
                 quoted(text)
             ),
         );
-        // Nothing more is to be said of it.
+        // The type id is not checked further.
         return (fields.findings().age == Age::Stored).then_some(text);
     }
     Some(text)
@@ -191,7 +191,7 @@ fn output_sensitivity(fields: &Fields<'_>) -> BTreeMap<String, bool> {
     masks
 }
 
-/// Two names of one field: OpenWOP leaves node settings open, and both are in use.
+/// A field with two names: OpenWOP leaves node settings open, and both are in use.
 fn either<'a, T>(
     fields: &Fields<'a>,
     first: &'static str,

@@ -44,7 +44,7 @@ fn holds(condition: Value, expected: Option<bool>) {
     assert_eq!(holds, expected);
 }
 
-/// What is absent is `null` to a comparison; what may not be read is nothing to compare with.
+/// A comparison reads an absent channel as `null` and fails on an unreadable one.
 #[test]
 fn a_channel_that_may_not_be_read_is_not_null() {
     for kind in ["equals", "notEquals", "contains", "regex"] {

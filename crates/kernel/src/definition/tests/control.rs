@@ -1,10 +1,10 @@
-//! Configs of control nodes, and the ports edges leave them by.
+//! Configs of control nodes, and the source ports of their edges.
 
 use serde_json::{Value, json};
 
 use super::{check, check_warnings, node};
 
-/// A conditional (or another control node) and a step behind it.
+/// A conditional (or another control node) followed by a step.
 fn choosing(type_id: &str, config: Value, output: Option<&str>) -> Value {
     let mut first = node("first", type_id);
     first["config"] = config;

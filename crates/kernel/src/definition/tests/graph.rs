@@ -1,4 +1,4 @@
-//! Loops, circles, layers and entries.
+//! Loops, cycles, layers and entries.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -181,7 +181,7 @@ fn a_dispatch_may_lead_back_to_its_supervisor() {
     ));
     assert_eq!(back_edges(&back), [0]);
     assert_eq!(ids(&back, &back.entries), "s");
-    // What stands between them is part of the loop, and what only follows it is not.
+    // Nodes between them are part of the loop; nodes that only follow it are not.
     let back = plan(&graph(&format!("{loopback} x y z"), "s>x x>d d>y y>s s>z"));
     assert_eq!(back_edges(&back), [3]);
     let body = back.node(NodeIx(0)).body.as_ref().expect("a loop");
@@ -241,7 +241,7 @@ fn something_must_be_able_to_start() {
     );
 }
 
-/// A chain as long as a definition may be, and other large graphs, take no stack and little time.
+/// The longest allowed chain, and other large graphs, need little stack and time.
 #[test]
 fn large_graphs_compile() {
     let count = 10_000;
@@ -328,7 +328,7 @@ proptest! {
         }
     }
 
-    /// Closing a path into a circle is always found, and by the right edge.
+    /// Closing a path into a cycle is always found, at the right edge.
     #[test]
     fn a_circle_is_always_found(mut dag in dags(), at in any::<prop::sample::Index>()) {
         prop_assume!(!dag.1.is_empty());

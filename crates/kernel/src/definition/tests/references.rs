@@ -1,4 +1,4 @@
-//! What the parts of a definition refer to.
+//! References between the parts of a definition.
 
 use serde_json::{Value, json};
 
@@ -245,7 +245,7 @@ fn channels_are_declared_when_any_is() {
     );
 }
 
-/// Unlike triggers that start runs, it is about what happens within one.
+/// Unlike triggers that start runs, it concerns events within one.
 #[test]
 fn a_trigger_of_a_channel_is_kept_with_a_warning() {
     let mut document = graph("a:core.channelWrite b", "");

@@ -1,12 +1,12 @@
-//! Definitions kept outside the project, when they are at hand.
+//! Definitions kept outside the project, if available.
 
 use std::path::PathBuf;
 
 use super::Types;
 use crate::definition::{Plan, UnknownTypes};
 
-/// The folder with shared definitions, beside the workspace unless `RUNWRIGHT_SHARED` says
-/// otherwise.
+/// The folder with shared definitions, next to the workspace unless `RUNWRIGHT_SHARED` sets
+/// another.
 #[expect(
     clippy::disallowed_methods,
     reason = "a test that reads files asks where they are"
@@ -42,7 +42,7 @@ fn shared_definitions_load() {
                     .warnings
                     .iter()
                     .filter(|w| w.code.as_str() != "unknown_type")
-                    // One of them asks somebody for longer than it may take.
+                    // One of them waits for a person longer than its timeout.
                     .filter(|w| w.path != "/settings/timeout")
                     .filter(|w| {
                         plan.unmet

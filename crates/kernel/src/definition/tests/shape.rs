@@ -456,7 +456,7 @@ fn messages_do_not_repeat_the_document() {
     assert!(text.len() < 1_000, "{text}");
 }
 
-/// Documents that are nearly right: a valid one with something replaced or removed.
+/// Documents that are nearly right: a valid one with a part replaced or removed.
 fn broken_documents() -> impl Strategy<Value = Value> {
     let paths = [
         "/id",

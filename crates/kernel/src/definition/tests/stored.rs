@@ -1,4 +1,4 @@
-//! What was registered before, read by the rules of today.
+//! Stored definitions read by today's rules.
 
 use serde_json::{Value, json};
 
