@@ -1,7 +1,7 @@
-//! A batch: one cause and its consequences, ready to be made durable in one transaction.
+//! A batch: one cause and its consequences, to be made durable in one transaction.
 //!
-//! A store never looks inside the content of an event; everything it must act on (index row,
-//! timers, unique keys, outbox messages, blob references) stands beside it in plain columns.
+//! A store never looks inside the content of an event. The data it acts on (index row, timers,
+//! unique keys, outbox messages, blob references) is in plain columns next to the event.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ pub struct Record {
     pub chain: Digest,
 }
 
-/// What lists, filters and the worker's queue need to know of a stream; always
-/// `of(fold(log))`, never written on its own.
+/// The facts that lists, filters and the worker's queue need about a stream. It is always computed
+/// from the folded log, never written on its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexRow {
@@ -28,17 +28,17 @@ pub struct IndexRow {
     pub kind: StreamKind,
     /// The workspace within the tenant.
     pub workspace: Option<String>,
-    /// What the stream is about: for a run its workflow id.
+    /// The subject of the stream: for a run its workflow id.
     pub subject: String,
     /// The status word of the stream's kind.
     pub status: String,
-    /// Nothing will be appended any more.
+    /// The log is complete: no event will be appended.
     pub settled: bool,
     /// A worker should take the stream now. Timers make it due later, without this flag.
     pub runnable: bool,
     /// The queue it waits in.
     pub queue: String,
-    /// Higher goes first.
+    /// Greater priorities go first.
     pub priority: i32,
     /// At most one stream of a tenant with the same key is held at a time.
     pub concurrency_key: Option<String>,
@@ -64,37 +64,37 @@ pub enum TimerChange {
         /// When it is due.
         due: Timestamp,
     },
-    /// Forget a timer; a name that is not set is ignored.
+    /// Cancel a timer; an unknown name is ignored.
     Cancel {
         /// The name.
         name: String,
     },
 }
 
-/// A unique key that a batch claims: idempotency keys, de-duplication and client-chosen ids are
-/// one mechanism. An append that claims a taken, unexpired key writes nothing.
+/// A unique key that a batch claims. Idempotency keys, de-duplication and client-chosen ids all use
+/// it. An append that claims a taken, unexpired key writes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyClaim {
     /// Which mechanism (`idempotency`, `dedup`, …).
     pub namespace: String,
     /// The key within tenant and namespace.
     pub key: String,
-    /// The digest of the request that claimed it: the same key with another digest is refused
-    /// by the caller, not by the store.
+    /// The digest of the request that claimed it. The caller, not the store, rejects the same key
+    /// with another digest.
     pub digest: Option<Digest>,
-    /// The answer to give again.
+    /// The answer to repeat.
     pub answer: Option<Vec<u8>>,
-    /// When the key is free again.
+    /// When the key becomes free.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A message to another stream, committed with the events that cause it and delivered at least
-/// once through the same door.
+/// A message to another stream, committed with the events that cause it and delivered at least once
+/// through `transact`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The target drops an id it has seen.
+    /// The target drops an id that it has seen.
     pub id: MessageId,
-    /// The stream the command is for; it may not exist yet.
+    /// The target stream; it may not exist yet.
     pub target: StreamId,
     /// The command as JSON; the kernel reads it back.
     pub command: Vec<u8>,
@@ -162,14 +162,14 @@ impl Batch {
         &self.outbox
     }
 
-    /// The same batch with unique keys claimed for the request that led to it. Keys belong to the
-    /// request, not to the decision, and so come from outside.
+    /// The same batch with unique keys claimed for the request that caused it. Keys belong to the
+    /// request, not to the decision, and so come from outside the kernel.
     pub fn claiming(mut self, keys: Vec<KeyClaim>) -> Self {
         self.keys.extend(keys);
         self
     }
 
-    /// Blobs this batch refers to, each once per reference. They must have been put before.
+    /// Blobs that this batch refers to, each once per reference. They must have been put before.
     pub fn blobs(&self) -> &[Digest] {
         &self.blobs
     }

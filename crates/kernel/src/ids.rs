@@ -1,5 +1,4 @@
-//! Identifiers. Each kind of thing has its own type, so that a run id never stands where a node
-//! id belongs.
+//! Identifiers. Each kind of thing has its own type, so that a run id cannot be used as a node id.
 //!
 //! Only stream ids are random (they are made outside the kernel). Every other id is *derived*:
 //! event ids from (stream, sequence); attempt, interrupt, child and effect ids from (origin run,
@@ -25,8 +24,8 @@ macro_rules! id_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps a text as this kind of id. No check: ids from outside are checked where
-            /// they come in.
+            /// Wraps a text as this kind of id without a check. Ids from outside are checked on
+            /// input.
             pub fn new(text: impl AsRef<str>) -> Self {
                 Self(Arc::from(text.as_ref()))
             }
@@ -76,11 +75,11 @@ macro_rules! id_type {
 }
 
 id_type!(
-    /// Names one log. For a run it begins with `run-` and is also the run id on every wire.
+    /// Names one log. A run's begins with `run-` and is also the run id on every wire.
     StreamId
 );
 id_type!(
-    /// The outermost wall: nothing crosses it.
+    /// The outermost boundary: data never crosses it.
     TenantId
 );
 id_type!(
@@ -88,19 +87,19 @@ id_type!(
     NodeId
 );
 id_type!(
-    /// A workflow, by the name its definition carries.
+    /// A workflow, by the name in its definition.
     WorkflowId
 );
 id_type!(
-    /// A message of the outbox; its target drops an id it has already seen.
+    /// A message of the outbox; its target drops an id that it has seen.
     MessageId
 );
 id_type!(
-    /// A process that drives runs: who holds a hold.
+    /// A process that drives runs: the holder of a hold.
     HolderId
 );
 id_type!(
-    /// An API key: the part of it that may be shown.
+    /// An API key: its public part.
     KeyId
 );
 id_type!(
@@ -108,7 +107,7 @@ id_type!(
     WebhookId
 );
 id_type!(
-    /// A request in a coordinator's backlog, named by whoever queued it.
+    /// A request in a coordinator's backlog, named by its sender.
     RequestId
 );
 id_type!(
@@ -124,15 +123,14 @@ id_type!(
     InterruptId
 );
 id_type!(
-    /// An attempt, derived; handed to processes as `WF_ATTEMPT_KEY` so that an effect can be
-    /// recognised when it is repeated after a crash.
+    /// An attempt, derived; passed to processes as `WF_ATTEMPT_KEY` so that they can recognise an
+    /// effect repeated after a crash.
     AttemptKey
 );
 
 impl TenantId {
-    /// Reads a tenant that a credential or a person names. `None` for what is no name of 1 to 256
-    /// bytes, and for names with an asterisk: those are the host's own, and no credential may
-    /// open them.
+    /// Reads a tenant's name from a credential or a person. `None` unless it has 1 to 256 bytes,
+    /// and for names with an asterisk: those are the host's own, and no credential may access them.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=limits::MAX_NAME_BYTES).contains(&text.len())
             && !text.chars().any(|c| c.is_control() || c == '*');
@@ -150,8 +148,8 @@ impl StreamId {
     }
 }
 
-/// What an attempt is of: node, how often the node was entered before, how often this entry was
-/// tried before. Both numbers count from 0.
+/// The identity of an attempt: its node, earlier visits, earlier attempts of the visit. Both
+/// numbers count from 0.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttemptId {
     /// The node.
@@ -170,8 +168,8 @@ impl fmt::Display for AttemptId {
 }
 
 impl AttemptId {
-    /// The key of this attempt in a run whose header has this `key_origin` (a replay has that of
-    /// its source).
+    /// The key of this attempt in a run whose header has this `key_origin` (a replay uses its
+    /// source's).
     pub fn key(&self, origin: &StreamId) -> AttemptKey {
         AttemptKey::new(derive(
             "attempt",

@@ -4,9 +4,9 @@
 //! the rules: which events exist, what state they fold to, what a command makes of a state, how
 //! a log is forked and re-decided, and how it is checked.
 //!
-//! **Architecture invariant:** nothing here performs IO, reads a clock, draws randomness or
-//! waits. Time and outcomes come in as arguments ([`time::Timestamp`], [`run::Command`]); the
-//! only way out is a [`batch::Batch`] that somebody else makes durable.
+//! **Architecture invariant:** nothing here performs IO, reads a clock, draws randomness or waits.
+//! Time and outcomes come in as arguments ([`time::Timestamp`], [`run::Command`]); the only output
+//! is a [`batch::Batch`] that the caller makes durable.
 //!
 //! Reading order: [`ids`], [`stream`], [`run`] (`event` -> `state` -> `fold` -> `decide`),
 //! [`definition`], [`batch`], [`fork`], [`replay`].

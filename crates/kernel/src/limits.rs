@@ -1,4 +1,4 @@
-//! Every bound in one place. A value that grows without one is a bug.
+//! Every limit in one place. A value that grows without one is a bug.
 
 /// Bytes of a workflow definition document.
 pub const MAX_DEFINITION_BYTES: usize = 16 << 20;
@@ -37,7 +37,7 @@ pub const MAX_REPORT_BYTES: usize = 1 << 20;
 pub const MAX_NODE_EXECUTIONS: u64 = 1_000_000;
 /// Rounds of one loop, unless the definition says less.
 pub const DEFAULT_LOOP_ITERATIONS: u32 = 1_000;
-/// Rounds of one loop, whatever the definition says.
+/// Maximum rounds of one loop, even if the definition sets more.
 pub const MAX_LOOP_ITERATIONS: u32 = 1_000_000;
 /// Attempts of one visit of a node.
 pub const MAX_ATTEMPTS: u32 = 1_000;
@@ -45,7 +45,7 @@ pub const MAX_ATTEMPTS: u32 = 1_000;
 pub const MAX_RETRIES: u32 = MAX_ATTEMPTS - 1;
 /// Longest wait of a timer, a delay, a retry or a timeout: ten years in milliseconds.
 pub const MAX_WAIT_MS: u64 = 10 * 366 * 24 * 3_600_000;
-/// Signals kept for a name nobody waits for yet, over all names.
+/// Signals kept without a waiting node, over all names.
 pub const MAX_INBOX: usize = 10_000;
 /// Events that a fork copies, or decides again, in one append.
 pub const MAX_COPY_EVENTS: usize = 10_000;
@@ -71,7 +71,7 @@ pub const MAX_METADATA_DEPTH: usize = 4;
 pub const MAX_ERROR_MESSAGE_BYTES: usize = 4_096;
 /// Entries of an append, votes or feedback channel without `maxSize`.
 pub const DEFAULT_CHANNEL_ENTRIES: usize = 10_000;
-/// Entries of a channel, whatever its `maxSize` says.
+/// Maximum entries of a channel, even if its `maxSize` is greater.
 pub const MAX_CHANNEL_ENTRIES: usize = 100_000;
 /// The largest amount or count in an event: JSON numbers are exact up to here.
 pub const MAX_COUNT: u64 = (1 << 53) - 1;
@@ -108,7 +108,7 @@ pub const MAX_TAKEN_AT_ONCE: usize = 64;
 pub const MAX_TASK_OFFER_MS: u64 = 10_000;
 /// Bytes of the key of a take.
 pub const MAX_TAKE_KEY_BYTES: usize = 128;
-/// Bytes of what a worker gives for a task.
+/// Bytes of a worker's result for a task.
 pub const MAX_TASK_RESULT_BYTES: usize = 1 << 20;
 /// Bytes of the id of a request or a message.
 pub const MAX_REQUEST_ID_BYTES: usize = 16 << 10;
@@ -135,7 +135,8 @@ pub const MAX_PARENTS: usize = 64;
 /// Bytes of the file of an execution snapshot: a hundred thousand changed files with long paths, or
 /// sixteen mebibytes of output of which each byte is escaped, with room to spare.
 pub const MAX_SNAPSHOT_BYTES: usize = 256 << 20;
-/// Bytes of a line beside a snapshot: a call with all that it changed, or an attempt to replay it.
+/// Bytes of a line of an execution snapshot: a call with all its changes, or an attempt to replay
+/// it.
 pub const MAX_CALL_BYTES: usize = MAX_SNAPSHOT_BYTES;
 /// Bytes of memory of a program that a tenant's definition runs, with all it starts.
 pub const MAX_PROGRAM_MEMORY_BYTES: u64 = 2 << 30;

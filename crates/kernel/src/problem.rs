@@ -1,4 +1,4 @@
-//! What is wrong with a document: everything at once, each with a path into it.
+//! Problems of a document: all at once, each with a path into it.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::limits::MAX_PROBLEMS;
 
-/// The kind of a problem, as programs tell them apart. The texts are stable.
+/// The kind of a problem, for programs. The texts are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemCode {
@@ -21,33 +21,33 @@ pub enum ProblemCode {
     MalformedJson,
     /// An object has the same key twice.
     DuplicateKey,
-    /// A field that must be there is not.
+    /// A required field is missing.
     MissingField,
-    /// A field this document does not have.
+    /// A field that this document does not have.
     UnknownField,
-    /// A value of another JSON type than the field has.
+    /// A value of another JSON type than the field's.
     WrongType,
     /// A value of the right type that the field does not allow.
     InvalidValue,
     /// Two things have the same id or name.
     DuplicateId,
-    /// An id or name that nothing has.
+    /// A reference to an unknown id or name.
     UnknownReference,
-    /// A node type this engine does not have.
+    /// A node type that this engine does not have.
     UnknownType,
     /// An expression or pattern that does not compile.
     InvalidExpression,
-    /// Edges that run in a circle where no loop allows it.
+    /// A cycle of edges that is not a loop.
     Cycle,
     /// A loop whose body is not closed.
     InvalidLoop,
-    /// Nothing could ever start.
+    /// No node can ever start.
     NoStart,
-    /// An input that must be given is not.
+    /// A required input is missing.
     MissingInput,
-    /// A secret that is written out where it is stored.
+    /// A secret in plain text in a stored place.
     LiteralSecret,
-    /// Something that is kept and that this engine does not do.
+    /// A setting that is kept but has no effect in this engine.
     NotDone,
 }
 
@@ -87,19 +87,19 @@ pub struct Position {
     pub column: usize,
 }
 
-/// One thing that is wrong, where, and what to do about it.
+/// One fault, its place, and its correction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// JSON pointer (RFC 6901) to the value; empty for the whole document.
     pub path: String,
     /// The kind of problem.
     pub code: ProblemCode,
-    /// For a person: what is wrong and what to do.
+    /// For a person: the fault and its correction.
     pub message: String,
-    /// Where in the text, when there is one.
+    /// The place in the text, if there is a text.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub at: Option<Position>,
-    /// The id of the node it is in.
+    /// The id of the affected node.
     #[serde(rename = "nodeId", skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }
@@ -117,7 +117,7 @@ impl Problem {
     }
 }
 
-/// Says of every problem of a definition which node it is in, by the node's id.
+/// Adds the id of the affected node to every problem of a definition.
 pub fn name_nodes(document: &Value, problems: &mut [Problem]) {
     for problem in problems {
         let index = problem.path.strip_prefix("/nodes/");
@@ -144,17 +144,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a document: at most [`MAX_PROBLEMS`] in full, the rest counted.
+/// All faults of a document: at most [`MAX_PROBLEMS`] in full, the rest counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Problems {
     /// In the order of discovery, which is mostly the order of the document.
     pub listed: Vec<Problem>,
-    /// How many more there are.
+    /// How many further problems there are.
     pub more: usize,
 }
 
 impl Problems {
-    /// Nothing wrong yet.
+    /// An empty list.
     pub fn new() -> Self {
         Self::default()
     }
@@ -168,17 +168,17 @@ impl Problems {
         }
     }
 
-    /// Adds a problem made of its parts.
+    /// Adds a problem from its parts.
     pub fn add(&mut self, path: impl Into<String>, code: ProblemCode, message: impl Into<String>) {
         self.push(Problem::new(path, code, message));
     }
 
-    /// Nothing is wrong.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// `value` when nothing is wrong, else the problems.
+    /// `value` if the list is empty, else the problems.
     pub fn or<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() {
             Ok(value)
@@ -222,7 +222,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Where in a document something stands, kept on the stack and written out only for a problem.
+/// A place in a document, kept on the stack and written out only for a problem.
 #[derive(Clone, Copy)]
 pub(crate) enum Path<'a> {
     Root,
@@ -241,7 +241,7 @@ impl Path<'_> {
     }
 }
 
-/// Appends a token to a JSON pointer, escaped. A token too long to be read is cut short.
+/// Appends an escaped token to a JSON pointer. Very long tokens are truncated.
 pub fn pointer(base: &str, token: impl fmt::Display) -> String {
     const MAX_TOKEN: usize = 256;
     let token = token.to_string();
@@ -294,7 +294,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// The candidate that a misspelt word most likely means.
+/// The most likely meaning of a misspelt word among the candidates.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     /// Longer words are not typed by hand, and comparing them takes time.
     const MAX_WORD: usize = 64;
@@ -317,8 +317,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
-/// What there is instead of a word that is not known: the one that was most likely meant, and all
-/// there are, as far as that is short.
+/// A suggestion for an unknown word: the most likely candidate, and the list of all if it is short.
 pub fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const SHOWN: usize = 12;
     let names: Vec<&str> = names.into_iter().collect();
@@ -341,8 +340,8 @@ pub fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     }
 }
 
-/// The edit distance of two words without regard to case, where it is at most `bound`.
-/// Two exchanged neighbours count as one edit.
+/// The case-insensitive edit distance of two words, if it is at most `bound`. Two exchanged
+/// neighbours count as one edit.
 fn distance_within(a: &str, b: &str, bound: usize) -> Option<usize> {
     if a.len().abs_diff(b.len()) > bound {
         return None;

@@ -1,8 +1,8 @@
-//! Nodes without effects, computed again.
+//! Recomputation of nodes without effects.
 //!
-//! A replay takes from its source what came from outside. What a node only computes is computed
-//! again, as this build computes it: otherwise a replay could not tell that it has changed
-//! (OpenWOP, replay: nodes that are not side-effecting re-execute).
+//! A replay takes observations from outside from its source. Nodes without effects are computed
+//! again by the current build: otherwise a replay could not detect that they have changed (OpenWOP,
+//! replay: nodes that are not side-effecting re-execute).
 
 use serde_json::{Map, Value};
 
@@ -12,27 +12,27 @@ use crate::run::state::NodeStatus;
 use crate::run::{Completion, Outcome, Run};
 use crate::sealed::has_sealed;
 
-/// Stands in a log where something was taken out.
+/// Marks a removed value in a log.
 const TAKEN_OUT: &str = "[REDACTED";
 
-/// What an attempt of a node computes from.
+/// The input of an attempt's computation.
 #[derive(Clone, Debug)]
 pub struct Given<'a> {
     /// The node.
     pub node: &'a PlanNode,
-    /// What its ports resolved to.
+    /// The resolved values of its ports.
     pub inputs: &'a Map<String, Value>,
     /// The key of the attempt.
     pub key: AttemptKey,
 }
 
-/// Computes attempts again. Pure: the same of the same, and nothing outside is touched.
+/// Computes attempts again. Pure: equal inputs give equal outcomes, without effects.
 pub trait Recompute: Send + Sync {
-    /// What an attempt comes to; `None` for a node that has effects, or is not known.
+    /// The outcome of an attempt; `None` for a node with effects or an unknown node.
     fn outcome(&self, given: &Given<'_>) -> Option<Outcome>;
 }
 
-/// Computes nothing again: every outcome is as it was recorded.
+/// Computes nothing: every recorded outcome is kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AsRecorded;
 
@@ -42,8 +42,8 @@ impl Recompute for AsRecorded {
     }
 }
 
-/// What an attempt in flight comes to, computed again. `None` also where the log does not have
-/// everything that it was computed from: sealed values, and what was taken out.
+/// The recomputed outcome of an attempt in flight. `None` also if the log lacks some of its input:
+/// sealed or removed values.
 pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> Option<Outcome> {
     let ix = run.plan.node_ix(attempt.node.as_str())?;
     let node = run.plan.node(ix);
@@ -51,7 +51,7 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
     let is_it = matches!(state.status, NodeStatus::InFlight { attempt: n, .. } if n == attempt.attempt)
         && state.visit == attempt.visit;
     let inputs = state.inputs.as_ref().filter(|_| is_it)?;
-    // What is declared sensitive is sealed anew each time, and never told in the clear.
+    // Sensitive values are sealed anew each time, so they cannot be compared.
     if node.kind != NodeKind::Work
         || node.declares_sensitive()
         || inputs
@@ -62,7 +62,7 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
     }
     let key = attempt.key(&run.header.key_origin());
     let outcome = nodes.outcome(&Given { node, inputs, key })?;
-    // What is kept in a sensitive variable is sealed anew each time.
+    // Values of sensitive variables are sealed anew each time.
     let seals = |name: &String| run.plan.declares_variable_sensitive(name);
     let writes = |completion: &Completion| {
         let mut writes = completion.channel_writes.iter();
@@ -79,7 +79,7 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
     }
 }
 
-/// The outcome to decide by, where one was recorded.
+/// The outcome that replaces the recorded one in the decision.
 pub(crate) fn instead_of(
     run: &Run,
     attempt: &AttemptId,

@@ -1,8 +1,8 @@
 //! Replay: deciding a log again.
 //!
-//! Nothing in `decide` is random or timed, and what came from outside stands in the log. So every
-//! batch can be decided again from the state before it, and must come out byte for byte the same.
-//! Where it does not, a rule of the engine has changed since, or the log was not written by it.
+//! Nothing in `decide` is random or timed, and input from outside is in the log. So every batch can
+//! be decided again from the state before it, and must come out byte for byte the same. If it does
+//! not, a rule of the engine has changed since, or another program wrote the log.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::run::{BadEvent, Command, Decided, Envelope, Event, Run, decide};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
-/// The first place at which a log is not decided again as it was.
+/// The first place at which a log is decided differently.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Divergence {
     /// The first sequence that differs.
     pub seq: Seq,
     /// How it differs.
     pub kind: DivergenceKind,
-    /// What the log says; `None` where it has nothing at this place.
+    /// The event in the log; `None` if the log ends before.
     pub expected: Option<Event>,
-    /// What is decided now; `None` where nothing is.
+    /// The event decided now; `None` if there is none.
     pub actual: Option<Event>,
-    /// The code of the rejection, where the command behind the batch is refused now.
+    /// The code of the rejection, if the command of the batch is rejected now.
     pub refused: Option<&'static str>,
 }
 
 impl Divergence {
-    /// The type of the event at which logs part: what the log has there, else what is decided now.
+    /// The type of the differing event: the log's, else the one decided now.
     pub fn point(&self) -> Option<String> {
         let event = self.expected.as_ref().or(self.actual.as_ref())?;
         let body = serde_json::to_value(&event.body).ok()?;
@@ -39,10 +39,10 @@ impl Divergence {
     }
 }
 
-/// Why a log cannot be vouched for.
+/// Why a log cannot be verified.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReplayError {
-    /// It is decided otherwise now.
+    /// It is decided differently now.
     #[error("event {} is not decided again as it was", .0.seq)]
     Diverged(Box<Divergence>),
     /// It does not fold.
@@ -53,13 +53,13 @@ pub enum ReplayError {
     Chain(Seq),
 }
 
-/// Decides a whole log again and compares each batch; gives the state at its end.
+/// Decides a whole log again and compares each batch; returns the state at its end.
 ///
-/// Outcomes are those that are recorded: whether nodes still compute the same is a question for a
-/// replay ([`crate::fork`]).
+/// The recorded outcomes are used. A replay ([`crate::fork`]) checks whether nodes still compute
+/// the same.
 ///
-/// What a fork copied is its source's to vouch for and is only folded: a branch has another root
-/// and would decide other ids.
+/// The prefix that a fork copied is only folded: it is verified with its source, and a branch has
+/// another root and would derive other ids.
 ///
 /// # Errors
 /// The first divergence, or the first event that does not fold or verify.
@@ -87,7 +87,7 @@ pub fn verify(
     Ok(run)
 }
 
-/// The first sequence of a log that it did not copy.
+/// The first sequence of a log that was not copied.
 pub(crate) fn own_start(header: &StreamHeader) -> Seq {
     header.origin.as_ref().map_or(0, |origin| origin.seq)
 }
@@ -126,12 +126,12 @@ impl Recorded<'_> {
         self.records.len()
     }
 
-    /// The command behind it and when it was decided.
+    /// Its command and the time of the decision.
     pub(crate) fn command(&self) -> Option<(Envelope, Timestamp)> {
         Command::from_log(&self.events)
     }
 
-    /// The same, with the outcome of an attempt as it is computed now.
+    /// The same, with the recomputed outcome of an attempt.
     pub(crate) fn command_on(
         &self,
         run: &Run,
@@ -146,13 +146,13 @@ impl Recorded<'_> {
         Some((envelope, at))
     }
 
-    /// Whether somebody outside cancelled the run.
+    /// Whether a client cancelled the run.
     pub(crate) fn is_cancelled_from_outside(&self) -> bool {
         let command = self.command().map(|(envelope, _)| envelope.command);
         matches!(command, Some(Command::Cancel { parent: None, .. }))
     }
 
-    /// The divergence of a log that goes on without this batch.
+    /// The divergence of a log that continues without this batch.
     pub(crate) fn left_out(&self) -> Divergence {
         self.missing(None)
     }
@@ -173,7 +173,7 @@ impl Recorded<'_> {
     }
 }
 
-/// The batch that begins at a place of a log, up to the next cause.
+/// The batch that begins at a place of a log and ends before the next cause.
 pub(crate) fn batch_at(records: &[Record], first: usize) -> Result<Recorded<'_>, BadEvent> {
     let mut events = Vec::new();
     for (seq, record) in records.iter().enumerate().skip(first) {
@@ -197,15 +197,15 @@ pub(crate) fn read(seq: Seq, record: &Record) -> Result<Event, BadEvent> {
     })
 }
 
-/// What became of a batch that was decided again.
+/// The result of deciding a batch again.
 pub(crate) enum Again {
     /// The same bytes.
     Same(Decided),
-    /// Something else, or nothing.
+    /// Other events, or none.
     Other(Box<Divergence>),
 }
 
-/// Decides a recorded batch again on the state before it, and computes again what it can.
+/// Decides a recorded batch again on the state before it, with recomputed outcomes where possible.
 pub(crate) fn again(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute) -> Again {
     let first = batch.events[0].seq;
     let missing = |refused| Again::Other(Box::new(batch.missing(refused)));

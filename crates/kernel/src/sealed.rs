@@ -1,12 +1,12 @@
-//! Sealed values: what stands in a log where a sensitive value would.
+//! Sealed values: the encrypted form of sensitive values in a log.
 //!
-//! The kernel only knows what one looks like. It is made when a value comes in and opened when a
-//! node is given it, both in the runtime, which has the keys.
+//! The kernel only knows their form. The runtime, which has the keys, seals a value on input and
+//! opens it when a node receives it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The only key of the object that a sealed value is.
+/// The only key of the object that represents a sealed value.
 pub const SEALED: &str = "$sealed";
 
 /// A sensitive value, encrypted: `{"$sealed":{"key":…,"nonce":…,"body":…}}`.
@@ -22,7 +22,7 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// As it stands in the log.
+    /// Its form in the log.
     pub fn into_value(self) -> Value {
         serde_json::json!({ SEALED: self })
     }

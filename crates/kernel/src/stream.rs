@@ -1,4 +1,4 @@
-//! Stream headers: what is said once about a log and never changes.
+//! Stream headers: the immutable facts of a log.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::trace::TraceContext;
 /// The version of the event format this build writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What a stream is the log of.
+/// The subject of a stream's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamKind {
@@ -25,13 +25,13 @@ pub enum StreamKind {
     Document,
     /// An authority lease and a dispatch backlog.
     Coordinator,
-    /// What was done to a tenant's resources, and by whom.
+    /// Actions on a tenant's resources, and their actors.
     Audit,
     /// Workflows, keys, webhooks of a tenant.
     Registry,
-    /// What may still be said about a settled run.
+    /// Additions to a settled run.
     Notes,
-    /// How far a webhook's deliveries have come.
+    /// The progress of a webhook's deliveries.
     Deliveries,
 }
 
@@ -50,24 +50,24 @@ impl StreamKind {
     }
 }
 
-/// Who a stream belongs to, in full.
+/// The owner of a stream, in full.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
-    /// The wall.
+    /// The tenant.
     pub tenant: TenantId,
     /// A part of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Who acted; opaque, never personal data.
+    /// The acting principal; opaque, never personal data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// Who vouches for the principal.
+    /// The issuer of the principal's credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
 }
 
 impl Owner {
-    /// An owner that is a tenant and nothing finer.
+    /// An owner that is a tenant without a workspace.
     pub fn tenant(tenant: impl Into<TenantId>) -> Self {
         Self {
             tenant: tenant.into(),
@@ -78,14 +78,14 @@ impl Owner {
     }
 }
 
-/// Who put a definition into the store. It decides whether the definition may run programs.
+/// The origin of a definition. It decides whether the definition may run programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PutBy {
     /// A tenant, over the API.
     #[default]
     Tenant,
-    /// Whoever runs the server: from the command line, or from the folders it serves.
+    /// The operator of the server: from the command line, or from the folders it serves.
     Operator,
 }
 
@@ -95,18 +95,18 @@ impl PutBy {
     }
 }
 
-/// Which definition a run runs. The document lies in the blob store under its digest, so that
-/// putting a workflow again never changes an existing run.
+/// The definition of a run. The document is in the blob store under its digest, so that putting a
+/// workflow again never changes an existing run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DefinitionRef {
     /// The workflow's id.
     pub workflow: WorkflowId,
-    /// The version the document claims.
+    /// The version stated in the document.
     pub version: String,
     /// The digest of the document's canonical JSON, under the owner's tenant.
     pub digest: Digest,
-    /// Who put it; a log that does not say it means the tenant.
+    /// Who put it; the tenant if the log does not name it.
     #[serde(default, skip_serializing_if = "PutBy::is_tenant")]
     pub put_by: PutBy,
 }
@@ -130,8 +130,8 @@ pub struct Origin {
     pub seq: Seq,
     /// Replay or branch.
     pub mode: ForkMode,
-    /// The run whose id derived ids are made from: for a replay the source's own root, for a
-    /// branch the fork itself.
+    /// The run whose id derived ids are made from: for a replay the source's root, for a branch the
+    /// fork itself.
     pub root: StreamId,
 }
 
@@ -144,17 +144,17 @@ pub struct Parent {
     pub node: NodeId,
     /// The visit of that node.
     pub visit: u32,
-    /// How many runs stand above this one.
+    /// The number of ancestors of this run.
     pub depth: u32,
 }
 
-/// What the creator of a stream settled about how it is driven.
+/// The creator's settings for driving a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Policy {
     /// The queue whose workers drive this run.
     pub queue: String,
-    /// Higher goes first within a queue.
+    /// Greater priorities go first within a queue.
     #[serde(skip_serializing_if = "is_zero")]
     pub priority: i32,
     /// At most one run with the same key (per tenant) is held at a time.
@@ -172,14 +172,14 @@ pub struct Policy {
     /// Rounds of any loop before the run fails with `loop_limit_exceeded`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_loop_iterations: Option<u32>,
-    /// Which rules a coordinator keeps.
+    /// The contract of a coordinator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contract: Option<Contract>,
-    /// What the run may spend, by dimension; a dimension not named is unbounded.
+    /// Maximum spending of the run, by dimension; other dimensions are unlimited.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub budget: BTreeMap<String, u64>,
-    /// Whether the budget is only a part of the parent's: a call has to fit into it, as far as
-    /// that can be estimated. Of runs at the same time no more than one may go over the whole.
+    /// Whether the budget is only a part of the parent's: a call has to fit into it, as far as that
+    /// can be estimated. At most one of several concurrent runs may exceed the whole.
     #[serde(skip_serializing_if = "is_false")]
     pub part_of_budget: bool,
 }
@@ -224,18 +224,18 @@ pub struct Predecessor {
 pub struct StreamHeader {
     /// This stream.
     pub stream: StreamId,
-    /// What it is the log of.
+    /// The subject of the log.
     pub kind: StreamKind,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
     /// The event format its events were written in.
     pub format: u32,
-    /// The engine by whose rules a run is decided.
+    /// The engine version whose rules decide the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<u32>,
     /// When it was created.
     pub created_at: Timestamp,
-    /// What a run runs.
+    /// The definition of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub definition: Option<DefinitionRef>,
     /// Where a fork comes from.
@@ -244,7 +244,7 @@ pub struct StreamHeader {
     /// Who started a child run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// The span that a run goes on in: its creator's, or that of the node which started it.
+    /// The span that a run continues in: its creator's, or that of the node which started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
     /// How it is driven.
@@ -255,14 +255,14 @@ pub struct StreamHeader {
     /// The earlier part of a log that rolled over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predecessor: Option<Predecessor>,
-    /// A random text that tells this run from a run of the same id in another store. A run needs
-    /// one when its id was not drawn at random.
+    /// A random text that distinguishes this run from a run of the same id in another store.
+    /// Required when the id was not drawn at random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
 }
 
 impl StreamHeader {
-    /// What the keys of attempts are made from: the root run, and the nonce where there is one.
+    /// The origin of attempt keys: the root run, and the nonce if there is one.
     pub fn key_origin(&self) -> Cow<'_, StreamId> {
         match &self.nonce {
             None => Cow::Borrowed(self.root()),
@@ -282,8 +282,7 @@ impl StreamHeader {
         &self.owner.tenant
     }
 
-    /// The genesis of a stream that is not a fork: a digest over everything the header says
-    /// except the stream's id.
+    /// The genesis of a stream that is not a fork: a digest of the header without the stream's id.
     pub fn seal_genesis(mut self) -> Self {
         let mut value = serde_json::to_value(&self).expect("a header is always JSON");
         let object = value.as_object_mut().expect("a header is an object");

@@ -1,4 +1,4 @@
-//! Points in time, as the kernel is told them.
+//! Points in time, as given to the kernel.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use jiff::fmt::friendly::SpanParser;
 use jiff::{SpanRelativeTo, Unit};
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since the Unix epoch, UTC. The kernel never reads a clock: each decision is
-/// handed one of these, already made monotone per stream (`max(clock, last timestamp)`).
+/// Milliseconds since the Unix epoch, UTC. The kernel never reads a clock: each decision receives
+/// one of these, already made monotone per stream (`max(clock, last timestamp)`).
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
-/// The milliseconds of a span of time as people write one: `90s`, `15m`, `1h 30m`, `3 days`, `2w`.
-/// A day has 24 hours. `None` for anything else, and for a span that is negative.
+/// The milliseconds of a duration in people's notation: `90s`, `15m`, `1h 30m`, `3 days`, `2w`. A
+/// day has 24 hours. `None` for anything else, and for a negative duration.
 pub fn span_ms(text: &str) -> Option<u64> {
     static PARSER: SpanParser = SpanParser::new();
     let span = PARSER.parse_span(text.trim()).ok()?;
@@ -45,8 +45,8 @@ impl Timestamp {
         Some(Self(at.as_millisecond()))
     }
 
-    /// Reads the end of something. Behind the last point in time that can be said, which is before
-    /// the year 9999 is over, nothing ends earlier than there.
+    /// Parses the end of a period. Later times than the last one that can be represented, before
+    /// the end of the year 9999, are reduced to it.
     pub fn parse_end(text: &str) -> Option<Self> {
         Self::parse(text).or_else(|| {
             let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;

@@ -1,9 +1,9 @@
-//! Which trace a run belongs to, in the form of W3C Trace Context.
+//! The trace of a run, in the form of W3C Trace Context.
 //!
-//! Ids of spans are derived from the run, so that whoever looks at a log, now or later, names the
-//! same spans, and what was sent while the run went on agrees with what is told of it afterwards.
-//! A trace begins with whoever created the run, where they said so, else with the run itself; runs
-//! that it starts go on in it.
+//! Ids of spans are derived from the run. So all readers of a log, now or later, compute the same
+//! span ids, and spans sent during the run agree with later exports. A trace begins with the
+//! creator's trace context if the request has one, else with the run itself. Child runs continue
+//! the trace.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub type TraceId = [u8; 16];
 /// The id of a span.
 pub type SpanId = [u8; 8];
 
-/// Bytes of a `tracestate` that is kept (W3C Trace Context, section 3.3.1.5).
+/// Bytes of a `tracestate` that are kept (W3C Trace Context, section 3.3.1.5).
 const MAX_STATE_BYTES: usize = 512;
 /// Members of a `tracestate`.
 const MAX_STATE_MEMBERS: usize = 32;
 /// The flag of a trace that is recorded.
 const SAMPLED: u8 = 1;
 
-/// A place in a trace: what is done there is done within this span.
+/// A place in a trace: the span that encloses the work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Written", try_from = "Written")]
 pub struct TraceContext {
@@ -36,11 +36,11 @@ pub struct TraceContext {
     pub span: SpanId,
     /// Flags as they were sent; bit 0: the trace is recorded.
     pub flags: u8,
-    /// What tracing systems hand on, opaque (`tracestate`).
+    /// Opaque data that tracing systems pass on (`tracestate`).
     pub state: Option<Arc<str>>,
 }
 
-/// As a header of a stream has it.
+/// The form in a stream's header.
 #[derive(Serialize, Deserialize)]
 struct Written {
     parent: String,
@@ -67,12 +67,12 @@ impl TryFrom<Written> for TraceContext {
 }
 
 impl TraceContext {
-    /// Reads the two headers. `None` where `traceparent` is not well-formed; a `tracestate` that
-    /// is not is left out.
+    /// Parses the two headers. `None` for a malformed `traceparent`; a malformed `tracestate` is
+    /// dropped.
     pub fn parse(traceparent: &str, tracestate: Option<&str>) -> Option<Self> {
         let parts: Vec<&str> = traceparent.split('-').collect();
         let (version, trace, span, flags) = match parts.as_slice() {
-            // Later versions may say more behind.
+            // Later versions may append further fields.
             [version, trace, span, flags, more @ ..] if more.is_empty() || *version != "00" => {
                 (version, trace, span, flags)
             }
@@ -165,7 +165,7 @@ fn id<const N: usize>(parts: &str) -> [u8; N] {
     id
 }
 
-/// So many bytes of lower-case hexadecimal digits, and nothing else.
+/// `N` bytes in lower-case hexadecimal digits, and nothing else.
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let digits = text.as_bytes();
@@ -183,7 +183,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Whether a text may be handed on as `tracestate`.
+/// Whether a text is a valid `tracestate`.
 fn is_state(text: &str) -> bool {
     let is_member = |member: &str| {
         let member = member.trim();

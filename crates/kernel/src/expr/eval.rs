@@ -1,4 +1,4 @@
-//! Evaluation, step by step out of a budget.
+//! Evaluation within a budget of steps.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,8 +15,8 @@ use crate::limits::MAX_EXPRESSION_STEPS;
 /// Bytes of text that cost as much as one step.
 const BYTES_PER_STEP: usize = 16;
 
-/// What is left of the work an evaluation may do. Memory is bounded with it, because every
-/// element and every byte that is copied is paid for.
+/// The remaining work of an evaluation. It bounds memory too, because every copied element and byte
+/// costs steps.
 pub(super) struct Budget {
     left: usize,
 }
@@ -45,7 +45,7 @@ pub(super) fn eval(
     references: &References,
     scope: &dyn Scope,
 ) -> Result<Value, ExprError> {
-    // Owned answers of the scope must live somewhere while values borrow from them.
+    // Owned values of the scope must outlive the values that borrow from them.
     let roots: Vec<(&str, Cow<'_, Value>)> = references
         .roots
         .iter()
@@ -197,7 +197,7 @@ impl<'a> Evaluation<'a> {
         })
     }
 
-    /// The error of asking for a channel that is there and may not be read.
+    /// The error for an existing channel that may not be read.
     fn denied(&self, operand: &Ast, name: &str) -> Option<ExprError> {
         let is_hidden = matches!(operand, Ast::Root("channels")) && self.scope.hides_channel(name);
         is_hidden.then(|| ExprError::Denied {
@@ -219,7 +219,7 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    /// `&&` and `||`: an operand that decides wins over an error of the other one.
+    /// `&&` and `||`: a deciding operand overrides an error of the other one.
     fn connect(&mut self, a: &'a Ast, b: &'a Ast, decides: bool) -> Result<Val<'a>, ExprError> {
         let first = self.bool(a);
         match first {

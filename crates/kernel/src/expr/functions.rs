@@ -21,7 +21,7 @@ pub(super) enum Function {
     String,
     Bool,
     Dyn,
-    /// Compiled apart, because its pattern is part of the expression.
+    /// Compiled separately, because its pattern is part of the expression.
     Matches,
 }
 
@@ -43,7 +43,7 @@ const NAMES: [(&str, Function); 15] = [
     ("matches", Function::Matches),
 ];
 
-/// The function that other languages call so.
+/// The equivalent of a function name from another language.
 fn elsewhere(name: &str) -> Option<&'static str> {
     Some(match name {
         "len" | "length" | "count" => "size",
@@ -59,7 +59,7 @@ fn elsewhere(name: &str) -> Option<&'static str> {
 }
 
 impl Function {
-    /// The function of a name.
+    /// Looks up a function by its name.
     pub(super) fn check(name: &str) -> Result<Self, ExprError> {
         NAMES
             .iter()

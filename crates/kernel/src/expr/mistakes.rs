@@ -1,9 +1,9 @@
-//! What is wrong with a text that is no expression, said by the text at the place where it stops
-//! being one. What the parser itself says names its own tokens, which help nobody.
+//! Explains a syntax error by the text at its place. The parser's own messages name its internal
+//! tokens, which do not help users.
 
 use crate::problem::quoted;
 
-/// Operators of other languages, with what stands for them here.
+/// Operators of other languages, with their equivalents.
 const OTHERS: [(&str, &str); 12] = [
     ("===", "write `==` to compare"),
     ("!==", "write `!=` to compare"),
@@ -22,7 +22,7 @@ const OTHERS: [(&str, &str); 12] = [
     ),
 ];
 
-/// What is wrong at a byte of a text, and what to write instead.
+/// The fault at a byte of a text, and its correction.
 pub(super) fn explain(text: &str, at: usize) -> String {
     let at = (0..=at.min(text.len()))
         .rev()
@@ -30,7 +30,7 @@ pub(super) fn explain(text: &str, at: usize) -> String {
         .unwrap_or(0);
     let (before, rest) = text.split_at(at);
     let rest = rest.trim_start();
-    // The parser stops behind the first sign of an operator that it does not know.
+    // The parser stops after the first character of an unknown operator.
     let known = |(sign, _): &&(&str, &str)| {
         let is_word = sign.starts_with(char::is_alphabetic);
         let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -82,7 +82,7 @@ pub(super) fn explain(text: &str, at: usize) -> String {
     }
 }
 
-/// What lacks at the end of a text.
+/// The missing part at the end of a text.
 fn unfinished(text: &str) -> String {
     let mut open = Vec::new();
     for c in text.chars() {

@@ -1,14 +1,15 @@
 //! Expressions over the data of a run: the syntax of CEL, bounded and deterministic.
 //!
 //! The text is parsed by the `cel` crate. It is evaluated here, because a durable run needs three
-//! things of an evaluator that a general one does not promise:
+//! guarantees that a general evaluator does not give:
 //!
-//! - **The same answer after a restart.** Objects are walked in key order, and a number means the
-//!   same whether it was just computed or read back from the log, where canonical JSON writes
-//!   `1.0` as `1` (see below).
-//! - **A bound on work and memory.** Every step is paid for out of a fixed budget, also inside
-//!   `&&` and `||`, which otherwise forgive errors.
-//! - **Reading no more than the text refers to.** Values are borrowed from the run's state.
+//! - **The same answer after a restart.** Objects are walked in key order. A number means the same
+//!   whether it was just computed or read back from the log, where canonical JSON writes `1.0` as
+//!   `1` (see below).
+//! - **A bound on work and memory.** Every step costs part of a fixed budget, also inside `&&` and
+//!   `||`, which otherwise ignore errors.
+//! - **Minimal reads.** Only values that the text refers to are read. They are borrowed from the
+//!   run's state.
 //!
 //! # Language
 //!
@@ -17,20 +18,20 @@
 //! map literals, `has`, `all`, `exists`, `exists_one`, `map` and `filter` are CEL's. Functions:
 //! `size`, `contains`, `startsWith`, `endsWith`, `matches` (the pattern must be a literal),
 //! `lowerAscii`, `upperAscii`, `trim`, `split`, `join`, `int`, `double`, `string`, `bool`, `dyn`.
-//! There are no bytes, structs, timestamps or optionals; an unsigned literal is an integer.
+//! Bytes, structs, timestamps and optionals do not exist; an unsigned literal is an integer.
 //!
 //! # Numbers
 //!
 //! A whole number from the run's data is an integer, any other one a double, however it was
 //! written; beyond 2^53 all are doubles. In a text, `2` is an integer and `2.0` a double, as in
-//! CEL. Integers divide to integers (`7 / 2` is `3`). Where CEL refuses to mix the two, here the
-//! integer becomes a double (`7 / 2.0` is `3.5`), because data decides its own type. `1 == 1.0`
-//! holds. Overflow, division of an integer by zero and results that are not finite are errors.
+//! CEL. Integers divide to integers (`7 / 2` is `3`). CEL rejects mixed operands; here the integer
+//! becomes a double (`7 / 2.0` is `3.5`), because authors do not control the type of data. `1 ==
+//! 1.0` holds. Overflow, division of an integer by zero and results that are not finite are errors.
 //!
 //! # Missing paths
 //!
-//! Reading what is not there is an error that names the path. `has(a.b.c)` is false when any part
-//! of the path is missing. A channel that may not be read is an error of its own, also in `has`.
+//! Reading a missing path is an error that names it. `has(a.b.c)` is false when any part of the
+//! path is missing. An unreadable channel is a separate error, also in `has`.
 
 mod eval;
 mod functions;
@@ -48,24 +49,24 @@ use syntax::Ast;
 pub(crate) use syntax::compile_pattern;
 pub use value::json_eq;
 
-/// What an expression reads. Only what its text refers to is asked for.
+/// The data that an expression reads. Only the parts that its text refers to are requested.
 pub trait Scope {
-    /// The value of a root name: one of [`ROOTS`] but `nodes`. `None` where it has no meaning,
-    /// such as `item` outside a loop.
+    /// The value of a root name: one of [`ROOTS`] but `nodes`. `None` where it is undefined, such
+    /// as `item` outside a loop.
     fn root(&self, name: &str) -> Option<Cow<'_, Value>>;
 
-    /// What `nodes.<id>` is: an object with `outputs` and `status`. `None` when there is no such
-    /// node or it did not run yet.
+    /// The value of `nodes.<id>`: an object with `outputs` and `status`. `None` for an unknown node
+    /// or one that has not run.
     fn node(&self, id: &str) -> Option<Cow<'_, Value>>;
 
-    /// Whether there is a channel of a name that whoever evaluates may not read: to ask for it is
-    /// an error of its own then, as it is not the same as one that is absent.
+    /// Whether a channel exists that the evaluating node may not read. Reading it is an error,
+    /// unlike reading an absent channel.
     fn hides_channel(&self, _name: &str) -> bool {
         false
     }
 }
 
-/// The names an expression may begin with.
+/// The names that an expression may begin with.
 pub const ROOTS: [&str; 7] = [
     "variables",
     "inputs",
@@ -86,33 +87,33 @@ struct Compiled {
     references: References,
 }
 
-/// What an expression reads, as far as its text tells.
+/// The names that an expression reads, as far as its text shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
     /// Roots other than `nodes`.
     pub roots: BTreeSet<&'static str>,
-    /// Node ids written out.
+    /// Literal node ids.
     pub nodes: BTreeSet<String>,
-    /// Names of variables written out, outside of `has`.
+    /// Literal names of variables, outside of `has`.
     pub variables: BTreeSet<String>,
-    /// Names of inputs written out, outside of `has`.
+    /// Literal names of inputs, outside of `has`.
     pub inputs: BTreeSet<String>,
-    /// Names of variables and inputs that `has` asks for.
+    /// Names of variables and inputs inside `has`.
     pub asked: BTreeSet<String>,
-    /// What is read of nodes written out, outside of `has`: `outputs`, `status` and the like.
+    /// Fields of literal nodes, outside of `has`: `outputs`, `status` and the like.
     pub fields: BTreeSet<(String, String)>,
-    /// Outputs of nodes written out, outside of `has`.
+    /// Outputs of literal nodes, outside of `has`.
     pub outputs: BTreeSet<(String, String)>,
 }
 
-/// Why an expression does not compile or has no value. Texts are for people and quote nothing
-/// but the expression itself, never the data it reads.
+/// Why an expression does not compile or has no value. Texts are for people and quote only the
+/// expression itself, never the data it reads.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExprError {
     /// The text is not an expression of this language.
     #[error("{0}")]
     Syntax(String),
-    /// It read a path that is not there.
+    /// It read a missing path.
     #[error("`{path}` is not there; ask `has({path})` first if it may be missing")]
     Missing {
         /// The path.
@@ -136,14 +137,15 @@ impl Expression {
     /// Compiles a text.
     ///
     /// # Errors
-    /// [`ExprError::Syntax`], with the place.
+    /// [`ExprError::Syntax`], with the place in the text.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
         syntax::parse(text).map(|(ast, references)| Self::of(text, ast, references))
     }
 
-    /// Compiles an operand of a condition. Besides every expression this takes plain paths whose
-    /// names may hold `-` and whose numbers index arrays (`nodes.fetch-page.outputs.items.0`),
-    /// and reads a path that begins with none of [`ROOTS`] as one into `output`.
+    /// Compiles an operand of a condition. In addition to every expression this accepts plain paths
+    /// whose names may contain `-` and whose numbers index arrays
+    /// (`nodes.fetch-page.outputs.items.0`). A path that begins with none of [`ROOTS`] is read as a
+    /// path into `output`.
     ///
     /// # Errors
     /// [`ExprError::Syntax`], with the place.
@@ -167,7 +169,7 @@ impl Expression {
         &self.0.text
     }
 
-    /// What it reads.
+    /// The names that it reads.
     pub fn references(&self) -> &References {
         &self.0.references
     }

@@ -1,4 +1,4 @@
-//! From text to a tree in which only what the language has can be written.
+//! Parsing a text to a tree that can only contain supported constructs.
 
 use cel::Env;
 use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators as op};
@@ -10,13 +10,14 @@ use super::{ExprError, ROOTS, References};
 use crate::limits::MAX_EXPRESSION_BYTES;
 use crate::problem::{closest, quoted};
 
-/// Brackets within brackets.
+/// Maximum nesting of brackets.
 const MAX_NESTING: usize = 32;
-/// Operators, dots and brackets of one expression: bounds the stack and time that parsing takes.
+/// Maximum number of operators, dots and brackets of an expression: bounds the parser's stack and
+/// time.
 const MAX_OPERATORS: usize = 250;
-/// Depth of the tree: bounds the stack that evaluating takes.
+/// Maximum depth of the tree: bounds the evaluator's stack.
 const MAX_DEPTH: usize = 64;
-/// Compiled size of a pattern.
+/// Maximum compiled size of a pattern.
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
 pub(super) enum Ast {
@@ -86,7 +87,7 @@ impl Binary {
     }
 }
 
-/// What a comprehension makes of the elements.
+/// The result that a comprehension makes of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Each {
     All,
@@ -118,7 +119,7 @@ pub(super) fn parse(text: &str) -> Result<(Ast, References), ExprError> {
     Ok((ast, lowering.references))
 }
 
-/// A dotted path that is also CEL: most expressions are, and the parser is slow.
+/// A dotted path that is also valid CEL: most expressions are, and the parser is slow.
 fn parse_plain_path(text: &str) -> Option<(Ast, References)> {
     let first = text.split('.').next()?;
     let cel = ROOTS.contains(&first)
@@ -130,7 +131,7 @@ fn parse_plain_path(text: &str) -> Option<(Ast, References)> {
     if cel { parse_path(text) } else { None }
 }
 
-/// A dotted path as conditions write it.
+/// A dotted path in the form of conditions.
 pub(super) fn parse_path(text: &str) -> Option<(Ast, References)> {
     let text = text.trim();
     let is_name = |name: &str| {
@@ -181,7 +182,7 @@ pub(super) fn parse_path(text: &str) -> Option<(Ast, References)> {
     Some((ast, references))
 }
 
-/// Refuses what would take the parser too deep, before it sees it.
+/// Rejects texts that nest too deeply for the parser, before parsing.
 fn check_bounds(text: &str) -> Result<(), ExprError> {
     let syntax = |message: String| Err(ExprError::Syntax(message));
     if text.len() > MAX_EXPRESSION_BYTES {
@@ -194,8 +195,8 @@ fn check_bounds(text: &str) -> Result<(), ExprError> {
     let mut escaped = false;
     for c in text.bytes() {
         match quote {
-            // A raw string may end later than seen here; then more is counted, never less than
-            // the parser can be led to, because its tokens are counted as operators.
+            // A raw string may end later than seen here. Then too much is counted, never too
+            // little, because its tokens are counted as operators.
             Some(_) if escaped => escaped = false,
             Some(_) if c == b'\\' => escaped = true,
             Some(end) if c == end => quote = None,
@@ -226,7 +227,7 @@ fn check_bounds(text: &str) -> Result<(), ExprError> {
     Ok(())
 }
 
-/// The first error, by its place and what stands there.
+/// The first error, with its place and the text there.
 fn syntax_error(text: &str, errors: &cel::ParseErrors) -> ExprError {
     let Some(error) = errors.errors.first() else {
         return ExprError::Syntax("the expression cannot be read".into());
@@ -247,12 +248,12 @@ fn syntax_error(text: &str, errors: &cel::ParseErrors) -> ExprError {
 
 struct Lowering<'t> {
     text: &'t str,
-    /// The variables of the comprehensions around, outermost first.
+    /// The variables of the surrounding comprehensions, outermost first.
     locals: Vec<String>,
     references: References,
-    /// How many `has` are around.
+    /// Number of surrounding `has` calls.
     in_has: usize,
-    /// How many expressions are around.
+    /// Number of surrounding expressions.
     depth: usize,
 }
 
@@ -366,7 +367,7 @@ impl Lowering<'_> {
                 return Ok(each);
             }
             let target = self.expr(target);
-            // `math.max(1)` reads as a call on `math`; the function is the better complaint.
+            // `math.max(1)` reads as a call on `math`; an error about the function is clearer.
             let args = std::iter::once(target).chain(call.args.iter().map(|arg| self.expr(arg)));
             let args: Result<Vec<_>, _> = args.collect();
             Function::check(&call.func_name)?;
@@ -467,14 +468,14 @@ impl Lowering<'_> {
 }
 
 impl References {
-    /// Takes note of a name that `has` asks for.
+    /// Records a name inside `has`.
     fn note_asked(&mut self, of: &Ast, name: &str) {
         if matches!(of, Ast::Root("variables" | "inputs")) {
             self.asked.insert(name.to_owned());
         }
     }
 
-    /// Takes note of a name that is read of something.
+    /// Records a name that is read.
     fn note(&mut self, of: &Ast, name: &str) {
         match of {
             Ast::Root("variables") => {
@@ -533,7 +534,7 @@ fn function(name: &str, mut args: Vec<Ast>) -> Result<Ast, ExprError> {
 /// Compiles a pattern of bounded size; matching takes time linear in the text.
 ///
 /// # Errors
-/// [`ExprError::Syntax`] when it is not a pattern or too large.
+/// [`ExprError::Syntax`] for an invalid or too large pattern.
 pub(crate) fn compile_pattern(pattern: &str) -> Result<Regex, ExprError> {
     if pattern.len() > MAX_EXPRESSION_BYTES {
         return Err(ExprError::Syntax(format!(
@@ -581,7 +582,7 @@ fn not_here(what: &str) -> ExprError {
     ExprError::Syntax(format!("{what} cannot be used here; use JSON values"))
 }
 
-/// A path as it is written, for messages.
+/// A path in its written form, for messages.
 pub(super) fn path_text(ast: &Ast) -> String {
     match ast {
         Ast::Root(name) => (*name).to_owned(),

@@ -1,4 +1,4 @@
-//! Given some data, an expression comes to a value or an error.
+//! Expressions evaluated on data, to a value or an error.
 
 use std::borrow::Cow;
 
@@ -361,7 +361,7 @@ fn values_cannot_grow_deeper_than_can_be_read_back() {
     assert!(eval("[variables.deep]").is_err());
 }
 
-/// Texts that a recursive parser or evaluator is led deep by, on a stack of one megabyte.
+/// Texts that make a recursive parser or evaluator go deep, on a stack of one megabyte.
 #[test]
 fn hostile_texts_neither_overflow_nor_panic() {
     let texts: Vec<String> = [
@@ -408,7 +408,7 @@ fn hostile_texts_neither_overflow_nor_panic() {
     assert!(thread.is_ok_and(|thread| thread.join().is_ok()));
 }
 
-/// Pieces that put together are often CEL.
+/// Fragments that often combine to valid CEL.
 fn fragments() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "1",
@@ -511,7 +511,7 @@ fn expressions() -> impl Strategy<Value = String> {
         })
 }
 
-/// What the `cel` crate makes of an expression; `None` for an error.
+/// The value that the `cel` crate computes; `None` for an error.
 fn by_cel(text: &str) -> Option<Value> {
     let program = cel::Program::compile(text).ok()?;
     let mut context = cel::Context::default();
@@ -555,7 +555,7 @@ proptest! {
         }
     }
 
-    /// Where the general evaluator has a value, ours has the same.
+    /// If the `cel` evaluator returns a value, ours returns the same.
     #[test]
     fn values_agree_with_cel(text in expressions()) {
         if let Some(theirs) = by_cel(&text) {
@@ -567,7 +567,7 @@ proptest! {
         }
     }
 
-    /// A value read back from its canonical bytes is the value that was computed.
+    /// A value read back from its canonical bytes equals the computed value.
     #[test]
     fn values_survive_the_log(text in expressions()) {
         if let Ok(value) = Expression::parse(&text).and_then(|e| e.eval(&data())) {

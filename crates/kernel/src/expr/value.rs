@@ -39,7 +39,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What the number is once it has been through the log, where every number is a double.
+    /// The number after a round trip through the log, where every number is a double.
     fn from_number(n: &Number) -> Self {
         let double = n.as_f64().unwrap_or_default();
         if double.fract() == 0.0 && double.abs() <= SAFE_INTEGER {
@@ -49,7 +49,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// A copy that borrows nothing, paid for by its size.
+    /// An owned copy, which costs steps by its size.
     pub(super) fn owned(value: &Value, budget: &mut Budget) -> Result<Self, ExprError> {
         budget.spend(1)?;
         Ok(match value {
@@ -145,7 +145,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What a comprehension goes through: the elements of an array, the keys of an object.
+    /// The elements that a comprehension visits: those of an array, or the keys of an object.
     pub(super) fn elements(&self) -> Option<Vec<Val<'a>>> {
         match self {
             Self::Array(items) => Some(items.iter().map(Self::from_json).collect()),
@@ -154,7 +154,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What it is, for messages.
+    /// The name of its type, for messages.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -167,7 +167,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Equality as JSON; values of different types are not equal. Paid for by what is compared.
+    /// Equality as JSON; values of different types differ. Costs steps by the compared size.
     pub(super) fn equals(&self, other: &Val<'_>, budget: &mut Budget) -> Result<bool, ExprError> {
         budget.spend(1)?;
         if let (Some(a), Some(b)) = (self.as_str(), other.as_str()) {
@@ -215,7 +215,7 @@ impl<'a> Val<'a> {
         })
     }
 
-    /// As JSON, paid for by its size, with numbers as the log would give them back.
+    /// As JSON with numbers as read from the log. Costs steps by its size.
     pub(super) fn into_json(self, depth: usize, budget: &mut Budget) -> Result<Value, ExprError> {
         budget.spend(1)?;
         if depth > MAX_JSON_DEPTH {
@@ -256,7 +256,7 @@ impl<'a> Val<'a> {
     }
 }
 
-/// The number that reading the canonical text of a finite double gives.
+/// The number read from the canonical text of a finite double.
 fn log_number(n: f64) -> Number {
     if n.fract() == 0.0 {
         if n.abs() <= SAFE_INTEGER {

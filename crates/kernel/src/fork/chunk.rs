@@ -1,4 +1,4 @@
-//! What a fork appends at a time.
+//! The unit in which a fork appends.
 
 use crate::batch::{Batch, Message, Record, TimerChange};
 use crate::digest::Digest;
@@ -6,7 +6,7 @@ use crate::ids::Seq;
 use crate::limits::{MAX_COPY_BYTES, MAX_COPY_EVENTS};
 use crate::run::{Decided, Event, Run, RunEvent, RunIndex};
 
-/// Records copied from a source, and batches decided behind them, that become one append.
+/// Records copied from a source, followed by newly decided batches, as one append.
 #[derive(Debug)]
 pub(super) struct Chunk {
     first_seq: Seq,
@@ -18,7 +18,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Nothing yet, behind the log of a run.
+    /// An empty chunk at the end of a run's log.
     pub(super) fn at(run: &Run) -> Self {
         let definition = run.header.definition.as_ref();
         let first_seq = run.head.next_seq;
@@ -46,7 +46,7 @@ impl Chunk {
         self.records.len() >= MAX_COPY_EVENTS || self.bytes >= MAX_COPY_BYTES
     }
 
-    /// Adds a record of the source with what it refers to.
+    /// Adds a record of the source with its references.
     pub(super) fn copy(&mut self, record: &Record, event: &Event) {
         if let RunEvent::ArtifactCreated { artifact, .. } = &event.body {
             self.blobs.extend_from_slice(&artifact.parts);
@@ -55,7 +55,7 @@ impl Chunk {
         self.records.push(record.clone());
     }
 
-    /// Adds what was decided on the state behind the chunk.
+    /// Adds a decision on the state after the chunk.
     pub(super) fn take(&mut self, decided: Decided) -> Run {
         for (record, event) in decided.batch.records.iter().zip(&decided.events) {
             self.copy(record, event);
@@ -65,7 +65,7 @@ impl Chunk {
         decided.run
     }
 
-    /// The batch, `run` being the state behind it.
+    /// The batch; `run` is the state after it.
     pub(super) fn seal(self, run: &Run) -> Batch {
         Batch {
             stream: run.header.stream.clone(),

@@ -1,23 +1,24 @@
 //! Forks: runs that begin with a copied part of another run's log.
 //!
-//! A **branch** goes on from there by itself: what was in flight starts over, effects happen
-//! again. A **replay** decides the rest of its source's log again, with the outcomes, answers and
-//! times recorded there; it touches nothing and nobody drives it. What nodes only compute is
-//! computed again ([`crate::recompute`]).
+//! A **branch** continues independently from there: attempts in flight start over, effects happen
+//! again. A **replay** decides the rest of its source's log again, with the recorded outcomes,
+//! answers and times; it has no effects and no worker drives it. Nodes without effects are computed
+//! again ([`crate::recompute`]).
 //!
-//! **Where a log is cut.** Events below the cut are copied byte for byte, under the same
-//! sequences and the same hash chain. A branch is cut where it was asked for, also between the
-//! steps of one batch: what was already recorded stays, and the fork decides what has to follow
-//! from it. Two things are not cut through. The ending of a run (a bound that was breached, nodes
-//! cancelled because the run ends) is left out as a whole, because half of it leads nowhere. So is
-//! the half of a step: what a node wrote, or was answered, is not copied without how the node ended
-//! with it, because the node starts over and would write, or ask, once more. A replay is cut at the beginning of the batch: the events of its first half are decided again
-//! to the same bytes, and a batch is the least that can be decided.
+//! **Where a log is cut.** Events below the cut are copied byte for byte, with the same sequences
+//! and the same hash chain. A branch is cut at the requested place, also between the steps of one
+//! batch: recorded steps stay, and the fork decides the following ones. Two things are not cut
+//! apart. The ending of a run (a breached limit, nodes cancelled because the run ends) is left out
+//! as a whole, because a partial ending has no valid continuation. So is a partial step: a node's
+//! writes and answers are not copied without the node's end, because the node starts over and would
+//! write or ask again. A replay is cut at the beginning of the batch: the events of its first half
+//! are decided again to the same bytes, and a batch is the smallest unit of decision.
 //!
-//! **How it is written.** A fork of ordinary length is one append. A longer one takes several;
-//! until the last of a branch is durable its state says so ([`Run::is_copying`]): it is not
-//! runnable, has no timers, and takes no command. A replay is never runnable. Whoever makes one
-//! of several appends holds it; one that nobody holds was cut off ([`Run::is_forking`]).
+//! **How it is written.** A fork of ordinary length is one append. A longer one takes several.
+//! Until the last one is durable, a branch is in the state [`Run::is_copying`]: it is not runnable,
+//! has no timers, and rejects commands. A replay is never runnable. The process that makes a fork
+//! of several appends holds it; an unfinished fork without a holder was cut off
+//! ([`Run::is_forking`]).
 
 mod chunk;
 mod repeat;
@@ -39,29 +40,30 @@ use crate::{ENGINE_VERSION, ENGINE_VERSIONS};
 use chunk::Chunk;
 use repeat::Repeat;
 
-/// What is to be forked, and how.
+/// The order for a fork.
 #[derive(Clone, Debug)]
 pub struct NewFork {
     /// The id of the fork.
     pub stream: StreamId,
-    /// Tells a branch from one of the same id in another store; see [`StreamHeader::nonce`].
+    /// Distinguishes a branch from one of the same id in another store; see
+    /// [`StreamHeader::nonce`].
     pub nonce: Option<String>,
     /// Replay or branch.
     pub mode: ForkMode,
     /// Events of the source below this sequence are copied.
     pub at: Seq,
-    /// What a branch has other than its source.
+    /// Changes of a branch against its source.
     pub overlay: Overlay,
-    /// How a branch is driven, where otherwise than its source. A replay is driven by nobody.
+    /// Changes to how a branch is driven. A replay is not driven.
     pub policy: Option<Policy>,
-    /// The span it goes on in: that of whoever asked for it, never its source's.
+    /// The span that the fork continues in: its creator's, never its source's.
     pub trace: Option<TraceContext>,
-    /// Who acts in a branch, where not whoever its source belongs to: what is kept for one person
-    /// must not be used by whoever may fork their runs.
+    /// The actor of a branch, if not the owner of its source. Credentials of one person must not be
+    /// used by others who may fork their runs.
     pub by: Option<Actor>,
 }
 
-/// Why there is no fork.
+/// Why a fork cannot be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ForkError {
     /// The source has fewer events.
@@ -69,21 +71,21 @@ pub enum ForkError {
         "{at} lies behind the log of the source, which has {len} events; fork from before {len}"
     )]
     BeyondLog {
-        /// The place that was asked for.
+        /// The requested place.
         at: Seq,
-        /// How many it has.
+        /// The length of the log.
         len: u64,
     },
-    /// Nothing is left to do behind the end of a run.
+    /// The run has ended before this place.
     #[error("the run ended with event {seq}; branch off at {seq} or before")]
     Ended {
         /// The event that ended it.
         seq: Seq,
     },
-    /// A replay repeats its source as it was.
+    /// A replay repeats its source unchanged.
     #[error("a replay cannot have other tags, metadata or settings than its source")]
     OverlayOnReplay,
-    /// The rules refuse it.
+    /// The rules reject it.
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// The source's log is damaged.
@@ -111,8 +113,8 @@ impl ForkError {
     }
 }
 
-/// A fork in the making: gives the batches that make it, in order. Each must be durable before
-/// the next is asked for.
+/// A fork under construction: returns its batches in order. Each must be durable before the next is
+/// requested.
 #[derive(Debug)]
 pub struct Fork {
     source: StreamHeader,
@@ -134,10 +136,10 @@ enum Stage {
 }
 
 impl Fork {
-    /// Plans a fork of a run, given its whole log. `now` is when the fork is made.
+    /// Plans a fork of a run from its whole log. `now` is the time of the fork.
     ///
     /// # Errors
-    /// A cut that does not exist, or an overlay where there can be none.
+    /// A cut that does not exist, or an overlay on a replay.
     pub fn new(
         source: StreamHeader,
         plan: Arc<Plan>,
@@ -148,7 +150,7 @@ impl Fork {
         if new.mode == ForkMode::Replay && !new.overlay.is_empty() {
             return Err(ForkError::OverlayOnReplay);
         }
-        // A branch from the start is asked for anew, by the rules of this engine.
+        // A branch from the start is created anew, by the rules of this engine.
         let is_anew = new.mode == ForkMode::Branch && new.at == 0;
         if let Some(wrote) = source
             .engine_version
@@ -175,12 +177,12 @@ impl Fork {
         &self.run().header
     }
 
-    /// The state of the fork after the batches given so far.
+    /// The state of the fork after the batches returned so far.
     pub fn run(&self) -> &Run {
         self.run.as_ref().expect("put back by every step")
     }
 
-    /// Where a replay left its source, once it has.
+    /// Where a replay diverged from its source, once it has.
     pub fn divergence(&self) -> Option<&Divergence> {
         match &self.stage {
             Stage::Repeating(repeat) => repeat.divergence(),
@@ -188,21 +190,21 @@ impl Fork {
         }
     }
 
-    /// Whether the batches given so far are all of it.
+    /// Whether the batches returned so far are all of it.
     pub fn is_whole(&self) -> bool {
         match &self.stage {
             Stage::Copying => false,
             Stage::Done => true,
-            // Whatever becomes of it, a replay ends.
+            // A replay always ends.
             Stage::Repeating(_) => self.run().is_settled(),
         }
     }
 
-    /// The next batch to append; `None` when the fork is whole. A replay computes again what
-    /// `nodes` can.
+    /// The next batch to append; `None` when the fork is complete. A replay recomputes outcomes with
+    /// `nodes`.
     ///
     /// # Errors
-    /// A damaged source, or a refused overlay. The fork cannot be finished then.
+    /// A damaged source, or a rejected overlay. The fork cannot be finished then.
     pub fn next_batch(&mut self, nodes: &dyn Recompute) -> Result<Option<Batch>, ForkError> {
         let mut run = self.run.take().expect("put back by every step");
         let mut chunk = Chunk::at(&run);
@@ -240,7 +242,7 @@ impl Fork {
         Ok(batch)
     }
 
-    /// The last step of a branch: what it decides itself.
+    /// The last step of a branch: its own decision.
     fn leave(&self, run: Run, chunk: &mut Chunk) -> Result<Run, ForkError> {
         let command = match cut_of(&run) {
             0 => self.create()?,
@@ -255,7 +257,7 @@ impl Fork {
         Ok(chunk.take(decided))
     }
 
-    /// Nothing is copied: the run is asked for anew, with what its source was given.
+    /// Nothing is copied: the run is created anew with its source's inputs.
     fn create(&self) -> Result<Command, ForkError> {
         let first = replay::batch_at(&self.records, 0)?;
         let Some((
@@ -297,7 +299,7 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         ForkMode::Branch => (new.stream.clone(), None),
     };
     let engine_version = match (new.mode, seq) {
-        // Nothing is copied: the run is asked for anew.
+        // Nothing is copied: the run is created anew.
         (ForkMode::Branch, 0) => Some(ENGINE_VERSION),
         _ => source.engine_version,
     };
@@ -336,7 +338,7 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
     }
 }
 
-/// The sequence at which a fork leaves its source, given the one that was asked for.
+/// The sequence at which a fork leaves its source, for the requested one.
 fn cut(
     source: &StreamHeader,
     records: &[Record],
@@ -344,7 +346,7 @@ fn cut(
     at: Seq,
 ) -> Result<Seq, ForkError> {
     let len = records.len() as u64;
-    // A branch may go on behind the last event; a replay has to decide something again.
+    // A branch may continue after the last event; a replay has to decide something again.
     let is_behind = at == len && mode == ForkMode::Replay;
     if at > len || is_behind || len == 0 {
         return Err(ForkError::BeyondLog { at, len });
@@ -356,7 +358,8 @@ fn cut(
             while seq > 0 && seq < len && event(seq)?.cause.is_none() {
                 seq -= 1;
             }
-            // What a fork copied may have been decided under another root: history here too.
+            // Events that the source itself copied may have been decided under another root; they
+            // are not decided again.
             seq = seq.max(replay::own_start(source));
         }
         ForkMode::Branch => {
@@ -384,20 +387,20 @@ fn ends(event: &RunEvent) -> bool {
     )
 }
 
-/// Whether an event, with more of its batch behind it, is a part of a step whose node begins the
-/// whole step again where its end is missing.
+/// Whether an event, followed by more of its batch, is part of a step that the node repeats as a
+/// whole if its end is missing.
 fn is_half_a_step(event: &RunEvent) -> bool {
     use RunEvent as E;
     matches!(
         event,
-        // What a node leaves before it is said how it ended.
+        // A node's writes before its end is recorded.
         E::VariableChanged { .. }
             | E::ChannelWritten { .. }
             | E::ArtifactCreated { .. }
             | E::ProviderUsage { .. }
             | E::BudgetSettled { .. }
             | E::CapBreached { .. }
-            // An answer, before the node has gone on with it.
+            // An answer, before the node has continued with it.
             | E::InterruptResolved { .. }
             | E::ApprovalReceived { .. }
             | E::ApprovalGranted { .. }
@@ -406,7 +409,7 @@ fn is_half_a_step(event: &RunEvent) -> bool {
             | E::ApprovalAsked { .. }
             | E::ClarificationResolved { .. }
             | E::NodeResumed { .. }
-            // The steps of a decision and of what its workers gave.
+            // The steps of a decision and of its workers' results.
             | E::AgentDecided { .. }
             | E::AgentHandedOff { .. }
             | E::OrchestratorDecided { .. }
@@ -418,12 +421,12 @@ fn is_half_a_step(event: &RunEvent) -> bool {
     )
 }
 
-/// Whether an event only stands between the reason a run ends for and its end.
+/// Whether an event comes between the reason for the run's end and the end itself.
 fn is_ending(event: &RunEvent) -> bool {
     match event {
         RunEvent::CapBreached { kind, .. } => kind.ends_the_run(),
         RunEvent::LoopbackLimited { .. } | RunEvent::RunDeadLettered { .. } => true,
-        // "stopped" is what was observed of an attempt while the run was stopping already.
+        // "stopped" was observed of an attempt while the run was already stopping.
         RunEvent::NodeCancelled { reason, .. } => reason != "stopped",
         _ => false,
     }

@@ -1,18 +1,18 @@
-//! A replay: its source's log, decided again.
+//! Replays: the source's log, decided again.
 //!
-//! While every batch comes out as recorded, the replay's log is its source's, byte for byte. At
-//! the first batch that does not, `ReplayDiverged` is written, then what is decided now. From
-//! there on the rest of the source is only a list of observations: what still applies is decided,
-//! what does not is left out.
+//! While every batch equals the recorded one, the replay's log is its source's, byte for byte. At
+//! the first different batch, `ReplayDiverged` is written, followed by the new decision. After it,
+//! the rest of the source is only a list of observations: those that still apply are decided, the
+//! others are left out.
 //!
-//! A cancellation from outside is repeated, unless the run would by itself have come to an effect that its
-//! source never had: whether it may happen in a replay must show there. Then the replay leaves its source
-//! before the cancellation, waits that end by themselves end at their time, and the effect fails.
+//! A cancellation from outside is repeated, unless the run alone would have reached an effect that
+//! its source never had: the replay must show whether that effect is allowed. Then the replay
+//! diverges before the cancellation, delays end at their time, and the effect fails.
 //!
-//! Nothing outside is ever asked. So when the source has nothing more to say and the replay has
-//! not ended, what can be computed is, all other attempts in flight fail with `replay_source_missing`, and what still waits is
-//! cancelled for the same reason, with the children it has: they run for the source, and nobody
-//! will ever tell the replay of them.
+//! A replay never calls anything outside. When the source is exhausted and the replay has not
+//! ended, computable attempts are computed and all other attempts in flight fail with
+//! `replay_source_missing`. Remaining waits are cancelled for the same reason, with their children:
+//! those run for the source and never report to the replay.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ use crate::time::Timestamp;
 
 use super::chunk::Chunk;
 
-/// What a replay repeats, and what computes for it.
+/// The source of a replay, and the recomputation of its nodes.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) header: &'a StreamHeader,
@@ -39,11 +39,11 @@ pub(super) struct Source<'a> {
     pub(super) nodes: &'a dyn Recompute,
 }
 
-/// How far a replay has come.
+/// The progress of a replay.
 #[derive(Debug, Default)]
 pub(super) struct Repeat {
     divergence: Option<Box<Divergence>>,
-    /// The source's cancellation is left out, and with it all that follows.
+    /// The source's cancellation and everything after it are left out.
     is_cut: bool,
 }
 
@@ -117,7 +117,7 @@ impl Repeat {
         apply(run, command.into(), batch.at(), chunk)
     }
 
-    /// Decides a batch of the source again, and leaves the source where it comes out otherwise.
+    /// Decides a batch of the source again, and leaves the source if the result differs.
     fn again(
         &mut self,
         run: Run,
@@ -131,7 +131,7 @@ impl Repeat {
             Again::Same(decided) => return Ok(chunk.take(decided)),
             Again::Other(divergence) => divergence,
         };
-        // The decision took the state. It was the fold of the source's log.
+        // The decision consumed the state. It was the fold of the source's log.
         let before = replay::fold(&header, &plan, &source.records[..next])?;
         let command = Command::Diverge {
             source: source.header.stream.clone(),
@@ -152,7 +152,8 @@ impl Repeat {
     }
 }
 
-/// What a run does next by itself, and when: what is computed, and the ends of delays in their order.
+/// The next step of a run without outside input, and its time: computed outcomes, then delays in
+/// the order of their ends.
 fn alone(run: &Run, nodes: &dyn Recompute) -> Option<(Command, Timestamp)> {
     if let Some(finish) = computed(run, nodes) {
         return Some((finish, run.head.at));
@@ -163,11 +164,11 @@ fn alone(run: &Run, nodes: &dyn Recompute) -> Option<(Command, Timestamp)> {
     Some((Command::Fire { timer }, due.max(run.head.at)))
 }
 
-/// Steps that are decided ahead to find an effect. A run that computes for longer is taken for one
-/// that reaches none.
+/// Maximum steps decided ahead to find an effect. A run that computes for longer counts as reaching
+/// none.
 const MAX_STEPS_AHEAD: usize = 1_000;
 
-/// Whether a run would by itself come to an attempt that cannot be computed and has not begun.
+/// Whether a run alone would reach an attempt that cannot be computed and has not begun.
 fn reaches_effect(run: &Run, nodes: &dyn Recompute) -> bool {
     let live = |run: &Run| -> BTreeSet<AttemptId> {
         let live = run.live_attempts().chain(run.undispatched());
@@ -196,7 +197,7 @@ fn computed(run: &Run, nodes: &dyn Recompute) -> Option<Command> {
     })
 }
 
-/// Decides what the source observed, if it still applies.
+/// Decides the source's observation, if it still applies.
 fn observe(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute, chunk: &mut Chunk) -> Run {
     match batch.command_on(&run, nodes) {
         Some((envelope, at)) => apply(run, envelope, at, chunk),
@@ -204,8 +205,8 @@ fn observe(run: Run, batch: &Recorded<'_>, nodes: &dyn Recompute, chunk: &mut Ch
     }
 }
 
-/// Begins a replay that leaves its source with the very first batch: there must be a run before
-/// anything can be said of it. `None` where the rules refuse the run itself now.
+/// Begins a replay that differs from its source in the first batch: the run must exist before its
+/// divergence is recorded. `None` if the rules now reject the run itself.
 fn begin(unborn: Run, batch: &Recorded<'_>, diverge: Command, chunk: &mut Chunk) -> Option<Run> {
     let (mut envelope, at) = batch.command()?;
     let Command::Create(create) = &mut envelope.command else {
@@ -220,7 +221,7 @@ fn begin(unborn: Run, batch: &Recorded<'_>, diverge: Command, chunk: &mut Chunk)
     })
 }
 
-/// The source has nothing more to say.
+/// Ends a replay whose source is exhausted.
 fn end(mut run: Run, chunk: &mut Chunk) -> Run {
     let at = run.head.at;
     let live = |run: &Run| run.live_attempts().map(|live| live.id).collect::<Vec<_>>();

@@ -1,10 +1,9 @@
-//! What things of a run are called outside of it.
+//! Names of a run's things in other programs.
 
 use super::AttemptKey;
 use crate::digest::Digest;
 
-/// A node id as the name of a file: itself where it is plain, else with every other byte as
-/// `%XX`.
+/// A node id as a file name: unchanged if plain, else with every other byte as `%XX`.
 pub fn file_name(node: &str) -> String {
     const MAX: usize = 100;
     let mut name = String::new();
@@ -26,8 +25,8 @@ pub fn file_name(node: &str) -> String {
     name
 }
 
-/// The id that the task of an attempt has with another tool, before it is launched. It follows from the attempt, so that it
-/// is known to whoever reads the log, and the same after a crash.
+/// The id of an attempt's task in another tool, known before its launch. It is derived from the
+/// attempt, so readers of the log can compute it, and it stays the same after a crash.
 pub fn task_id(tool: &str, key: &AttemptKey) -> String {
     const PREFIXES: [(&str, &str); 5] = [
         ("gemini", "gem"),

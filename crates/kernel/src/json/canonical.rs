@@ -1,8 +1,8 @@
 //! RFC 8785: one value, one text.
 //!
-//! Written here because it stands in the path of every event: it goes over a value once and
-//! copies strings whole, which is an order of magnitude faster than a formatter that sees one
-//! token at a time. A test compares it with `serde_json_canonicalizer`.
+//! Implemented here because every event passes through it. It visits a value once and copies
+//! strings whole, which is an order of magnitude faster than a formatter that sees one token at a
+//! time. A test compares it with `serde_json_canonicalizer`.
 
 use serde::Serialize;
 use serde_json::{Map, Number, Value};
@@ -25,14 +25,14 @@ pub fn canonical<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     out
 }
 
-/// As [`canonical`], of a value that is JSON already, which is not copied.
+/// As [`canonical`], for a JSON value, without a copy.
 pub(crate) fn canonical_of(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     write_value(value, &mut out);
     out
 }
 
-/// As [`canonical`], of a value that is JSON already and behind what `out` holds.
+/// As [`canonical`], for a JSON value, appended to `out`.
 pub(crate) fn write_value(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -54,7 +54,7 @@ pub(crate) fn write_value(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// As [`write_value`], of an object's members.
+/// As [`write_value`], for an object's members.
 pub(crate) fn write_object(object: &Map<String, Value>, out: &mut Vec<u8>) {
     // Nearly always the keys are plain and the map has them in order already.
     if object.keys().all(|key| key.is_ascii()) && object.keys().is_sorted() {
@@ -80,7 +80,7 @@ fn write_members<'a>(entries: impl Iterator<Item = (&'a String, &'a Value)>, out
     out.push(b'}');
 }
 
-/// Escapes what RFC 8785 escapes, which is what `serde_json` escapes.
+/// Escapes as RFC 8785 requires, like `serde_json`.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("a vector takes every write");
 }
@@ -97,7 +97,7 @@ fn write_number(number: &Number, out: &mut Vec<u8>) {
     }
 }
 
-/// Makes each number what JavaScript makes of it, in one spelling.
+/// Converts each number to JavaScript's number, in one spelling.
 pub fn as_doubles(value: &mut Value) {
     match value {
         Value::Number(number) => {

@@ -5,11 +5,10 @@ use serde_json::Value;
 use super::position;
 use crate::problem::Problem;
 
-/// Bytes that are read again at most to find the places of problems; what is left has none.
+/// Maximum bytes read again to find the places of problems; the remaining problems get none.
 const MAX_READ: usize = 64 << 20;
 
-/// Says of every problem where in the text it stands. A field that is missing is shown at the
-/// object that lacks it.
+/// Adds the place in the text to every problem. A missing field is located at its object.
 pub fn locate(text: &[u8], problems: &mut [Problem]) {
     let most = MAX_READ / text.len().max(1);
     let unplaced = problems.iter_mut().filter(|problem| problem.at.is_none());
@@ -18,8 +17,8 @@ pub fn locate(text: &[u8], problems: &mut [Problem]) {
     }
 }
 
-/// A text of JSON with another value at a pointer; everything else stays byte for byte. `None`
-/// where nothing is at the pointer.
+/// The JSON text with another value at a pointer; everything else stays byte for byte. `None` if
+/// the pointer has no value.
 pub fn replaced(text: &str, pointer: &str, value: &Value) -> Option<String> {
     serde_json::from_str::<Value>(text).ok()?.pointer(pointer)?;
     let from = offset(text.as_bytes(), pointer);
@@ -32,7 +31,7 @@ pub fn replaced(text: &str, pointer: &str, value: &Value) -> Option<String> {
     Some(format!("{}{value}{}", &text[..from], &text[behind..]))
 }
 
-/// Where the value at a pointer begins, or the innermost value around it that is there.
+/// The beginning of the value at a pointer, or of the innermost existing value around it.
 fn offset(text: &[u8], pointer: &str) -> usize {
     let mut scan = Scan { bytes: text, at: 0 };
     scan.space();
@@ -64,7 +63,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Goes to a member of the value here; answers where it begins.
+    /// Enters a member of the current value; returns its beginning.
     fn enter(&mut self, token: &str) -> Option<usize> {
         let is_object = match self.peek()? {
             b'{' => true,
@@ -100,7 +99,7 @@ impl Scan<'_> {
         None
     }
 
-    /// Goes behind the value here.
+    /// Moves past the current value.
     fn skip(&mut self) {
         let mut depth = 0_usize;
         while let Some(byte) = self.peek() {

@@ -1,4 +1,4 @@
-//! Given a text, this is its value or what is wrong with it; given a value, these are its bytes.
+//! JSON texts with their values or faults, and values with their bytes.
 
 use super::*;
 use proptest::prelude::*;
