@@ -1,4 +1,4 @@
-//! Budget counters: reserve before spending, settle what was spent, refund the rest.
+//! Budget counters: reserve before spending, settle the spent amount, refund the rest.
 
 mod policy;
 
@@ -19,23 +19,23 @@ pub const TOKENS: &str = "tokens";
 pub const COST: &str = "costMicroUsd";
 /// Calls of tools.
 pub const TOOL_CALLS: &str = "toolCalls";
-/// Attempts after one that failed.
+/// Attempts after a failed one.
 pub const RETRIES: &str = "retries";
-/// The code of a node that the budget has nothing left for.
+/// The error code of a node when the budget is used up.
 const EXHAUSTED: &str = "budget_exhausted";
 
 /// Amounts by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
 pub type Amounts = BTreeMap<String, u64>;
 
-/// What a run may spend, has spent and has set aside. A child takes its part with the message
-/// that creates it and hands back what it did not use with the message that it settled.
+/// The limits, spent and reserved amounts of a run. A child receives its part with the message that
+/// creates it and returns the unused part with the message that it settled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
-    /// The most that may be spent; a dimension not named is unbounded.
+    /// The limits; a dimension not named is unlimited.
     pub limits: Amounts,
-    /// What was spent for good.
+    /// The final spending.
     pub spent: Amounts,
-    /// What is set aside, by who may spend it.
+    /// The reserved amounts, by holder.
     pub reserved: BTreeMap<String, Amounts>,
 }
 
@@ -49,14 +49,14 @@ pub struct Budget {
 pub struct Exhausted {
     /// The dimension.
     pub dimension: String,
-    /// What is spent and set aside with the refused part.
+    /// The spent and reserved amounts including the rejected one.
     pub observed: u64,
     /// The limit.
     pub limit: u64,
 }
 
 impl Exhausted {
-    /// The error of a node that is refused. Trying again cannot help.
+    /// The error of a rejected node. A retry cannot help.
     pub fn error(&self) -> NodeError {
         let details = json!({
             "dimension": self.dimension, "limit": self.limit, "observed": self.observed,
@@ -65,7 +65,7 @@ impl Exhausted {
         error.with_details(details).fatal()
     }
 
-    /// Reads such an error back. `None` for any other.
+    /// Parses such an error. `None` for any other.
     pub(super) fn of(error: &NodeError) -> Option<Self> {
         let details = error.details.as_ref().filter(|_| error.code == EXHAUSTED)?;
         let number = |key: &str| details.get(key)?.as_u64();
@@ -76,7 +76,7 @@ impl Exhausted {
         })
     }
 
-    /// The bound that was reached. `None` for a dimension that is no bound of the protocol.
+    /// The limit that was reached. `None` for a dimension without a limit in the protocol.
     pub(super) fn cap(&self) -> Option<CapKind> {
         Some(match self.dimension.as_str() {
             TOKENS => CapKind::BudgetTokens,
@@ -88,7 +88,7 @@ impl Exhausted {
     }
 }
 
-/// An amount as people read it.
+/// An amount in readable form.
 pub fn shown(dimension: &str, amount: u64) -> String {
     match dimension {
         COST => {
@@ -102,17 +102,17 @@ pub fn shown(dimension: &str, amount: u64) -> String {
     }
 }
 
-/// Why an estimated amount cannot be set aside.
+/// Why an estimated amount cannot be reserved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotNow {
     /// It never can be.
     Exhausted(Exhausted),
-    /// What others have set aside may be free again soon.
+    /// Reservations of other attempts may be returned soon.
     Held,
 }
 
 impl Budget {
-    /// Whether `amounts` could be set aside now.
+    /// Whether `amounts` can be reserved now.
     ///
     /// # Errors
     /// The first dimension, by name, that does not fit.
@@ -133,13 +133,13 @@ impl Budget {
         Ok(())
     }
 
-    /// What is set aside for a call of which only an estimate is known: `likely`, or, where less is
-    /// left and no other attempt has set anything aside, all that is left, as long as that is
-    /// `least`. So of calls at the same time at most one can go over a limit.
+    /// The reservation for a call with an estimated cost. It is `likely`. If less is left and no
+    /// other attempt has a reservation, it is all that is left, if that is at least `least`. So at
+    /// most one of several concurrent calls can exceed a limit.
     ///
     /// # Errors
-    /// `Held` where other attempts may give back what is missing, else what is exhausted. Children
-    /// are not waited for: they may take any time.
+    /// `Held` if other attempts may return the missing amount, else the exhausted dimension.
+    /// Reservations of children are not waited for: they may last any time.
     pub fn estimate(
         &self,
         holder: &str,
@@ -179,7 +179,7 @@ impl Budget {
         Ok(granted)
     }
 
-    /// What is spent and set aside in a dimension.
+    /// The spent and reserved amount in a dimension.
     pub fn committed(&self, dimension: &str) -> u64 {
         let of = |amounts: &Amounts| amounts.get(dimension).copied().unwrap_or(0);
         self.reserved
@@ -188,20 +188,20 @@ impl Budget {
             .fold(of(&self.spent), u64::saturating_add)
     }
 
-    /// Sets amounts aside, on top of what the holder has already.
+    /// Reserves amounts, in addition to the holder's existing ones.
     pub fn reserve(&mut self, holder: &str, amounts: &Amounts) {
         let held = self.reserved.entry(holder.to_owned()).or_default();
         add(held, amounts);
     }
 
-    /// Another attempt follows one that failed.
+    /// Counts an attempt after a failed one.
     pub(super) fn count_retry(&mut self) {
         if self.limits.contains_key(RETRIES) {
             add(&mut self.spent, &Amounts::from([(RETRIES.to_owned(), 1)]));
         }
     }
 
-    /// Ends a reservation: `spent` is gone, the rest is free again.
+    /// Ends a reservation: `spent` is final, the rest is free again.
     pub fn settle(&mut self, holder: &str, spent: &Amounts) {
         self.reserved.remove(holder);
         add(&mut self.spent, spent);
@@ -209,7 +209,7 @@ impl Budget {
 }
 
 impl Plan {
-    /// The limits of a run that says these: of two limits the lower one counts.
+    /// The limits of a run with its own limits `run`: the lower one of two counts.
     pub(crate) fn limits_of_runs(&self, run: &Amounts) -> Amounts {
         let mut limits = run.clone();
         for (dimension, limit) in &self.budget.limits {
@@ -220,7 +220,7 @@ impl Plan {
     }
 }
 
-/// The same amounts, each small enough for JSON to hold exactly.
+/// The same amounts, each capped to the range that JSON represents exactly.
 pub(super) fn countable(amounts: &Amounts) -> Amounts {
     let bounded = |(dimension, n): (&String, &u64)| (dimension.clone(), (*n).min(MAX_COUNT));
     amounts.iter().map(bounded).collect()

@@ -1,36 +1,36 @@
-//! As what somebody answers a question.
+//! The capacity in which a person answers a question.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// As what somebody answers: what whoever took the answer in knew of them beside their name, and
-/// the question depends on. Kept in the log, as groups change and a decision does not.
+/// The capacity of an answer: facts about the person, in addition to their name, that the question
+/// depends on. Kept in the log, because groups change and a decision does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Capacity {
-    /// Whom they speak for, where they may speak for others.
+    /// The person they represent, if they may represent others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speaks_for: Option<String>,
-    /// Groups they belong to.
+    /// Their groups.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<String>,
-    /// Roles they have.
+    /// Their roles.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<String>,
-    /// Scopes of their credential.
+    /// The scopes of their credential.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub scopes: BTreeSet<String>,
 }
 
 impl Capacity {
-    /// Whether there is nothing to say.
+    /// Whether it is empty.
     pub(crate) fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The part of it that a question refers to: the log learns nothing else about anybody.
+    /// The part that a question refers to: the log contains no other facts about people.
     pub fn for_question(&self, data: &Value) -> Self {
         let named = |places: &[&str], of: &BTreeSet<String>| {
             let given = places.iter().filter_map(|place| data.pointer(place));
@@ -58,17 +58,17 @@ impl Capacity {
     }
 }
 
-/// Who answers.
+/// The person who answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answerer<'a> {
-    /// By which name they are known; nobody knows who sent a signal.
+    /// Their name; unknown for a signal.
     pub(crate) by: Option<&'a str>,
-    /// As what.
+    /// Their capacity.
     pub(crate) capacity: &'a Capacity,
 }
 
 impl Answerer<'_> {
-    /// Whose answer it is, as far as that is known.
+    /// The name that the answer counts for, if known.
     pub(crate) fn name(&self) -> Option<&str> {
         self.capacity.speaks_for.as_deref().or(self.by)
     }

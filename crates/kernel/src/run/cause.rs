@@ -1,8 +1,8 @@
-//! The cause of a batch: the part of its command that its events do not already say.
+//! The cause of a batch: the part of its command that its events do not contain.
 //!
-//! With it a log can be re-decided: [`Command::from_log`](super::command::Command::from_log)
-//! rebuilds the command of every batch from its cause and events, and `decide` must make the
-//! same events of it again.
+//! It makes a log re-decidable: [`Command::from_log`](super::command::Command::from_log) rebuilds
+//! the command of every batch from its cause and events, and `decide` must return the same events
+//! for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,34 +11,34 @@ use crate::run::capacity::Capacity;
 use crate::run::event::{DrainPolicy, NodeError};
 use crate::stream::DefinitionRef;
 
-/// Why an attempt of a replay fails for which its source has no outcome, and what waits in it is
-/// cancelled together with it.
+/// The error of an attempt in a replay whose source has no outcome of it, and the reason for
+/// cancelling the waits of such a replay.
 pub(crate) const SOURCE_MISSING: &str = "replay_source_missing";
 
-/// Which command a batch comes from. It stands on the first event of the batch and so marks
-/// where a batch begins.
+/// The command of a batch. It is kept on the first event and so marks where a batch begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// The command, without what the events say.
+    /// The command, without the parts in the events.
     #[serde(flatten)]
     pub command: CausedBy,
-    /// The outbox message it came by.
+    /// The outbox message that delivered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
-    /// Whether whoever asked drives the run.
+    /// Whether the sender drives the run.
     #[serde(default, skip_serializing_if = "Driving::is_here")]
     pub driving: Driving,
 }
 
-/// Whether whoever asks for something drives the run, and so can run what its decision starts.
+/// Whether the sender of a command drives the run, and so can execute the nodes that its decision
+/// starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driving {
     /// Yes. Work nodes start at once.
     #[default]
     Here,
-    /// No. Work nodes that may start are left to whoever drives the run next: a start in the log
-    /// means that somebody may have begun to work.
+    /// No. Startable work nodes are left to the next holder: a start in the log means that work may
+    /// have begun.
     Elsewhere,
 }
 
@@ -48,19 +48,19 @@ impl Driving {
     }
 }
 
-/// The command behind a batch.
+/// The command of a batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum CausedBy {
-    /// The run was asked for; the rest is in `run.started` and the header.
+    /// The run was created; the rest is in `run.started` and the header.
     Create {
         /// Whether its creator drives it at once.
         start: Start,
-        /// The request it was asked for with.
+        /// The id of the creating request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// A holder starts or goes on with what is ready.
+    /// A holder starts or continues ready nodes.
     Advance,
     /// A new holder took over.
     TakeOver {
@@ -68,11 +68,11 @@ pub enum CausedBy {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unrepeatable: Vec<AttemptId>,
     },
-    /// An attempt ended. The leading `observed` events of the batch say how.
+    /// An attempt ended. The leading `observed` events of the batch contain the outcome.
     Finish {
         /// The attempt.
         attempt: AttemptId,
-        /// How many leading events are what was observed; the rest are consequences.
+        /// Number of leading events that were observed; the others are consequences.
         observed: u32,
     },
     /// An attempt gave output.
@@ -86,9 +86,9 @@ pub enum CausedBy {
         /// Its name.
         timer: String,
     },
-    /// An attempt asked for a part of the budget.
+    /// An attempt reserved a part of the budget.
     Reserve,
-    /// The run is to be cancelled.
+    /// The run is cancelled.
     Cancel {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,25 +96,25 @@ pub enum CausedBy {
         /// By whom.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cancelled_by: Option<String>,
-        /// Who vouches for them.
+        /// The issuer of their credential.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         issuer: Option<String>,
-        /// The request it was asked for with.
+        /// The id of the cancelling request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
         /// The parent whose cancellation cascaded here.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parent: Option<StreamId>,
     },
-    /// The run is to pause.
+    /// The run is paused.
     Pause {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// What becomes of what is in flight.
+        /// How attempts in flight are treated.
         policy: DrainPolicy,
     },
-    /// The run is to go on after a pause.
+    /// The run is resumed after a pause.
     Resume {
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,26 +122,26 @@ pub enum CausedBy {
     },
     /// An interrupt was answered.
     Resolve {
-        /// As what whoever answered did.
+        /// The capacity of the answering person.
         #[serde(default, skip_serializing_if = "Capacity::is_plain")]
         capacity: Capacity,
     },
     /// A signal arrived.
     Signal,
-    /// A child run could (or could not) be resolved to a definition.
+    /// A child's workflow was (or was not) resolved to a definition.
     Dispatch {
         /// The attempt that starts it.
         attempt: AttemptId,
-        /// The definition found, or why there is none.
+        /// The definition, or the reason why there is none.
         found: Found,
     },
     /// A child run ended.
     ChildSettled,
-    /// A child run waits, or goes on.
+    /// A child run started or stopped waiting.
     ChildReported,
     /// The run is a branch of another.
     Fork,
-    /// A replay found that its source decided otherwise.
+    /// A replay differs from its source.
     Diverge,
 }
 
@@ -155,11 +155,11 @@ pub enum Start {
     WhenClaimed,
 }
 
-/// The outcome of looking a workflow up.
+/// The result of looking up a workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Found {
-    /// This definition is to run.
+    /// The definition to run.
     Definition(DefinitionRef),
     /// There is none.
     Not(NodeError),

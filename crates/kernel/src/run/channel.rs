@@ -7,21 +7,21 @@ use crate::definition::{Channel, Reducer};
 use crate::limits::DEFAULT_CHANNEL_ENTRIES;
 use crate::time::Timestamp;
 
-/// A write that its channel refuses.
+/// A write that its channel rejects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The value does not fit the reducer.
     WrongShape(&'static str),
     /// The value would be larger than the channel's `maxSize`.
     TooLarge,
-    /// The sum would be larger than any number that can be written down.
+    /// The sum exceeds the largest finite number.
     NotFinite,
-    /// The value would break the channel's `schema`, at this place of it.
+    /// The value violates the channel's `schema`, at this place.
     BreaksSchema(String),
 }
 
 impl Refused {
-    /// What is refused, for a person; quotes nothing of what was written.
+    /// The reason for a person; contains nothing of the written value.
     pub fn message(&self, channel: &str) -> String {
         match self {
             Self::WrongShape(shape) => format!("channel {channel} takes {shape}"),
@@ -75,12 +75,12 @@ fn check_shape(
     Ok(())
 }
 
-/// Whether a write fits its reducer, and whether the channel's value after it is one that the
-/// channel may have: a number where it counts, and what its `schema` allows. The schema is of the
-/// value as the workflow knows it, without the times that entries with a time-to-live carry.
+/// Whether a write fits its reducer, and whether the resulting value is allowed: a number for a
+/// counter, and valid by the channel's `schema`. The schema applies to the value as the workflow
+/// sees it, without the times of entries with a time-to-live.
 ///
 /// # Errors
-/// What is wrong with the write, or with the value it would leave.
+/// The fault of the write, or of the resulting value.
 pub fn check(
     reducer: &Reducer,
     channel: Option<&Channel>,
@@ -116,8 +116,8 @@ fn has(value: &Value, key: &str) -> bool {
     value.get(key).is_some_and(Value::is_string)
 }
 
-/// The value of a channel after a write. Total: a value that does not fit (which [`check`]
-/// refuses) leaves the channel as it was.
+/// The value of a channel after a write. Total: a value that does not fit (which [`check`] rejects)
+/// leaves the channel unchanged.
 pub fn reduce(
     reducer: &Reducer,
     channel: Option<&Channel>,
@@ -132,7 +132,7 @@ pub fn reduce(
     out
 }
 
-/// As [`reduce`], without copying what is there: a fold of many writes stays linear.
+/// As [`reduce`], without a copy: a fold of many writes stays linear.
 pub fn reduce_in_place(
     reducer: &Reducer,
     channel: Option<&Channel>,

@@ -1,4 +1,4 @@
-//! Workers of one decision that run at the same time: how far they are.
+//! The progress of concurrent workers of one decision.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use crate::control::dispatch::Dispatch;
 use crate::ids::StreamId;
 use crate::run::event::{ChildStatus, NodeError};
 
-/// Workers of a dispatch node that run at the same time.
+/// The concurrent workers of a dispatch node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fan {
-    /// How many workers the decision names.
+    /// Number of workers in the decision.
     pub total: u32,
-    /// How many may run at a time.
+    /// Maximum number that run at a time.
     pub at_a_time: u32,
     /// The next worker to begin.
     pub next: u32,
-    /// The worker whose definition is looked up.
+    /// The worker whose definition is being looked up.
     pub pending: Option<u32>,
-    /// Runs that have not ended, and which worker each is.
+    /// Runs that have not ended, each with its worker.
     pub running: BTreeMap<StreamId, u32>,
-    /// Workers that have ended, in the order in which they did.
+    /// Ended workers, in the order of their ends.
     pub ended: Vec<EndedWorker>,
 }
 
@@ -33,13 +33,13 @@ pub struct EndedWorker {
     pub worker: u32,
     /// Its workflow.
     pub workflow: String,
-    /// Its run; none where it could not be created.
+    /// Its run; `None` if it could not be created.
     pub run: Option<StreamId>,
     /// How it ended.
     pub status: ChildStatus,
-    /// What is to be kept of it, by variable of the parent.
+    /// Its values for variables of the parent.
     pub gave: Vec<(String, Value)>,
-    /// What its last nodes gave.
+    /// The outputs of its last nodes.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     /// Why it failed.
@@ -47,7 +47,7 @@ pub struct EndedWorker {
 }
 
 impl Fan {
-    /// Workers none of which has begun.
+    /// A fan without begun workers.
     pub(crate) fn of(total: u32, at_a_time: u32) -> Self {
         Self {
             total,
@@ -66,20 +66,20 @@ impl Fan {
             && self.running.len() < self.at_a_time as usize
     }
 
-    /// A worker's definition is looked up from now on.
+    /// Records that a worker's definition is looked up.
     pub(crate) fn begin(&mut self, worker: u32) {
         self.pending = Some(worker);
         self.next = worker.saturating_add(1);
     }
 
-    /// The worker that was looked up has a run.
+    /// Records the run of the looked-up worker.
     pub(crate) fn started(&mut self, run: &StreamId) {
         if let Some(worker) = self.pending.take() {
             self.running.insert(run.clone(), worker);
         }
     }
 
-    /// The worker that was looked up cannot be run.
+    /// Records that the looked-up worker cannot run.
     pub(crate) fn refused(&mut self, workflow: &str, error: Option<NodeError>) {
         if let Some(worker) = self.pending.take() {
             self.ended.push(EndedWorker {
@@ -94,7 +94,7 @@ impl Fan {
         }
     }
 
-    /// A run has ended. Nothing happens where it is none of these.
+    /// Records the end of a run. Ignores runs of others.
     pub(crate) fn settled(
         &mut self,
         run: &StreamId,

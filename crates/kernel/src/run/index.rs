@@ -1,4 +1,4 @@
-//! The index row of a run: what lists and the queue know of it.
+//! The index row of a run, for lists and the queue.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::run::schedule;
 use crate::run::state::{End, Phase, Run, RunState};
 use crate::stream::StreamKind;
 
-/// What the summary of an index row says of a fork in the making.
+/// The value in the summary of an index row for an unfinished fork.
 pub const FORKING: &str = "forking";
 
 /// The index row of a run stream, always `RunIndex::of(fold(log))`.
@@ -32,7 +32,7 @@ impl RunIndex {
             runnable: is_runnable(run),
             queue: header.policy.queue.clone(),
             priority: header.policy.priority,
-            // Nobody drives a fork in the making, nor a replay: neither is in anybody's way.
+            // Unfinished forks and replays are not driven, so they do not block others.
             concurrency_key: if run.is_copying() || run.is_replay() {
                 None
             } else {

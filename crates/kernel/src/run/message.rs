@@ -1,4 +1,4 @@
-//! What one run tells another: the command of an outbox message.
+//! Messages between runs: the command of an outbox message.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,14 +1,14 @@
-//! What `configurable` says to nodes that call models.
+//! The keys of `configurable` for nodes that call models.
 //!
-//! The keys are OpenWOP's reserved ones; a node's own config is stronger than any of them. What
-//! was given with the wrong type was refused when the run was created; here it counts as absent.
+//! They are OpenWOP's reserved keys; a node's own config overrides each of them. Values of the
+//! wrong type were rejected when the run was created; here they count as absent.
 
 use serde_json::{Map, Value};
 
 use crate::control::supervisor::THRESHOLD;
 use crate::run::state::Facts;
 
-/// The keys a child run takes over from its parent.
+/// The keys that a child run inherits from its parent.
 pub(crate) const INHERITED: [&str; 8] = [
     "model",
     "temperature",
@@ -25,7 +25,7 @@ pub(crate) const INHERITED: [&str; 8] = [
 pub struct ModelSettings<'a>(&'a Map<String, Value>);
 
 impl Facts {
-    /// What the run's creator said to nodes that call models.
+    /// The creator's settings for nodes that call models.
     pub fn model_settings(&self) -> ModelSettings<'_> {
         ModelSettings(&self.configurable)
     }
@@ -62,7 +62,7 @@ impl<'a> ModelSettings<'a> {
         given.filter(|n| (0.0..=2.0).contains(n))
     }
 
-    /// The most tokens of an answer, from 1 on.
+    /// The maximum number of tokens of an answer, at least 1.
     pub fn max_tokens(&self) -> Option<u64> {
         let given = self.0.get("maxTokens")?;
         let whole = || given.as_f64().filter(|n| n.fract() == 0.0 && *n >= 1.0);
@@ -72,12 +72,12 @@ impl<'a> ModelSettings<'a> {
             .filter(|n| *n > 0)
     }
 
-    /// The template that stands for a prompt's own (`promptOverrides`).
+    /// The template that replaces a prompt's own (`promptOverrides`).
     pub fn prompt_override(&self, prompt: &str) -> Option<&'a str> {
         self.0.get("promptOverrides")?.get(prompt)?.as_str()
     }
 
-    /// How sure an agent must be of a decision for it to stand, from 0 to 1.
+    /// The minimum confidence for a decision of an agent, from 0 to 1.
     pub fn escalation_threshold(&self) -> f64 {
         let given = self.0.get("escalationThreshold").and_then(Value::as_f64);
         given

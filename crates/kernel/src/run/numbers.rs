@@ -1,9 +1,8 @@
-//! Numbers as the log gives them back.
+//! Numbers as read back from the log.
 //!
-//! Canonical JSON writes `1.0` as `1` and rounds beyond 2^53. A state that was folded from the
-//! event as it was decided would differ from one folded from its record, and the same log could
-//! be decided in two ways. So every event is brought into the form it is read back in before
-//! anything sees it.
+//! Canonical JSON writes `1.0` as `1` and rounds beyond 2^53. A state folded from the event as
+//! decided would differ from one folded from its record, and the same log could be decided in two
+//! ways. So every event is converted to the form that is read back before it is used.
 
 use serde_json::{Map, Number, Value};
 
@@ -13,7 +12,7 @@ use crate::run::event::{NodeError, RunEvent};
 /// Whole numbers up to here are written digit by digit.
 const EXACT: u64 = 1 << 53;
 
-/// Brings every number of an event into the form it is read back in.
+/// Converts every number of an event to the form that is read back.
 pub(super) fn as_read_back(event: &mut RunEvent) {
     match event {
         RunEvent::RunStarted {
@@ -113,7 +112,7 @@ fn object(fields: &mut Map<String, Value>) {
     fields.values_mut().for_each(value);
 }
 
-/// Brings a value from outside into the form it is read back in, before it is compared.
+/// Converts a value from outside to the form that is read back, before it is compared.
 pub(super) fn value_as_read_back(of: &mut Value) {
     value(of);
 }
@@ -131,7 +130,7 @@ fn value(of: &mut Value) {
     }
 }
 
-/// The other form a number is read back in, if there is one.
+/// The other form that a number is read back in, if there is one.
 fn read_back(number: &Number) -> Option<Number> {
     let same = match (number.as_i64(), number.as_f64()) {
         (Some(n), _) => n.unsigned_abs() <= EXACT,

@@ -1,10 +1,10 @@
-//! Why a command is refused. A refusal writes nothing.
+//! Why a command is rejected. A rejection writes nothing.
 
 use crate::definition::Unmet;
 use crate::problem::Problems;
 use crate::run::RunStatus;
 
-/// Why a command is refused.
+/// Why a command is rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Rejection {
     /// The stream has no run yet.
@@ -16,22 +16,22 @@ pub enum Rejection {
     /// The run has ended.
     #[error("the run has {status} already")]
     Settled {
-        /// As what.
+        /// Its final status.
         status: RunStatus,
     },
     /// The inputs do not fit the workflow.
     #[error("the inputs do not fit the workflow")]
     InvalidInputs(Problems),
-    /// The workflow needs what this engine does not have.
+    /// The workflow needs a capability that this engine lacks.
     #[error("{} of the workflow {unmet}", unmet.place)]
     Unmet {
-        /// What.
+        /// The missing capability.
         unmet: Unmet,
     },
-    /// Something given is larger than allowed.
+    /// A given value is larger than allowed.
     #[error("{what} is larger than allowed")]
     TooLarge {
-        /// What.
+        /// The value.
         what: &'static str,
     },
     /// The attempt is not in flight: it ended, was superseded, or never started.
@@ -46,7 +46,7 @@ pub enum Rejection {
     /// The run is paused already.
     #[error("the run is paused already")]
     AlreadyPaused,
-    /// The run is about to pause already, once what it does has finished.
+    /// The run will pause as soon as its attempts have finished.
     #[error("the run is pausing already")]
     AlreadyDraining,
     /// The run is not paused.
@@ -55,46 +55,46 @@ pub enum Rejection {
     /// The run is being stopped.
     #[error("the run is being stopped")]
     Stopping,
-    /// No such interrupt waits for an answer.
+    /// No such interrupt is open.
     #[error("no such interrupt waits for an answer")]
     NoInterrupt,
     /// The interrupt was answered before; the first answer counts.
     #[error("the interrupt was answered before")]
     InterruptAnswered,
-    /// Nobody answered the interrupt in time.
+    /// The interrupt's time to answer has passed.
     #[error("the interrupt has expired")]
     InterruptExpired,
-    /// The node waits for the answer no more.
+    /// The node no longer waits for the answer.
     #[error("nobody waits for this answer any more")]
     InterruptGone,
-    /// The answer is not one of those that were asked for.
+    /// The answer does not fit the question.
     #[error("the answer does not fit the question: {what}")]
     InvalidAnswer {
-        /// What is wrong, for a person; quotes nothing of the answer.
+        /// The fault, for a person; quotes nothing of the answer.
         what: String,
     },
-    /// The decision at a governance gate is not one.
+    /// The decision at a governance gate is invalid.
     #[error("the decision cannot be read: {what}")]
     InvalidDecision {
-        /// What is wrong, for a person; quotes nothing of the answer.
+        /// The fault, for a person; quotes nothing of the answer.
         what: String,
     },
-    /// The event is about something else than what is waited for.
+    /// The event's correlation differs from the expected one.
     #[error("the event does not match the correlation that is waited for")]
     CorrelationMismatch,
-    /// They have voted otherwise before.
+    /// They have voted differently before.
     #[error("they have voted already")]
     AlreadyVoted,
     /// They are not among those who may decide.
     #[error("only the approvers of this gate may answer it")]
     NotAnApprover,
-    /// Only somebody known by name may answer.
+    /// Only an authenticated person may answer.
     #[error("this gate must be answered by somebody who has signed in")]
     AuthRequired,
-    /// The signal, or the outbox message, came before. Whoever sent it may forget it.
+    /// The signal or outbox message was received before. Its sender may drop it.
     #[error("it was received before")]
     Duplicate,
-    /// Too many signals wait that nobody asked for.
+    /// Too many signals are in the inbox.
     #[error("too many signals wait for somebody to ask for them")]
     InboxFull,
     /// The budget does not allow it.
@@ -102,15 +102,15 @@ pub enum Rejection {
     BudgetExhausted {
         /// The dimension.
         dimension: String,
-        /// What would be committed.
+        /// The amount that would be committed.
         observed: u64,
         /// The limit.
         limit: u64,
     },
-    /// The budget may allow it once others have given back what they do not use.
+    /// The budget may allow it after others have returned unused reservations.
     #[error("the rest of the budget is set aside for others; try again when they have settled")]
     BudgetHeld,
-    /// No such child run was started, or it ended before.
+    /// No such child run was started, or it has already ended.
     #[error("no such child run is waited for")]
     NoChild,
     /// A newer engine has decided on the run.
@@ -119,11 +119,11 @@ pub enum Rejection {
         crate::ENGINE_VERSIONS.end()
     )]
     NewerEngine {
-        /// The version that has decided on it.
+        /// The engine version that decided on it.
         wrote: u32,
     },
-    /// A replay repeats what its source recorded. Refused by whoever takes commands from outside:
-    /// the commands of the source are decided in it like in any run.
+    /// A replay repeats its source's records. The door rejects outside commands with it; the
+    /// source's commands are decided like in any run.
     #[error("the run is a replay: it repeats its source and takes no commands")]
     Replay,
 }
@@ -150,7 +150,7 @@ impl Rejection {
             Self::InterruptExpired => "interrupt_expired",
             Self::InterruptGone => "interrupt_gone",
             Self::InvalidAnswer { .. } => "invalid_resume_value",
-            // The protocol's own word for it, capitals included.
+            // The protocol's own spelling, capitals included.
             Self::InvalidDecision { .. } => "INVALID_RESUME_VALUE",
             Self::CorrelationMismatch => "correlation_mismatch",
             Self::AlreadyVoted => "already_voted",

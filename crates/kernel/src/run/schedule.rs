@@ -1,11 +1,11 @@
-//! What may start next: trigger rules, edges and rounds of loops, as questions about a state.
+//! Which nodes may start: trigger rules, edges and rounds of loops, as queries on a state.
 //!
-//! Nothing here changes anything; `decide` asks and emits.
+//! Nothing here changes the state; `decide` queries and emits.
 
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
 use crate::run::state::{Facts, NodeStatus, Run, RunState};
 
-/// What a node's trigger rules say about starting it in its current visit.
+/// The result of a node's trigger rules for its current visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Start it.
@@ -16,7 +16,7 @@ pub enum Verdict {
     Never,
 }
 
-/// How one edge stands.
+/// The state of an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EdgeState {
     /// Its source has not settled.
@@ -32,9 +32,9 @@ enum EdgeState {
 
 /// Judges an idle node.
 ///
-/// Edges with the same trigger rule form a group. The node fires when every group is satisfied
-/// and is skipped as soon as one group cannot be satisfied any more. A node without edges that
-/// count is an entry and fires.
+/// Edges with the same trigger rule form a group. The node fires when every group is satisfied and
+/// is skipped as soon as one group can no longer be satisfied. A node without relevant edges is an
+/// entry and fires.
 pub fn judge(plan: &Plan, facts: &Facts, node: NodeIx) -> Verdict {
     let mut groups: [Option<Group>; RULES.len()] = Default::default();
     for &edge in &plan.node(node).incoming {
@@ -140,18 +140,18 @@ fn edge_state(plan: &Plan, facts: &Facts, edge: EdgeIx) -> EdgeState {
     }
 }
 
-/// Whether a failure of `node` is handled: some edge that is followed on failure leads on.
+/// Whether a failure of `node` is handled: an edge that accepts failures is followed.
 pub fn is_handled(plan: &Plan, node: NodeIx, declined: &[EdgeIx]) -> bool {
     let follows = |edge: &EdgeIx| takes_failures(plan.edge(*edge).rule) && !declined.contains(edge);
     plan.node(node).outgoing.iter().any(follows)
 }
 
-/// Whether an edge with this rule leads on from a failure.
+/// Whether an edge with this rule accepts failures.
 pub fn takes_failures(rule: TriggerRule) -> bool {
     matches!(rule, TriggerRule::AnyFailed | TriggerRule::AllComplete)
 }
 
-/// How a round of a loop stands.
+/// The state of a loop's round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// No round is open, or its body is still at work.
@@ -215,8 +215,7 @@ fn is_mid_loop(plan: &Plan, facts: &Facts, node: NodeIx) -> bool {
     }
 }
 
-/// Whether a running run has something a worker should start or settle now. Looks at every
-/// node.
+/// Whether a running run has something that a worker should start or settle now. Visits every node.
 pub fn has_startable(run: &Run) -> bool {
     let RunState::Active { facts, .. } = &run.state else {
         return false;

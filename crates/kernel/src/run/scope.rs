@@ -1,4 +1,4 @@
-//! What expressions see of a run.
+//! The data of a run that expressions read.
 
 use std::borrow::Cow;
 
@@ -15,22 +15,22 @@ pub(crate) struct RunScope<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) facts: &'a Facts,
     pub(crate) run_id: &'a str,
-    /// The node whose edges are being decided, and how it just ended.
+    /// The node whose edges are being decided, and its end.
     pub(crate) ended: Option<(NodeIx, Just<'a>)>,
     /// The loop's current item, for nodes inside a loop.
     pub(crate) item: Option<Value>,
-    /// The channels the node may read, where those are not all.
+    /// The channels that the node may read, if not all.
     channels: Option<Value>,
-    /// The node that reads.
+    /// The reading node.
     reader: NodeIx,
 }
 
-/// How a node ended whose edges are being decided, before the event that says so.
+/// The end of a node whose edges are being decided, before its event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Just<'a> {
-    /// Well, with these outputs.
+    /// It completed with these outputs.
     Gave(&'a Value),
-    /// In this error.
+    /// It failed with this error.
     Failed(&'a NodeError),
 }
 
@@ -117,7 +117,7 @@ fn hides(plan: &Plan, ix: NodeIx, name: &str) -> bool {
     declared.is_some_and(|channel| !channel.access.may_read(node.id.as_str(), &node.type_id))
 }
 
-/// The channels a node may read, where those are not all.
+/// The channels that a node may read, if not all.
 fn readable_channels(plan: &Plan, facts: &Facts, ix: NodeIx) -> Option<Value> {
     let hides = |name: &str| hides(plan, ix, name);
     if !plan.channels.keys().any(|name| hides(name)) {
@@ -132,7 +132,7 @@ fn readable_channels(plan: &Plan, facts: &Facts, ix: NodeIx) -> Option<Value> {
     ))
 }
 
-/// What a refused access to a channel says for programs.
+/// The details of a denied access to a channel, for programs.
 pub(crate) fn denied(node: &PlanNode, channel: &str, list: &str) -> Value {
     json!({
         "channel": channel,
@@ -169,10 +169,10 @@ pub(crate) fn not_a_reader(node: &PlanNode, channel: &str) -> NodeError {
     error.fatal().with_details(denied(node, channel, "readers"))
 }
 
-/// What the input ports of a node resolve to now.
+/// The current values of a node's input ports.
 ///
 /// # Errors
-/// The port that has no value, as the error the node fails with.
+/// The port without a value, as the error that the node fails with.
 pub(crate) fn resolve_inputs(
     plan: &Plan,
     facts: &Facts,
@@ -221,7 +221,7 @@ pub(crate) fn resolve_inputs(
                 Some(value) => Some(value.clone()),
                 None if *optional => None,
                 None => {
-                    // A declared variable that was never set is simply absent.
+                    // A declared variable without a value is absent.
                     if plan.variables.iter().any(|variable| variable.name == *name) {
                         None
                     } else {

@@ -1,8 +1,8 @@
-//! How large values are, before they go into an event.
+//! Approximate sizes of values, checked before they go into an event.
 
 use serde_json::{Map, Value};
 
-/// Roughly how many bytes a value takes as JSON.
+/// The approximate bytes of a value as JSON.
 pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 5,
@@ -13,7 +13,7 @@ pub(super) fn size(value: &Value) -> usize {
     }
 }
 
-/// Roughly how many bytes an object takes as JSON.
+/// The approximate bytes of an object as JSON.
 pub(super) fn json_size(fields: &Map<String, Value>) -> usize {
     fields
         .iter()

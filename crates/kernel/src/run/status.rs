@@ -1,18 +1,18 @@
-//! Where a run stands.
+//! The status of a run.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a run stands, as the wire and the index name it.
+/// The status of a run, as named on the wire and in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunStatus {
     /// Created, or a branch that is still copied; nothing has started.
     Pending,
-    /// Something is being done, or is about to be.
+    /// Work is being done, or is about to be.
     Running,
-    /// Held by a person; nothing starts.
+    /// Paused by a person; nothing starts.
     Paused,
     /// Waits for an approval.
     WaitingApproval,
@@ -59,7 +59,7 @@ impl RunStatus {
     /// The statuses of runs that an engine works on.
     pub const IN_FLIGHT: [Self; 3] = [Self::Pending, Self::Running, Self::Cancelling];
 
-    /// The status as the wire and the index name it.
+    /// The status as named on the wire and in the index.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -89,7 +89,7 @@ impl RunStatus {
         }
     }
 
-    /// Whether the run waits for somebody or something outside.
+    /// Whether the run waits for something outside.
     pub fn is_waiting(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What `budget` says: of a run, of a definition, or of a child run.
+//! The `budget` field of a run, a definition or a child run.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::definition::type_name;
 use crate::limits::MAX_COUNT;
 use crate::problem::{ProblemCode, quoted};
 
-/// The limits, with the dimension that each one bounds.
+/// The limits, each with its dimension.
 const LIMITS: [(&str, &str); 4] = [
     ("maxCostUsd", COST),
     ("maxTokens", TOKENS),
@@ -15,45 +15,45 @@ const LIMITS: [(&str, &str); 4] = [
     ("maxRetries", RETRIES),
 ];
 
-/// The field that bounds a dimension.
+/// The field that limits a dimension.
 pub(super) fn field_of(dimension: &str) -> &str {
     let found = LIMITS.iter().find(|(_, of)| *of == dimension);
     found.map_or(dimension, |(field, _)| field)
 }
 
-/// Where a budget is written.
+/// The place of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BudgetPlace {
-    /// In the `configurable` of a run, which may also say which models may be asked.
+    /// In the `configurable` of a run, which may also restrict the models.
     Run,
-    /// In a definition: limits and nothing else.
+    /// In a definition: limits only.
     Definition,
 }
 
-/// A budget as it is written.
+/// A budget as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BudgetPolicy {
-    /// The most that may be spent, by dimension.
+    /// The limits, by dimension.
     pub limits: Amounts,
-    /// Patterns of models that may be asked; none means all.
+    /// Patterns of allowed models; `None` allows all.
     pub model_allow: Option<Vec<String>>,
-    /// Patterns of models that may not be asked. They win.
+    /// Patterns of denied models. They take precedence.
     pub model_deny: Vec<String>,
 }
 
-/// Something wrong with a budget.
+/// A fault of a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misread {
     /// The field; `None` for all of it.
     pub field: Option<String>,
     /// The kind of problem.
     pub code: ProblemCode,
-    /// What is wrong and what to write.
+    /// The fault and its correction.
     pub what: String,
 }
 
 impl BudgetPolicy {
-    /// Reads a budget, with everything that is wrong with it.
+    /// Parses a budget and lists all its faults.
     pub fn read(value: &Value, place: BudgetPlace) -> (Self, Vec<Misread>) {
         let mut policy = Self::default();
         let mut wrong = Vec::new();
@@ -81,8 +81,8 @@ impl BudgetPolicy {
         (policy, wrong)
     }
 
-    /// Reads what was checked before; what is wrong counts as absent. Definitions of earlier
-    /// versions name dimensions.
+    /// Parses a stored budget; invalid fields count as absent. Definitions of earlier versions use
+    /// the names of dimensions.
     pub fn of_stored(value: Option<&Value>) -> Self {
         let Some(value) = value else {
             return Self::default();
@@ -99,7 +99,7 @@ impl BudgetPolicy {
         policy
     }
 
-    /// The fields that a child run takes over: which models may be asked.
+    /// The fields that a child run inherits: the allowed models.
     pub(crate) fn inherited(budget: &Value) -> Option<Value> {
         let lists = ["modelAllow", "modelDeny"].into_iter().filter_map(|key| {
             let list = budget.get(key)?;
@@ -157,7 +157,7 @@ fn count(value: &Value) -> Result<u64, (ProblemCode, String)> {
         let what = format!("must be a whole number from 0 on, not {}", type_name(value));
         return Err((ProblemCode::WrongType, what));
     };
-    // 3.0 is a whole number to JSON.
+    // 3.0 is a whole number in JSON.
     let whole = value.as_u64();
     let whole = whole.or((number >= 0.0 && number.fract() == 0.0).then_some(number as u64));
     whole.map(|n| n.min(MAX_COUNT)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What attempts report, and what becomes of attempts whose holder was lost.
+//! Reports of attempts, and attempts whose holder was lost.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::run::size::{json_size, size};
 use crate::run::state::NodeStatus;
 
 impl Decision {
-    /// The node of an attempt that is in flight.
+    /// The node of an attempt in flight.
     fn live(&self, attempt: &AttemptId) -> Result<NodeIx, Rejection> {
         let ix = self
             .run
@@ -73,9 +73,9 @@ impl Decision {
             Outcome::Waits { key, data } if !self.is_stopping() => {
                 self.wait_outside(ix, key, data)?;
             }
-            // Of a run that is being stopped nothing waits any more: it ends with what is in
-            // flight. Every engine version decides so: a log that says otherwise has a run that
-            // ended around a waiting node, which `check` finds illegal.
+            // A stopping run has no new waits: it ends with its attempts in flight. Every engine
+            // version decides so. In a log that differs, a run ended around a waiting node, which
+            // `check` rejects.
             Outcome::Stopped | Outcome::Waits { .. } => {
                 if !self.is_stopping() {
                     return Err(Rejection::StaleAttempt);
@@ -89,7 +89,7 @@ impl Decision {
         Ok(())
     }
 
-    /// What an attempt leaves however it ended.
+    /// Emits an attempt's artifacts, usage and spending, for any outcome.
     fn report(
         &mut self,
         ix: NodeIx,
@@ -122,7 +122,7 @@ impl Decision {
         }
     }
 
-    /// Takes variables and channel writes of a completion; nothing is emitted unless all of
+    /// Applies the variables and channel writes of a completion; nothing is emitted unless all of
     /// them are allowed.
     fn accept(&mut self, ix: NodeIx, completion: &Completion) -> Result<(), NodeError> {
         let too_large = json_size(&completion.outputs) > limits::MAX_EVENT_BYTES / 2
@@ -152,7 +152,7 @@ impl Decision {
         self.write_channels(ix, &completion.channel_writes)
     }
 
-    /// Whether a node may write all this, one after another.
+    /// Whether a node may make all these writes, one after another.
     pub(super) fn check_writes(
         &self,
         ix: NodeIx,
@@ -209,8 +209,8 @@ impl Decision {
         })
     }
 
-    /// Whether a node may set these variables: what the definition declares as a channel is
-    /// written as one, through its reducer.
+    /// Whether a node may set these variables. A declared channel must be written as a channel,
+    /// through its reducer.
     pub(super) fn check_variables<'a>(
         &self,
         names: impl IntoIterator<Item = &'a str>,
@@ -312,7 +312,8 @@ impl Decision {
         let agent = self.agent(ix);
         self.emit(report.clone().event(agent));
         if let Report::EnvelopesExhausted(of) = report {
-            // A log may tell of a round more than may be asked: plain words were one beyond.
+            // An older log may contain one round more than the limit: its plain-words round was one
+            // beyond.
             let limit = of.asked.min(limits::MAX_SCHEMA_ROUNDS);
             self.emit(RunEvent::CapBreached {
                 kind: CapKind::Schema,
@@ -330,7 +331,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Who a node's tool calls are attributed to: the agent pinned to it, else the node itself.
+    /// The agent of a node's tool calls: the one pinned to it, else the node itself.
     fn agent(&self, ix: NodeIx) -> String {
         let plan = &self.run.plan;
         let node = plan.node(ix);
@@ -377,7 +378,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Settles what an attempt set aside and will never report on: all of it counts as spent,
+    /// Settles a reservation of an attempt that will never report. All of it counts as spent,
     /// because it may have been.
     pub(super) fn write_off(&mut self, ix: NodeIx) {
         let attempt = AttemptId {
@@ -391,8 +392,8 @@ impl Decision {
         }
     }
 
-    /// A new holder: what was in flight is nobody's now. It starts again with the same key, or,
-    /// where that is forbidden, fails; a stopping run has nothing left to stop.
+    /// A new holder: attempts in flight have lost theirs. They restart with the same key or, if
+    /// that is forbidden, fail. In a stopping run they end.
     pub(super) fn take_over(&mut self, unrepeatable: &[AttemptId]) -> Result<(), Rejection> {
         let lost: Vec<(NodeIx, AttemptId, u32)> = self
             .run
@@ -405,7 +406,7 @@ impl Decision {
         self.emit(RunEvent::RunResuming {
             from_status: self.run.status().to_string(),
         });
-        // Failures first: one of them may end the run, and then nothing starts again.
+        // Failures first: one of them may end the run, and then no attempt restarts.
         let (failed, repeated): (Vec<_>, Vec<_>) = lost
             .into_iter()
             .partition(|(_, id, _)| unrepeatable.contains(id));
@@ -428,7 +429,7 @@ impl Decision {
                 self.cancel_node(ix, "stopped");
                 continue;
             }
-            // What the lost holder had set aside may be spent.
+            // The lost holder may have spent its reservation.
             self.write_off(ix);
             self.emit(RunEvent::AttemptRestarted {
                 node_id: id.node,

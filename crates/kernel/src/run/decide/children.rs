@@ -1,4 +1,4 @@
-//! Child runs: started by outbox, told back by outbox.
+//! Child runs: started and reported through the outbox.
 
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ use crate::stream::{DefinitionRef, Parent, Policy, StreamHeader, StreamKind};
 use crate::trace::{self, TraceContext};
 
 impl Decision {
-    /// The definition of a child was looked up: create the child, or fail the node.
+    /// The definition of a child was looked up: creates the child, or fails the node.
     pub(super) fn dispatch_child(
         &mut self,
         attempt: &AttemptId,
@@ -56,7 +56,7 @@ impl Decision {
         }
     }
 
-    /// What a node says of the child it starts now.
+    /// The config of the child that a node starts now.
     fn child_config(&self, ix: NodeIx) -> SubWorkflow {
         let config = &self.run.plan.node(ix).config;
         match self.current_worker(ix) {
@@ -84,7 +84,7 @@ impl Decision {
         let mut budget = config.budget.clone();
         let mut part_of_budget = header.policy.part_of_budget || !budget.is_empty();
         let counters = &self.facts().budget;
-        // Workers that run at the same time get equal shares.
+        // Concurrent workers get equal shares.
         let shares = self
             .fan(ix)
             .map_or(1, |fan| fan.total - fan.pending.unwrap_or(0));
@@ -288,7 +288,7 @@ impl Decision {
         }
     }
 
-    /// A child waits for somebody outside, or goes on.
+    /// A child started or stopped waiting for something outside.
     pub(super) fn child_reported(
         &mut self,
         child: &StreamId,
@@ -308,7 +308,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Tells the parent what this run waits for, when that has changed.
+    /// Reports a change of the run's waiting status to its parent.
     pub(super) fn report_to_parent(&mut self) {
         let Some(parent) = self.run.header.parent.clone() else {
             return;
@@ -330,7 +330,7 @@ impl Decision {
         matches!(ending, Ending::Cancelled { .. }) && !self.run.children_to_stop().is_empty()
     }
 
-    /// Tells every child that still runs to stop.
+    /// Cancels every running child.
     pub(super) fn cancel_children(&mut self, reason: &str) {
         for child in self.run.children_to_stop() {
             let reason = if reason == "run_failed" {
@@ -342,7 +342,7 @@ impl Decision {
         }
     }
 
-    /// Tells a child that nobody waits for it any more.
+    /// Cancels a child whose result is not needed.
     pub(super) fn cancel_child(&mut self, child: &StreamId, reason: &str) {
         let command = Command::Cancel {
             reason: Some(reason.to_owned()),

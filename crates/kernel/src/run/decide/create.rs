@@ -17,8 +17,8 @@ impl Decision {
         let plan = &self.run.plan;
         let mut variables = plan.begin_with(&create.inputs)?;
         if self.run.header.parent.is_none() {
-            // What no variable is declared for is an input and nothing else; what a parent maps was
-            // meant for the child.
+            // An undeclared input does not become a variable; one that a parent maps was meant for
+            // the child.
             let declared = |name: &str| plan.variables.iter().any(|known| known.name == name);
             variables.retain(|name, _| declared(name));
         }
@@ -46,10 +46,10 @@ impl Decision {
 }
 
 impl Plan {
-    /// The variables that a run begins with which is given these inputs.
+    /// The initial variables of a run with these inputs.
     ///
     /// # Errors
-    /// Why no run can be created with them.
+    /// Why a run cannot be created with them.
     pub fn begin_with(&self, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Rejection> {
         if let Some(unmet) = self.unmet.clone() {
             return Err(Rejection::Unmet { unmet });
@@ -65,8 +65,8 @@ impl Plan {
     }
 }
 
-/// Refuses inputs that have the name of a channel: an input becomes a variable, which would hide
-/// that the channel is written through its reducer.
+/// Rejects inputs with the name of a channel: such an input would become a variable and bypass the
+/// channel's reducer.
 fn check_names(plan: &Plan, inputs: &Map<String, Value>) -> Result<(), Rejection> {
     let mut problems = Problems::new();
     for name in inputs.keys().filter(|name| plan.declares_channel(name)) {
@@ -77,7 +77,7 @@ fn check_names(plan: &Plan, inputs: &Map<String, Value>) -> Result<(), Rejection
     problems.or(()).map_err(Rejection::InvalidInputs)
 }
 
-/// Refuses what a caller says about a run beside its inputs when it is too large.
+/// Rejects settings of a run, other than its inputs, that are too large.
 pub(super) fn check_bounds(
     tags: &[String],
     metadata: Option<&Map<String, Value>>,

@@ -1,4 +1,4 @@
-//! Decisions that are not sure enough: a person confirms, replaces or refuses them.
+//! Decisions below the floor of confidence: a person confirms, replaces or rejects them.
 
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,13 @@ use crate::run::state::{Held, OpenInterrupt};
 
 /// The kind of the question whether a decision may be carried out.
 const DOUBT: &str = "low-confidence";
-/// The kind of a question that is answered by the ids of what it asks.
+/// The kind of a question that is answered by question ids.
 const CLARIFICATION: &str = "clarification";
-/// The id of the one question about a decision that is held back.
+/// The id of the only question about a held decision.
 const QUESTION: &str = "decision";
 
 impl Decision {
-    /// A decision is not sure enough: nothing of it happens before a person has said so.
+    /// A decision is below the floor: it takes no effect before a person has confirmed it.
     pub(super) fn escalate(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
         let first = match &decided.choice {
             Choice::NextWorker(workers) => workers.first().cloned(),
@@ -38,7 +38,7 @@ impl Decision {
         self.clarify(ix, decided, observed);
     }
 
-    /// Asks about a decision so that whoever shows clarifications can show this one.
+    /// Asks about a decision in the form of a clarification, so that clients can show it.
     fn clarify(&mut self, ix: NodeIx, decided: &Decided, observed: f64) {
         let words = json!({ "enum": ["accept", "reject"] });
         let schema = if self.replaces(ix) {
@@ -83,19 +83,19 @@ impl Decision {
         );
     }
 
-    /// Whether a person may put another decision in the place of a node's: a dispatch carries out
-    /// what was decided elsewhere.
+    /// Whether a person may replace the decision of a node. At a dispatch they may not, because the
+    /// decision was made elsewhere.
     fn replaces(&self, ix: NodeIx) -> bool {
         self.run.plan.node(ix).kind == NodeKind::Control(ControlKind::Supervisor)
     }
 
-    /// The decision that a clarification is about; none where it asks something else.
+    /// The decision that a clarification is about; `None` for another question.
     fn held(&self, open: &OpenInterrupt) -> Option<&Held> {
         let held = self.facts().nodes[NodeIx(open.node).index()].held.as_ref();
         held.filter(|_| open.kind == CLARIFICATION)
     }
 
-    /// What a suspension says of the decision it holds back.
+    /// The details of a held decision for its suspension.
     pub(super) fn doubt_of(&self, open: &OpenInterrupt) -> Option<Doubt> {
         if let Some(held) = self.held(open) {
             return Some(Doubt {
@@ -118,7 +118,7 @@ impl Decision {
         })
     }
 
-    /// What a person said to a supervisor or a dispatch node.
+    /// The judgement of a person on the question of a supervisor or a dispatch node.
     pub(super) fn judge_decider(
         &self,
         open: &OpenInterrupt,
@@ -144,7 +144,7 @@ impl Decision {
         })
     }
 
-    /// What a person said of a decision that was not sure enough, in the words of approvals.
+    /// The judgement on a held decision, in the terms of approvals.
     fn judge_doubt(
         &self,
         open: &OpenInterrupt,
@@ -172,13 +172,13 @@ impl Decision {
         Ok(Reply::Judged { decided, answers })
     }
 
-    /// The decision that is held back.
+    /// The held decision.
     fn confirmed(&self, held: &Value) -> Result<Decided, Rejection> {
         let read = Decided::of(held);
         read.map_err(|_| answer::invalid("there is no decision to accept"))
     }
 
-    /// The decision that a person put in the place of another.
+    /// The decision that replaces the held one.
     fn replaced(&self, open: &OpenInterrupt, given: Option<&Value>) -> Result<Decided, Rejection> {
         if !self.replaces(NodeIx(open.node)) {
             let what = "a dispatch carries out what was decided; accept or reject it";
@@ -188,7 +188,7 @@ impl Decision {
         Decided::of(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
     }
 
-    /// A person has judged a decision: it is carried out, or, where there is none, refused.
+    /// A person has judged a decision: it is carried out or, without one, rejected.
     pub(super) fn judged(&mut self, ix: NodeIx, decided: Option<&Decided>) {
         match (decided, self.replaces(ix)) {
             (Some(decided), true) => self.decided(ix, decided),
@@ -200,7 +200,7 @@ impl Decision {
         }
     }
 
-    /// Says that the questions of a clarification are answered.
+    /// Records the answers to a clarification.
     pub(super) fn clarified(
         &mut self,
         open: &OpenInterrupt,
@@ -218,7 +218,7 @@ impl Decision {
     }
 }
 
-/// What a person is asked about a decision.
+/// The question to a person about a decision.
 fn question(choice: &Choice, observed: f64) -> String {
     let what = match choice {
         Choice::NextWorker(workers) => match workers.as_slice() {

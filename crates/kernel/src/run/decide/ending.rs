@@ -1,4 +1,4 @@
-//! Ends: a bound that was breached, what has to stop first, and what the run gives back.
+//! Ends of runs: breached limits, stopping what is in flight, and the run's outputs.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ use crate::run::schedule;
 use crate::run::state::{End, NodeStatus, Phase};
 
 impl Decision {
-    /// A bound was reached: say so and end the run.
+    /// A limit was reached: records it and ends the run.
     pub(super) fn breach(&mut self, kind: CapKind, limit: u64, node_id: Option<NodeId>) {
         let observed = limit.saturating_add(1);
         self.breach_observed(kind, limit, observed, node_id);
@@ -55,8 +55,8 @@ impl Decision {
         self.stop(Ending::Failed { error, node_id });
     }
 
-    /// Ends the run as soon as nothing is in flight: what only waits is cancelled now, what
-    /// works is left for the holder to stop.
+    /// Ends the run as soon as no attempt is in flight. Waiting nodes are cancelled now; the holder
+    /// stops the running attempts.
     pub(super) fn stop(&mut self, ending: Ending) {
         self.frontier.clear();
         if self.is_stopping() {
@@ -95,7 +95,7 @@ impl Decision {
 
     pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
         self.withdraw_from_workers(ix);
-        // Those that the run's end leaves alone go on.
+        // Children without propagated cancellation continue.
         if SubWorkflow::of(&self.run.plan.node(ix).config).propagates_cancellation {
             self.tell_of_abandoned(ix);
         }
@@ -108,7 +108,7 @@ impl Decision {
         });
     }
 
-    /// What follows when nothing more can start: the run completes, pauses or ends.
+    /// The next step when all nodes have been judged: the run completes, pauses or ends.
     pub(super) fn conclude(&mut self) {
         let live = self.run.has_live_work();
         match self.run.phase().cloned() {
@@ -155,7 +155,7 @@ impl Decision {
         self.tell_parent();
     }
 
-    /// The outputs of nodes that nothing follows, by node id.
+    /// The outputs of nodes without successors, by node id.
     fn run_outputs(&self) -> Map<String, Value> {
         let plan = &self.run.plan;
         let mut outputs = Map::new();

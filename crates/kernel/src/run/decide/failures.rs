@@ -1,5 +1,5 @@
-//! Work nodes that wait: for somebody who says what becomes of a failure, or for somebody outside
-//! who goes on with their work.
+//! Work nodes that wait: for a person's choice after a failure, or for an outside party that
+//! continues their work.
 
 use serde_json::{Value, json};
 
@@ -15,18 +15,18 @@ use crate::run::rejection::Rejection;
 use crate::run::size::size;
 use crate::run::state::OpenInterrupt;
 
-/// What becomes of a failed node.
+/// The choice after a failed node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Another attempt.
+    /// Start another attempt.
     Retry,
-    /// It counts as skipped.
+    /// Count it as skipped.
     Skip,
-    /// It has failed.
+    /// Let it fail.
     Abort,
 }
 
-/// What an answer to a work node comes to. A worker says whether trying again can help.
+/// The meaning of an answer to a work node. A worker's answer tells whether a retry can help.
 pub(super) fn judge(
     open: &OpenInterrupt,
     value: &Value,
@@ -66,7 +66,7 @@ fn ended(value: &Value) -> Result<Outcome, Rejection> {
 }
 
 impl Decision {
-    /// No attempt is left, and the definition lets somebody choose.
+    /// All attempts have failed, and the definition lets a person choose.
     pub(super) fn ask_about_failure(&mut self, ix: NodeIx, error: NodeError) {
         let attempts = self.facts().nodes[ix.index()].attempts;
         let data = json!({
@@ -86,7 +86,7 @@ impl Decision {
         self.suspend(&id);
     }
 
-    /// A signal of this name chooses. A node's id may be as long as a key alone.
+    /// The signal name for the choice. A very long node id is the key by itself.
     fn key_of_failure(&self, ix: NodeIx) -> String {
         const END: &str = "/failed";
         let node = self.node_id(ix);
@@ -98,7 +98,7 @@ impl Decision {
         }
     }
 
-    /// An attempt has left its work to somebody outside.
+    /// An attempt has left its work to an outside party.
     pub(super) fn wait_outside(
         &mut self,
         ix: NodeIx,
@@ -156,7 +156,7 @@ impl Decision {
         interrupt_id
     }
 
-    /// Somebody has chosen what becomes of a failed node.
+    /// Applies the choice for a failed node.
     pub(super) fn choose(&mut self, open: &OpenInterrupt, choice: Choice) {
         let ix = NodeIx(open.node);
         let error = open.data.get("error").cloned().unwrap_or_default();

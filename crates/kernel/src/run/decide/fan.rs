@@ -1,7 +1,7 @@
-//! Workers of one decision at the same time, and where they are joined.
+//! Concurrent workers of one decision, and their join.
 //!
-//! What they give back is kept at the join, in the order in which they have ended: of two that give
-//! the same variable the later one counts. The log says that order, so that a replay keeps to it.
+//! Their outputs are applied at the join in the order in which they ended: the later of two values
+//! for one variable counts. The log contains that order, so that a replay repeats it.
 
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,11 @@ use crate::run::size::size;
 use crate::run::state::NodeStatus;
 
 impl Decision {
-    /// The workers of a decision begin: one after another, or at the same time.
+    /// Starts the workers of a decision: one after another, or concurrently.
     pub(super) fn begin_workers(&mut self, ix: NodeIx) {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
-        // One that was stored before the rules of today is not taken for something else.
+        // An invalid policy in a stored definition must not be read as another one.
         if let Some((key, what)) = dispatch::check_config(config.0).into_iter().next() {
             let error = NodeError::new("invalid_config", format!("config.{key} {what}"));
             return self.fail_attempt(ix, error.fatal());
@@ -54,7 +54,7 @@ impl Decision {
         }
     }
 
-    /// Joins the workers of a node that are enough, or begins the next one that may.
+    /// Joins the workers of a node if enough have ended, or begins the next one.
     pub(super) fn fan_on(&mut self, ix: NodeIx) {
         let Some(fan) = self.fan(ix) else { return };
         let policy = JoinPolicy::of(&self.run.plan.node(ix).config);
@@ -68,7 +68,7 @@ impl Decision {
         }
     }
 
-    /// A run of one of the workers has ended.
+    /// The run of a worker has ended.
     pub(super) fn worker_ended(
         &mut self,
         ix: NodeIx,
@@ -140,9 +140,8 @@ impl Decision {
         self.complete(ix, outputs, None);
     }
 
-    /// Says of each worker of a node that has begun, and that nobody will wait for any more, that
-    /// it was cancelled, and gives them. A run that somebody else
-    /// stopped waiting for may still come to another end; its own log says which.
+    /// Records each begun worker that a node stops waiting for as cancelled, and returns them. An
+    /// abandoned run may still end differently; its own log shows how.
     pub(super) fn tell_of_abandoned(&mut self, ix: NodeIx) -> Vec<Abandoned> {
         let mut abandoned = Vec::new();
         let mut add = |worker: u32, run: Option<StreamId>| {
@@ -163,7 +162,7 @@ impl Decision {
                 fan.pending.into_iter().for_each(|worker| add(worker, None));
             }
             NodeStatus::Dispatched { child, .. } => add(node.worker, Some(child.clone())),
-            // It is looked up; a node that has asked somebody has begun none.
+            // Its definition is being looked up. A node with an open question has begun none.
             NodeStatus::InFlight { .. } if node.last_step(node.worker).is_some() => {
                 add(node.worker, None);
             }
@@ -180,7 +179,7 @@ impl Decision {
         abandoned
     }
 
-    /// What completed workers give to channels, in the order of the decision.
+    /// The channel writes of completed workers, in the order of the decision.
     fn writes_of(&self, fan: &Fan) -> Vec<ChannelWrite> {
         let mut ended: Vec<&EndedWorker> = fan.ended.iter().collect();
         ended.sort_by_key(|worker| worker.worker);
@@ -193,12 +192,12 @@ impl Decision {
         writes.collect()
     }
 
-    /// Whether what a child gives back under a name is written to a channel.
+    /// Whether a child's value of this name is written to a channel.
     pub(super) fn is_channel(&self, name: &str) -> bool {
         self.run.plan.declares_channel(name)
     }
 
-    /// Keeps what a worker gave back in variables.
+    /// Stores a worker's values in variables.
     fn keep(&mut self, ix: NodeIx, ended: &EndedWorker) {
         let mut harvested = Vec::new();
         for (name, next) in &ended.gave {
@@ -224,26 +223,26 @@ impl Decision {
     }
 }
 
-/// What a joined node says of its workers.
+/// The contents of a joined node's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Telling {
-    /// How they ended.
+    /// The statuses of its workers.
     Ends,
-    /// That, and what completed ones gave.
+    /// The statuses, and the outputs of completed workers.
     EndsAndOutputs,
 }
 
-/// A worker that has begun and that nobody waits for any more.
+/// A begun worker that its node stopped waiting for.
 pub(super) struct Abandoned {
     worker: u32,
     workflow: String,
-    /// Its run; none where it was still looked up.
+    /// Its run; `None` while its definition was looked up.
     run: Option<StreamId>,
 }
 
 impl Fan {
-    /// What a joined node says of its workers, in the order of the decision. Those that were not
-    /// needed any more count as cancelled, also those that were only looked up.
+    /// A joined node's report on its workers, in the order of the decision. Abandoned ones count as
+    /// cancelled, also while their definition was looked up.
     fn children(&self, abandoned: &[Abandoned], telling: Telling) -> Value {
         let mut all = std::collections::BTreeMap::new();
         for ended in &self.ended {

@@ -1,4 +1,4 @@
-//! Where a branch leaves its source.
+//! The first decision of a fork.
 
 use super::Decision;
 use super::create::check_bounds;
@@ -14,9 +14,8 @@ use crate::stream::ForkMode;
 use crate::time::Timestamp;
 
 impl Decision {
-    /// Marks the end of the copied prefix. Nothing starts here: the branch has no holder yet.
-    /// What the source had decided in the rest of the batch that was cut follows here or, as far
-    /// as it starts nodes, with the first `Advance`.
+    /// Marks the end of the copied prefix. Nothing starts here: the branch has no holder yet. The
+    /// remaining consequences of the cut batch follow here. Nodes start with the first `Advance`.
     pub(super) fn fork(
         &mut self,
         source: &StreamId,
@@ -25,7 +24,7 @@ impl Decision {
     ) -> Result<(), Rejection> {
         let origin = self.run.header.origin.as_ref();
         let is_new = origin.is_some_and(|origin| {
-            // A replay of a branch comes past where the branch left its own source.
+            // A replay of a branch repeats the branch's own fork.
             (origin.mode == ForkMode::Replay || origin.source == *source)
                 && self.facts().forked_from.as_ref() != Some(source)
         });
@@ -60,7 +59,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Questions that were asked just before the cut.
+    /// Suspends the nodes whose question was asked just before the cut.
     fn suspend_who_asked(&mut self) {
         for open in self.facts().interrupts.clone() {
             let node = &self.facts().nodes[NodeIx(open.node).index()];
@@ -70,20 +69,20 @@ impl Decision {
         }
     }
 
-    /// Answers that had arrived but were not taken yet.
+    /// Takes answers that had arrived before their question.
     fn take_early_answers(&mut self) {
         if self.run.phase().is_none() || self.is_stopping() {
             return;
         }
         for open in self.facts().interrupts.clone() {
-            // What came too late for the source comes too late for its branch.
+            // An answer that was too late for the source is too late for its branch.
             if !self.run.is_past_deadline(&open, self.now) {
                 self.take_early_answer(&open.id);
             }
         }
     }
 
-    /// Conditions without a value at a node that settled last: the run ended for them.
+    /// Repeats failures of conditions at the node that settled last: they ended the run.
     fn settle_conditions(&mut self, cut_at: Timestamp) {
         let plan = self.run.plan.clone();
         for ix in plan.node_ixs() {
@@ -105,7 +104,7 @@ impl Decision {
         }
     }
 
-    /// Failures whose consequences were cut off.
+    /// Decides the consequences of failures that were cut off.
     fn settle_failures(&mut self) {
         let plan = self.run.plan.clone();
         for ix in plan.node_ixs() {
@@ -128,7 +127,7 @@ impl Decision {
         }
     }
 
-    /// Ends the run for a failure that nothing takes.
+    /// Ends the run for an unhandled failure.
     pub(super) fn give_up(&mut self, ix: NodeIx, error: crate::run::NodeError) {
         let node = &self.facts().nodes[ix.index()];
         let (retries, attempts) = (node.retries, node.attempts);

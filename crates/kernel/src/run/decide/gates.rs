@@ -1,4 +1,4 @@
-//! Questions in the words of their kind: what is announced, and what an answer leads to.
+//! Questions by their kind: their announcement, and the effect of an answer.
 
 use serde_json::{Map, Value, json};
 
@@ -16,35 +16,35 @@ use crate::run::event::{ApprovalAction, NodeError, RunEvent, Vote};
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
-/// What a valid answer comes to.
+/// The meaning of a valid answer.
 pub(super) enum Reply {
-    /// The node gives it on as it is.
+    /// The node passes it on unchanged.
     Value,
     /// A gate is decided.
     Decided(Answer),
-    /// A gate has one vote more.
+    /// A gate has one more vote.
     Voted(Answer),
-    /// Somebody asked back.
+    /// A person has asked back.
     Asked,
     /// Every question is answered.
     Answers(Map<String, Value>),
-    /// A decision that was not sure enough is to be carried out, or, without one, is not.
+    /// A held decision is carried out or, without one, rejected.
     Judged {
         /// The decision.
         decided: Option<Decided>,
-        /// What was answered, where it was asked by a clarification.
+        /// The answers, if a clarification asked.
         answers: Option<Map<String, Value>>,
     },
-    /// Somebody with the right to has granted, rejected or overridden.
+    /// A person with the right to it has granted, rejected or overridden.
     Governed(Ruling),
-    /// What becomes of a failed work node.
+    /// The choice for a failed work node.
     Choice(Choice),
-    /// How the work ended that a node left to somebody outside.
+    /// The end of the work that a node left to an outside party.
     Ended(Outcome),
 }
 
 impl Reply {
-    /// Whether nothing more is waited for.
+    /// Whether the question is closed by it.
     pub(super) fn ends_the_question(&self) -> bool {
         match self {
             Self::Voted(_) | Self::Asked => false,
@@ -55,7 +55,7 @@ impl Reply {
 }
 
 impl Decision {
-    /// What an answer comes to, without taking it.
+    /// The meaning of an answer, without applying it.
     pub(super) fn judge(
         &self,
         open: &OpenInterrupt,
@@ -88,8 +88,8 @@ impl Decision {
         }
     }
 
-    /// The kind of node whose words a question is asked in: a general interrupt of a gate's kind
-    /// is asked as by that gate.
+    /// The node kind whose form a question has: a general interrupt of a gate's kind has the form
+    /// of that gate.
     pub(super) fn asked_by(&self, open: &OpenInterrupt) -> NodeKind {
         let kind = self.run.plan.node(NodeIx(open.node)).kind;
         let is_general = kind == NodeKind::Control(ControlKind::Interrupt);
@@ -103,7 +103,7 @@ impl Decision {
         }
     }
 
-    /// Takes an answer that was judged.
+    /// Applies a judged answer.
     pub(super) fn reply(
         &mut self,
         open: &OpenInterrupt,
@@ -144,7 +144,7 @@ impl Decision {
             }
             Reply::Ended(outcome) => {
                 if !self.came_by_message {
-                    // Somebody else than its worker says how it ended.
+                    // The end was not reported by its worker.
                     self.withdraw_from_workers(ix);
                 }
                 self.resolved(open, value, by);
@@ -186,7 +186,7 @@ impl Decision {
         }
     }
 
-    /// Says what is asked in the words of its kind.
+    /// Announces a question in the form of its kind.
     pub(super) fn announce(&mut self, open: &OpenInterrupt) {
         let ix = NodeIx(open.node);
         let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
@@ -220,7 +220,7 @@ impl Decision {
         }
     }
 
-    /// Nobody answered a gate in time.
+    /// A gate's time to answer has passed.
     pub(super) fn expire_gate(&mut self, open: &OpenInterrupt) {
         let ix = NodeIx(open.node);
         let on_timeout = OnTimeout::of(&self.run.plan.node(ix).config);
@@ -248,7 +248,7 @@ impl Decision {
         self.leave_gate(open, &answer, value);
     }
 
-    /// A gate that was decided is left by the port of the decision, fails, or asks again.
+    /// Leaves a decided gate by the port of the decision, fails, or asks again.
     fn leave_gate(&mut self, open: &OpenInterrupt, answer: &Answer, value: Value) {
         self.resumed(open);
         let ix = NodeIx(open.node);
@@ -264,7 +264,7 @@ impl Decision {
                 self.fail_attempt(ix, error.fatal());
             }
             ApprovalAction::Refine if !is_routed => {
-                // The data as it was asked with: the inputs of the attempt have not changed.
+                // The question's data: the inputs of the attempt have not changed.
                 let inputs = self.facts().nodes[ix.index()].inputs.clone();
                 let kind = if is_gate {
                     ControlKind::ApprovalGate
@@ -317,7 +317,7 @@ impl Decision {
             node_id: self.node_id(ix),
             visit: self.visit(ix),
             action: answer.action,
-            // Whoever answered without being known by name did answer.
+            // Anonymous answers count as given by "unknown".
             decided_by: (!is_timeout)
                 .then(|| answer.by.clone().unwrap_or_else(|| "unknown".to_owned())),
             comment: answer.comment.clone(),

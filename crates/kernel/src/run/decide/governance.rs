@@ -1,4 +1,4 @@
-//! Gates that only those with a role or a scope decide.
+//! Gates that only people with a role or a scope decide.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::run::event::{ApprovalAction, NodeError, RunEvent, Vote};
 use crate::run::state::OpenInterrupt;
 
 impl Decision {
-    /// Takes an answer that was judged.
+    /// Applies a judged answer.
     pub(super) fn govern(
         &mut self,
         open: &OpenInterrupt,
@@ -36,7 +36,7 @@ impl Decision {
         self.leave_governed(open, answer, value);
     }
 
-    /// Says how somebody has decided.
+    /// Records a person's decision.
     fn count(&mut self, open: &OpenInterrupt, ruling: &Ruling, vote: Vote) {
         let answer = &ruling.answer;
         if !ruling.overrides {
@@ -53,7 +53,7 @@ impl Decision {
         });
     }
 
-    /// Nobody decided in time: as if rejected.
+    /// The time to decide has passed, which counts as a rejection.
     pub(super) fn expire_governed(&mut self, open: &OpenInterrupt) {
         let value = json!({ "decision": "rejected", "reason": "timeout" });
         let mut answer = Answer {

@@ -16,7 +16,7 @@ use crate::run::size::size;
 use crate::run::state::{Closed, OpenInterrupt, Phase};
 
 impl Decision {
-    /// A node asks somebody outside. An answer that came early is taken at once.
+    /// A node asks a question outside. An early answer is taken at once.
     pub(super) fn ask(&mut self, ix: NodeIx, ask: Ask) {
         let root = self.run.header.root().clone();
         let node_id = self.node_id(ix);
@@ -48,7 +48,7 @@ impl Decision {
         self.facts().asked_keys.get(key).copied().unwrap_or(0)
     }
 
-    /// Says what is asked in the words of its kind, unless that was said, and suspends the node.
+    /// Announces a question in the form of its kind, unless already done, and suspends the node.
     pub(super) fn suspend(&mut self, interrupt: &InterruptId) {
         let Some(open) = self.open(interrupt) else {
             return;
@@ -66,7 +66,7 @@ impl Decision {
         });
     }
 
-    /// Takes the oldest signal that came before the question and fits it.
+    /// Takes the oldest signal that arrived before the question and fits it.
     pub(super) fn take_early_answer(&mut self, interrupt: &InterruptId) {
         let Some(open) = self.open(interrupt) else {
             return;
@@ -151,8 +151,8 @@ impl Decision {
         }
         let mut payload = payload.clone();
         numbers::value_as_read_back(&mut payload);
-        // The oldest question by that name which it answers in time. A vote or a question back
-        // comes from a person, not by name.
+        // The oldest question of that name which it answers in time. Votes and questions back come
+        // from a person, not from a signal.
         let asked: Vec<OpenInterrupt> = self
             .facts()
             .interrupts
@@ -181,7 +181,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Nobody answered in time.
+    /// The time to answer has passed.
     pub(super) fn expire(&mut self, interrupt: &str) -> Result<(), Rejection> {
         let open = self.open(&interrupt.into()).ok_or(Rejection::NotDue)?;
         let ix = NodeIx(open.node);

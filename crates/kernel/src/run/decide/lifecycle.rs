@@ -10,7 +10,7 @@ use crate::run::state::{NodeStatus, Phase, timer};
 
 impl Decision {
     pub(super) fn fire(&mut self, name: &str) -> Result<(), Rejection> {
-        // Only timers that count in this phase: the row of another may be about to go.
+        // Only timers of this phase count: the row of another may be about to go.
         let due = self
             .run
             .timers()
@@ -45,7 +45,7 @@ impl Decision {
         Ok(())
     }
 
-    /// The run has worked for as long as it may.
+    /// The run has used up its working time.
     fn work_is_over(&mut self) {
         let limit = self.run.plan.settings.work_timeout_ms.unwrap_or(0);
         let work = self.facts().work.unwrap_or_default();
@@ -101,7 +101,7 @@ impl Decision {
         if matches!(self.run.phase(), Some(Phase::Stopping { .. })) {
             return Err(Rejection::Stopping);
         }
-        // A parent's cancellation tells of its own.
+        // The parent records its own cancellation.
         if parent.is_none() {
             self.tell_of_cancellation(by.clone());
         }
@@ -140,7 +140,7 @@ impl Decision {
         Ok(())
     }
 
-    /// Whether something is under way that a drained pause lets finish.
+    /// Whether something is running that a drained pause lets finish.
     pub(super) fn drains(&self) -> bool {
         self.run.has_unfinished_nodes()
     }
@@ -148,7 +148,7 @@ impl Decision {
     pub(super) fn resume(&mut self, reason: Option<String>) -> Result<(), Rejection> {
         let is_held = match self.run.phase() {
             Some(Phase::Paused { .. }) => true,
-            // A pause that has not come yet is taken back.
+            // A pause that is still pending is withdrawn.
             Some(Phase::Draining { .. }) => true,
             _ => false,
         };

@@ -1,8 +1,8 @@
 //! Decide: from a state and a command to a batch, or to a rejection that writes nothing.
 //!
-//! One command makes one batch: its own events first, then their consequences (edges decided,
-//! nodes started or skipped, the run ended). Every event is folded into the working state as it
-//! is emitted, so the state a decision returns is the fold of what it wrote.
+//! One command makes one batch: its own events first, then their consequences (edges decided, nodes
+//! started or skipped, the run ended). Every event is folded into the working state as it is
+//! emitted, so the returned state is the fold of the written events.
 
 mod attempts;
 mod children;
@@ -38,13 +38,13 @@ use crate::run::state::{Facts, Run, RunState};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
-/// Consequences stop after so many events in one batch; the rest follows with `Advance`.
+/// Maximum number of consequence events in one batch; the rest follows with `Advance`.
 pub const MAX_BATCH_EVENTS: usize = 256;
 
-/// What a command led to.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Decided {
-    /// To be made durable before anything acts on it.
+    /// It must be durable before it is acted on.
     pub batch: Batch,
     /// The events of the batch.
     pub events: Vec<Event>,
@@ -52,7 +52,7 @@ pub struct Decided {
     pub run: Run,
 }
 
-/// A refused command, with the state as it was.
+/// A rejected command, with the unchanged state.
 #[derive(Debug)]
 pub struct Refused {
     /// Why.
@@ -63,11 +63,11 @@ pub struct Refused {
 
 /// Decides a command. `now` should be the clock; it is never taken to be before the last event.
 ///
-/// Takes the state by value and gives it back changed, because a decision that copied it would
-/// cost as much as the run is long.
+/// Takes the state by value and returns it changed, because a copy would cost time and memory in
+/// proportion to the run's length.
 ///
 /// # Errors
-/// A rejection with the state as it was.
+/// A rejection with the unchanged state.
 pub fn decide(run: Run, envelope: &Envelope, now: Timestamp) -> Result<Decided, Box<Refused>> {
     let mut decision = Decision::new(run, envelope, now);
     match decision.dispatch(envelope) {
@@ -86,20 +86,20 @@ pub fn decide(run: Run, envelope: &Envelope, now: Timestamp) -> Result<Decided, 
     }
 }
 
-/// A decision in the making.
+/// A decision under construction.
 struct Decision {
     run: Run,
     now: Timestamp,
     cause: Option<Cause>,
     driving: Driving,
     events: Vec<Event>,
-    /// How many leading events are the command's own observation.
+    /// Number of leading events that are the command's own observation.
     observed: u32,
     timers_before: BTreeMap<String, Timestamp>,
-    /// The status the run waited in.
+    /// The status that the run waited in.
     waited_in: Option<RunStatus>,
     first_of_stream: bool,
-    /// Whether another stream says this, and nobody from outside.
+    /// Whether another stream sent the command, rather than a client.
     came_by_message: bool,
     outbox: Vec<Message>,
     /// Nodes to judge, in order.
@@ -241,12 +241,12 @@ impl Decision {
         self.events.push(event);
     }
 
-    /// Marks everything emitted so far as the command's own observation.
+    /// Marks all events emitted so far as the command's own observation.
     fn end_observation(&mut self) {
         self.observed = u32::try_from(self.events.len()).unwrap_or(u32::MAX);
     }
 
-    /// Facts of a run that was checked to have some.
+    /// The facts of a run that was checked to have some.
     fn facts(&self) -> &Facts {
         self.run
             .facts()
@@ -255,7 +255,7 @@ impl Decision {
 
     /// The id of the next message of this batch.
     fn next_message(&self) -> MessageId {
-        // Named after the batch: a message may go out before the batch's first event.
+        // Named after the batch: a message may be sent before the batch's first event.
         let first_seq = self.run.head.next_seq - self.events.len() as u64;
         let (stream, place) = (&self.run.header.stream, self.outbox.len());
         MessageId::new(format!("{stream}.{first_seq}.{place}"))
@@ -312,7 +312,7 @@ impl Decision {
         }
         let mut timers = timer_changes(&self.timers_before, &owned_timers(&self.run));
         if self.run.is_replay() {
-            // A replay repeats: nobody wakes it and nobody hears of it.
+            // A replay is neither woken nor reported to other streams.
             timers.clear();
             self.outbox.clear();
         }
@@ -336,7 +336,7 @@ impl Decision {
     }
 }
 
-/// The status of a run that waits for somebody or something outside.
+/// The status of a run that waits for something outside.
 fn waits_in(run: &Run) -> Option<RunStatus> {
     Some(run.status()).filter(|status| status.is_waiting())
 }

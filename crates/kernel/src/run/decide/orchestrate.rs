@@ -1,8 +1,8 @@
-//! Supervisors and what carries their decisions out.
+//! Supervisors, and dispatch nodes that carry out their decisions.
 //!
-//! A supervisor decides (`runOrchestrator.decided`); a dispatch node runs the workers it chose,
-//! one after another, each a child run. Neither goes on with a decision that is not sure enough
-//! before a person has confirmed it.
+//! A supervisor decides (`runOrchestrator.decided`). A dispatch node runs the chosen workers, one
+//! after another, each as a child run. Neither continues with a decision below the floor of
+//! confidence before a person has confirmed it.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ use crate::run::event::{CapKind, ChainPhase, ChildStatus, Ending, NodeError, Run
 use crate::run::scope::RunScope;
 use crate::run::state::NodeStatus;
 
-/// Which step of a worker, and what it says beside.
+/// A step of a worker and its details.
 #[derive(Default)]
 pub(super) struct Step {
     pub(super) child: Option<StreamId>,
@@ -74,13 +74,13 @@ impl Decision {
             }
         }
         match (&decided.choice, decided.below_floor()) {
-            // What a dispatch carries out, it holds back itself.
+            // A dispatch holds back its own decision; a supervisor holds back the end.
             (Choice::Terminate, Some(observed)) => self.escalate(ix, &decided, observed),
             _ => self.decided(ix, &decided),
         }
     }
 
-    /// The decision stands.
+    /// The decision takes effect.
     pub(super) fn decided(&mut self, ix: NodeIx, decided: &Decided) {
         let plan = self.run.plan.clone();
         let (node, is_last) = (plan.node(ix), decided.choice == Choice::Terminate);
@@ -136,7 +136,7 @@ impl Decision {
         ])
     }
 
-    /// The index of the round that a supervisor is to begin.
+    /// The index of the round that a supervisor is about to begin.
     fn round(&self, ix: NodeIx) -> u64 {
         let before = self.facts().nodes[ix.index()].round;
         before.map_or(0, |index| index.saturating_add(1))
@@ -153,7 +153,7 @@ impl Decision {
         if let (true, false, Some(decision)) = (is_dispatch, is_given, &self.facts().decision) {
             inputs.insert("decision".into(), decision.clone());
         }
-        // A text is read once.
+        // A decision as text is parsed once.
         if is_dispatch
             && let Some(given @ Value::String(_)) = inputs.get("decision")
             && let Ok(decided) = Decided::of(given)
@@ -163,7 +163,7 @@ impl Decision {
         inputs
     }
 
-    /// A dispatch node begins.
+    /// Starts a dispatch node.
     pub(super) fn carry_out(&mut self, ix: NodeIx, inputs: &Map<String, Value>) {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
@@ -225,7 +225,7 @@ impl Decision {
             .sum()
     }
 
-    /// The worker at a place of the decision is next: its definition is looked up outside.
+    /// Begins the worker at a place of the decision: its definition is looked up outside.
     pub(super) fn begin_worker(&mut self, ix: NodeIx, worker: u32) {
         if let Some(id) = self.worker_at(ix, worker) {
             self.emit(RunEvent::ChainStepped {
@@ -242,21 +242,21 @@ impl Decision {
         }
     }
 
-    /// Where the run's orchestrator decided what a dispatch node carries out. There is no such
-    /// place where the decision came by a port, or from a person.
+    /// The event in which the run's orchestrator decided what a dispatch node carries out. `None`
+    /// if the decision came from a port or a person.
     fn decision_behind(&self, ix: NodeIx) -> Option<Seq> {
         let inputs = self.facts().nodes[ix.index()].inputs.as_ref()?;
         self.decided_at(inputs.get("decision")?)
     }
 
-    /// Where the run's orchestrator decided this, if that was the last that it decided.
+    /// The event of the orchestrator's latest decision, if that is this one.
     pub(super) fn decided_at(&self, decision: &Value) -> Option<Seq> {
         let facts = self.facts();
         let is_last = facts.decision.as_ref() == Some(decision);
         facts.decided_at.filter(|_| is_last)
     }
 
-    /// The worker at a place of the decision that a dispatch node carries out.
+    /// The worker at a place of a dispatch node's decision.
     pub(super) fn worker_at(&self, ix: NodeIx, worker: u32) -> Option<String> {
         if self.run.plan.node(ix).kind != NodeKind::Control(ControlKind::Dispatch) {
             return None;
@@ -266,7 +266,7 @@ impl Decision {
         Some(workers.get(worker as usize)?.as_str()?.to_owned())
     }
 
-    /// How many workers the decision names that a dispatch node carries out.
+    /// Number of workers in a dispatch node's decision.
     pub(super) fn workers_of(&self, ix: NodeIx) -> u32 {
         let inputs = self.facts().nodes[ix.index()].inputs.as_ref();
         let workers =
@@ -276,20 +276,20 @@ impl Decision {
         })
     }
 
-    /// The worker that a dispatch node is at.
+    /// The current worker of a dispatch node.
     pub(super) fn current_worker(&self, ix: NodeIx) -> Option<(u32, String)> {
         let worker = self.facts().nodes[ix.index()].worker;
         Some((worker, self.worker_at(ix, worker)?))
     }
 
-    /// Says a step of the worker that a dispatch node is at. Other nodes have no workers.
+    /// Records a step of the current worker of a dispatch node. Other nodes have no workers.
     pub(super) fn step(&mut self, ix: NodeIx, phase: ChainPhase, step: Step) {
         if let Some((worker, _)) = self.current_worker(ix) {
             self.step_of(ix, worker, phase, step);
         }
     }
 
-    /// Says a step of one of the workers of a dispatch node.
+    /// Records a step of one of the workers of a dispatch node.
     pub(super) fn step_of(&mut self, ix: NodeIx, worker: u32, phase: ChainPhase, step: Step) {
         if let Some(worker_id) = self.worker_at(ix, worker) {
             self.emit(RunEvent::ChainStepped {
@@ -306,7 +306,7 @@ impl Decision {
         }
     }
 
-    /// The work goes to the worker that a dispatch node is at.
+    /// Hands the work to the current worker of a dispatch node.
     pub(super) fn hand_off(&mut self, ix: NodeIx) {
         let Some((_, worker)) = self.current_worker(ix) else {
             return;
@@ -322,7 +322,7 @@ impl Decision {
         });
     }
 
-    /// What a dispatch node gives when its last worker has ended.
+    /// The outputs of a dispatch node after its last worker.
     pub(super) fn outputs_of_workers(
         &self,
         ix: NodeIx,

@@ -16,7 +16,7 @@ use crate::run::scope::{Just, RunScope, read_denied, resolve_inputs};
 use crate::run::size::{json_size, size};
 use crate::run::state::{NodeStatus, Phase};
 
-/// Edges of a node that are not followed, by position, and the first condition that failed.
+/// Edges of a node that are not followed, by position, and the first failed condition.
 pub(super) type Declined = (Vec<EdgeIx>, Option<NodeError>);
 
 impl Decision {
@@ -34,13 +34,13 @@ impl Decision {
         }
     }
 
-    /// Judges every node: for the start of a run, after a pause, and to go on after a cut batch.
+    /// Judges every node: at the start of a run, after a pause, and after a batch that was cut off.
     pub(super) fn schedule_everything(&mut self) {
         self.frontier = self.run.plan.node_ixs().collect();
         self.run_frontier();
     }
 
-    /// Judges what a settled node leads to.
+    /// Judges the successors of a settled node.
     pub(super) fn schedule_after(&mut self, ix: NodeIx) {
         if self.run.header.policy.max_parallel.is_some() {
             // A freed slot may let any waiting node start, not only a successor.
@@ -101,7 +101,7 @@ impl Decision {
         matches!(self.run.phase(), Some(Phase::Stopping { .. }))
     }
 
-    /// A node whose rule is met.
+    /// Starts or skips a node whose rule is met.
     fn enter(&mut self, ix: NodeIx) {
         if self.run.plan.node(ix).disabled {
             self.skip(ix, SkipReason::Disabled);
@@ -121,7 +121,7 @@ impl Decision {
         self.push_successors(ix);
     }
 
-    /// A loop's head is entered again: one visit later, with the round it was in.
+    /// Enters a loop's head again: one visit later, with the round it was in.
     fn next_round(&mut self, ix: NodeIx, left: control::loop_head::Left) {
         let previous = match &self.facts().nodes[ix.index()].status {
             NodeStatus::Completed { outputs, .. } => outputs.get("index").and_then(Value::as_u64),
@@ -130,8 +130,8 @@ impl Decision {
         self.begin_attempt(ix, 0, Some((previous, left)));
     }
 
-    /// Starts an attempt, unless a bound or the number of slots forbids it. `round` is given
-    /// when a loop's head is entered again.
+    /// Starts an attempt, unless a limit or the number of slots forbids it. `round` is given when a
+    /// loop's head is entered again.
     pub(super) fn begin_attempt(
         &mut self,
         ix: NodeIx,
@@ -157,7 +157,7 @@ impl Decision {
         let state = &self.facts().nodes[ix.index()];
         let is_next_round = state.status.is_settled();
         let visit = state.visit + u32::from(is_next_round);
-        // A head whose start was cut off by a fork is still between the same two rounds.
+        // If a fork cut off a head's start, the head is still between the same two rounds.
         let round = round.or_else(|| {
             let left = if schedule::leads_back(&plan, self.facts(), ix) {
                 control::loop_head::Left::No
@@ -263,7 +263,7 @@ impl Decision {
         }
     }
 
-    /// Ends a visit well and follows its edges.
+    /// Completes a visit and follows its edges.
     pub(super) fn complete(
         &mut self,
         ix: NodeIx,
@@ -305,7 +305,7 @@ impl Decision {
         }
     }
 
-    /// An attempt failed: try again, route the failure, or end the run.
+    /// An attempt failed: retry, route the failure, or end the run.
     pub(super) fn fail_attempt(&mut self, ix: NodeIx, error: NodeError) {
         let plan = self.run.plan.clone();
         let node = plan.node(ix);
@@ -358,7 +358,7 @@ impl Decision {
         self.fail_node(ix, error);
     }
 
-    /// Says so where a node fails because a limit of the run's budget was reached.
+    /// Records the reached limit if a node fails because the run's budget is used up.
     fn tell_of_exhaustion(&mut self, ix: NodeIx, error: &NodeError) {
         let Some(exhausted) = Exhausted::of(error) else {
             return;
@@ -378,7 +378,7 @@ impl Decision {
         }
     }
 
-    /// A visit ends in an error that no attempt follows.
+    /// Ends a visit in an error without a further attempt.
     pub(super) fn fail_node(&mut self, ix: NodeIx, error: NodeError) {
         let plan = self.run.plan.clone();
         let node = plan.node(ix);
@@ -411,8 +411,8 @@ impl Decision {
         }
     }
 
-    /// Which outgoing edges are not followed. A condition that fails to evaluate declines its
-    /// edge and is reported.
+    /// Outgoing edges that are not followed. A condition that fails to evaluate declines its edge
+    /// and is reported.
     pub(super) fn decline(&self, ix: NodeIx, port: Option<&str>, just: Just<'_>) -> Declined {
         let plan = &self.run.plan;
         let node = plan.node(ix);
@@ -437,8 +437,7 @@ impl Decision {
             let Some(condition) = &edge.condition else {
                 continue;
             };
-            // Its rule says already that it is not followed; its condition may read what only
-            // the other outcome has.
+            // Its rule already declines it; its condition may read data of the other outcome only.
             let may_follow = match just {
                 Just::Gave(_) => edge.rule != TriggerRule::AnyFailed,
                 Just::Failed(_) => schedule::takes_failures(edge.rule),
@@ -493,7 +492,7 @@ impl Decision {
         }
     }
 
-    /// The first outcome of a batch is what was observed; later ones are consequences.
+    /// The first outcome of a batch is observed; later ones are consequences.
     pub(super) fn end_observation_once(&mut self) {
         if self.observed == 0 {
             self.end_observation();
@@ -501,7 +500,7 @@ impl Decision {
     }
 }
 
-/// Inputs that an event holds.
+/// The inputs, if they fit into an event.
 fn fitting(inputs: Map<String, Value>) -> Result<Map<String, Value>, NodeError> {
     if json_size(&inputs) <= limits::MAX_EVENT_BYTES / 2 {
         return Ok(inputs);
@@ -534,7 +533,7 @@ fn bounded(mut error: NodeError) -> NodeError {
     error
 }
 
-/// The error of an attempt that would be tried again, had the run another retry left.
+/// The error of an attempt whose retry exceeds the run's budget of retries.
 fn no_retry_left(exhausted: &Exhausted, last: &NodeError) -> NodeError {
     let mut error = exhausted.error();
     if let Some(details) = &mut error.details {

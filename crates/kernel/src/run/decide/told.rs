@@ -1,12 +1,12 @@
-//! What a decision tells the tenant's audit trail: who did something to the run.
+//! Entries that a decision sends to the tenant's audit trail: actions on the run.
 
 use super::Decision;
 use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
 use crate::ids::InterruptId;
 
 impl Decision {
-    /// Somebody created the run. One that another run started, or that is a fork, is told of
-    /// elsewhere; one that belongs to nobody was begun by whoever may write to the store itself.
+    /// Records the creation of the run. Child runs and forks are recorded elsewhere. A run without
+    /// a principal was started by the operator, who can write to the store itself.
     pub(super) fn tell_of_creation(&mut self, request_id: Option<String>) {
         let header = &self.run.header;
         let owner = &header.owner;
@@ -25,7 +25,7 @@ impl Decision {
         self.tell(AuditAction::RunCreated, by, on);
     }
 
-    /// Somebody answered what the run waits for.
+    /// Records an answer to a question of the run.
     pub(super) fn tell_of_answer(&mut self, interrupt: &InterruptId, by: Option<&str>) {
         let on = format!("{}/{interrupt}", self.run.header.stream);
         let by = Actor::new(by.unwrap_or("unknown"));
@@ -36,14 +36,14 @@ impl Decision {
         );
     }
 
-    /// Somebody cancelled the run.
+    /// Records a cancellation of the run.
     pub(super) fn tell_of_cancellation(&mut self, by: Option<Actor>) {
         let on = Subject::new("run", self.run.header.stream.as_str());
         let by = by.unwrap_or_else(|| Actor::new("unknown"));
         self.tell(AuditAction::RunCancelled, by, on);
     }
 
-    /// Somebody with the right to it granted what the gate's approvers had not.
+    /// Records an override: a grant without the gate's approvers.
     pub(super) fn tell_of_override(&mut self, by: &str) {
         let on = Subject::new("run", self.run.header.stream.as_str());
         self.tell(AuditAction::ApprovalOverridden, Actor::new(by), on);

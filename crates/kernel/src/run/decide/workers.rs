@@ -1,5 +1,5 @@
-//! Work nodes whose work goes to workers: a request to the queue's coordinator leaves with the
-//! events, and one to withdraw it when nobody waits any more.
+//! Work nodes that run on workers: a request to the queue's coordinator is sent with the events,
+//! and a withdrawal when the node no longer waits.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::run::rejection::Rejection;
 use crate::run::state::NodeStatus;
 
 impl Decision {
-    /// What a node of this type waits for goes to the workers of its queue.
+    /// Sends the work of a node of this type to the workers of its queue.
     pub(super) fn give_to_workers(&mut self, ix: NodeIx, signal: &str) {
         let node = self.run.plan.node(ix);
         let Some(config) = worker_config(&node.type_id, &node.config) else {
@@ -32,7 +32,7 @@ impl Decision {
         self.tell_queue(config.queue, order);
     }
 
-    /// A node that waits for a worker will not wait any longer.
+    /// Withdraws the task of a node that stops waiting.
     pub(super) fn withdraw_from_workers(&mut self, ix: NodeIx) {
         let node = self.run.plan.node(ix);
         let waits = matches!(
@@ -64,7 +64,7 @@ impl Decision {
         RequestId::new(attempt.key(&self.run.header.key_origin()))
     }
 
-    /// The node of an attempt whose work a worker has.
+    /// The node of an attempt that a worker has.
     pub(super) fn with_a_worker(&self, attempt: &AttemptId) -> Result<NodeIx, Rejection> {
         let plan = &self.run.plan;
         let ix = plan.node_ix(attempt.node.as_str());

@@ -1,4 +1,4 @@
-//! What was in flight and starts over.
+//! Restarting what was in flight.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,10 @@ impl Run {
         });
     }
 
-    /// A branch: what is in flight belongs to the source and starts over here as new attempts,
-    /// children as other runs, and what workers do as other tasks. Every other wait goes on as if no time had passed. Where the cut
-    /// went through an interrupt, an open question stays open and an answered one is asked anew.
+    /// A branch: attempts in flight belong to the source and start over here as new attempts,
+    /// children as other runs, and tasks of workers as other tasks. Every other wait continues as
+    /// if no time had passed. Where the cut went through an interrupt, an open question stays open
+    /// and an answered one is asked anew.
     pub(super) fn leave_the_source_behind(&mut self, at: Timestamp) {
         let open: BTreeSet<InterruptId> = match self.facts() {
             Some(facts) => facts
@@ -68,7 +69,7 @@ impl Run {
         }
     }
 
-    /// Questions to workers: they will answer the source.
+    /// Withdraws questions to workers: they will answer the source.
     fn withdraw_from_workers(&mut self) {
         let plan = self.plan.clone();
         let RunState::Active { facts, .. } = &mut self.state else {
@@ -82,7 +83,7 @@ impl Run {
         }
     }
 
-    /// Makes the next attempt ready of every node whose current one is chosen.
+    /// Prepares the next attempt of every node whose current one is chosen.
     pub(super) fn abandon(&mut self, chosen: impl Fn(u32, &NodeStatus) -> Option<u32>) {
         let plan = self.plan.clone();
         let RunState::Active { facts, .. } = &mut self.state else {

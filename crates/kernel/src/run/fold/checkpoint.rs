@@ -22,9 +22,9 @@ impl Run {
         serde_json::to_vec(&saved).expect("a state is always JSON")
     }
 
-    /// A run at the place a checkpoint was taken: after `next_seq` events, the last of which has
-    /// this link of the hash chain. `None` when the bytes are not a state of this build: the log
-    /// is then folded from its start.
+    /// A run at the place of a checkpoint: after `next_seq` events, the last of which has this link
+    /// of the hash chain. `None` when the bytes are not a state of this build: then the log is
+    /// folded from its start.
     pub fn from_checkpoint(
         header: Arc<StreamHeader>,
         plan: Arc<Plan>,
@@ -48,7 +48,7 @@ impl Run {
     }
 }
 
-/// Raised whenever a checkpoint of an earlier build would be read wrongly.
+/// Increased whenever a checkpoint of an earlier build would be misread.
 const STATE_VERSION: u32 = 4;
 
 #[derive(Serialize)]

@@ -1,4 +1,4 @@
-//! What events say of a node.
+//! Folding the events of nodes.
 
 use serde_json::{Value, json};
 
@@ -217,7 +217,7 @@ impl Run {
                 let plan = self.plan.clone();
                 let (ix, facts) = self.node(node_id)?;
                 if plan.node(ix).kind == NodeKind::Work && kind != OUTSIDE {
-                    // Its attempt is over; what is waited for is what becomes of the failure.
+                    // The attempt has ended; the node now waits for the choice after its failure.
                     facts.timers.remove(&timer::timeout(node_id));
                 }
                 let node = &mut facts.nodes[ix.index()];
@@ -423,7 +423,7 @@ impl Run {
             .collect()
     }
 
-    /// A loop's head that chose another round: its body is idle again, one visit later.
+    /// A loop's head chose another round: its body is idle again, one visit later.
     pub(super) fn begin_round(&mut self, head: &NodeId, port: Option<&str>) -> Result<(), String> {
         let plan = self.plan.clone();
         let (ix, facts) = self.node(head)?;
@@ -452,7 +452,7 @@ impl Run {
         }
     }
 
-    /// A vote counts as long as its gate is open; the one that closes it is counted no more.
+    /// Counts a vote while its gate is open; the vote that closes the gate is not counted here.
     pub(super) fn count_vote(
         &mut self,
         id: &InterruptId,
@@ -469,7 +469,7 @@ impl Run {
         }
     }
 
-    /// Says why an interrupt will take no answer, whatever closes it.
+    /// Records why an interrupt accepts no further answer.
     pub(super) fn close_interrupt(&mut self, id: &InterruptId, why: Closed) {
         if let RunState::Active { facts, .. } = &mut self.state {
             facts.closed_interrupts.insert(id.clone(), why);
@@ -505,7 +505,7 @@ fn begin_agent(facts: &mut Facts, node: &PlanNode) {
     facts.agent = Some(agent);
 }
 
-/// Work that was waited for has no question open when what becomes of it is asked.
+/// Closes the question about outside work before the choice after its failure is asked.
 fn ask_anew(facts: &mut Facts, ix: NodeIx) {
     withdraw_question(facts, ix);
     let node = &mut facts.nodes[ix.index()];

@@ -1,4 +1,4 @@
-//! What an attempt reports while it works, beside its output.
+//! Reports of an attempt while it works, in addition to its output.
 
 pub mod event;
 
@@ -12,7 +12,7 @@ use crate::limits::MAX_COUNT;
 use crate::run::event::{Event, RunEvent};
 use crate::run::size::size;
 
-/// One thing an attempt reports. It becomes the event of the same name.
+/// A report of an attempt. It becomes the event of the same name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 pub enum Report {
@@ -28,7 +28,7 @@ pub enum Report {
     EnvelopeRetried(EnvelopeRetried),
     /// No answer had the right shape.
     EnvelopesExhausted(EnvelopesExhausted),
-    /// An answer had its shape once what stood around it was taken away.
+    /// An answer had its shape after surrounding text was removed.
     EnvelopeRecovered(EnvelopeRecovered),
     /// A model is asked to put its words into the shape.
     EnvelopeCoerced(EnvelopeCoerced),
@@ -38,7 +38,7 @@ pub enum Report {
     Used(Used),
 }
 
-/// The same code for each of them.
+/// Runs the same code for each variant.
 macro_rules! each {
     ($self:expr, $of:ident => $code:expr) => {
         match $self {
@@ -57,7 +57,7 @@ macro_rules! each {
 }
 
 impl Report {
-    /// Who reports.
+    /// The reporting attempt.
     pub fn attempt(&self) -> AttemptId {
         each!(self, of => AttemptId {
             node: of.node_id.clone(),
@@ -66,7 +66,7 @@ impl Report {
         })
     }
 
-    /// Bytes of the values it carries.
+    /// Bytes of its values.
     pub(super) fn size(&self) -> usize {
         let sized = |value: &Option<Value>| value.as_ref().map_or(0, size);
         match self {
@@ -76,7 +76,7 @@ impl Report {
         }
     }
 
-    /// The event of it.
+    /// Its event.
     pub(super) fn event(self, agent: String) -> RunEvent {
         match self {
             Self::ToolCalled(call) => RunEvent::ToolCalled(ToolCalled {
@@ -110,7 +110,7 @@ impl Report {
         }
     }
 
-    /// What the batch of a report was made of.
+    /// The report that a batch was made from.
     pub(super) fn of_batch(batch: &[Event]) -> Option<Self> {
         let (first, rest) = batch.split_first()?;
         let mut report = Self::of(&first.body)?;
@@ -122,7 +122,7 @@ impl Report {
         Some(report)
     }
 
-    /// What an event was made of. `None` for an event that no report makes.
+    /// The report that an event was made from. `None` for an event that no report makes.
     pub fn of(event: &RunEvent) -> Option<Self> {
         Some(match event.clone() {
             RunEvent::ToolCalled(of) => Self::ToolCalled(of),
