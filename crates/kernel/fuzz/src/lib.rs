@@ -1,5 +1,5 @@
-//! What the fuzz targets do with their input. `tests/kernel/outside.rs` calls the same functions
-//! with mutated golden logs, so that ci runs them without cargo-fuzz.
+//! The functions of the fuzz targets. `tests/kernel/outside.rs` calls them with mutated golden
+//! logs, so that ci runs them without cargo-fuzz.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kernel::run::{Run, RunIndex};
 use kernel::stream::StreamHeader;
 use serde_json::Value;
 
-/// Every type exists and takes any config.
+/// Node types in which every type exists and takes any config.
 struct AnyType;
 
 impl NodeTypes for AnyType {
@@ -36,7 +36,7 @@ fn read(data: &[u8]) -> Option<Value> {
     json::parse(data, limits).ok()
 }
 
-/// A document is compiled or refused with a reason; its canonical form compiles to the same plan.
+/// A document is compiled or rejected with a reason; its canonical form compiles to the same plan.
 pub fn definition(data: &[u8]) {
     let Some(document) = read(data) else { return };
     let _ = Definition::parse(&document);
@@ -53,7 +53,7 @@ pub fn definition(data: &[u8]) {
 }
 
 /// A log in the form of a golden one (header and definition on the first line, an event on each
-/// further line) is folded as far as it goes. What folds has a state that can be shown, kept as a
+/// further line) is folded until the first fault. The resulting state can be shown, kept as a
 /// checkpoint and checked.
 pub fn log(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
@@ -70,7 +70,7 @@ pub fn log(data: &[u8]) {
     let mut run = Run::unborn(header.clone(), plan.clone());
     let mut events = Vec::new();
     for line in lines {
-        // A state whose fold was refused must not be used.
+        // A state whose fold failed must not be used.
         let before = run.clone();
         match run.fold_content(line) {
             Ok(event) => events.push(event),

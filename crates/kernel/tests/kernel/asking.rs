@@ -1,4 +1,4 @@
-//! Work nodes whose failure somebody decides about, and work that is left to somebody outside.
+//! Work nodes whose failure a person decides about, and work that is left to an outside party.
 
 use kernel::run::event::DrainPolicy;
 use kernel::run::{Command, Create, NodeError, Outcome, Start};
@@ -11,7 +11,7 @@ use crate::world::{Then, World, started};
 const ASKING: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> b none_failed";
 const ASKED: &str = "interrupt.requested a; node.suspended a";
 
-/// For the golden logs: failures that somebody decides about, and work outside.
+/// For the golden logs: failures that a person decides about, and work outside.
 pub(crate) const SCENE: &str = "a: {\"settings\":{\"onFailure\":\"ask\"}}\na -> c none_failed\n\
                                 b: {\"settings\":{\"onFailure\":\"ask\"}}\nb -> c none_failed\n\
                                 c: {\"settings\":{\"onFailure\":\"ask\"}}\nc -> d";
@@ -30,11 +30,12 @@ pub(crate) fn scene(run: &mut World) {
     run.resolve("c", json!({ "action": "abort" })).decided();
 }
 
-/// For the golden logs: what workers of a queue do, and their failures that somebody decides about.
+/// For the golden logs: the work of a queue's workers, and their failures that a person decides
+/// about.
 pub(crate) const SCENE_OF_WORKERS: &str = "w: runwright.worker {\"config\":{\"queue\":\"q\",\
     \"repeat\":\"repeatable\"},\"settings\":{\"onFailure\":\"ask\",\"timeout\":1000}}\nw -> b none_failed";
 
-/// One that failed, one that took too long, and one that is done.
+/// One that failed, one that took too long, and one that completed.
 pub(crate) fn scene_of_workers(run: &mut World) {
     let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
@@ -64,7 +65,7 @@ fn error_of(message: &str) -> serde_json::Value {
 
 const W_ASKED: &str = "interrupt.requested w; node.suspended w";
 
-/// One question is open, it is not the worker's, and whoever looks is told that.
+/// One question is open. It is not the worker's, and the run's status shows it.
 fn asks_a_person(run: &World) {
     let facts = run.run.facts().unwrap();
     let open: Vec<&str> = (facts.interrupts.iter())
@@ -117,7 +118,7 @@ fn what_took_a_worker_too_long_is_not_waited_for_while_somebody_is_asked() {
         goes_out(&mut run, "task-0").decided();
         run.next_timer().then(W_ASKED);
         asks_a_person(&run);
-        // What comes too late answers nothing.
+        // A late answer has no effect.
         run.signal("task-0", "0", json!({ "outputs": {} }))
             .then("signal.received task-0 0");
         asks_a_person(&run);
@@ -132,7 +133,7 @@ fn what_took_a_worker_too_long_is_not_waited_for_while_somebody_is_asked() {
     }
 }
 
-/// A branch has work of its own done, whatever its source waits for.
+/// A branch has its own work done, even if its source waits for a worker.
 #[test]
 fn a_branch_where_a_worker_is_waited_for_or_has_failed_begins_its_work_anew() {
     let mut run = started(SCENE_OF_WORKERS);
@@ -150,7 +151,7 @@ fn a_branch_where_a_worker_is_waited_for_or_has_failed_begins_its_work_anew() {
     }
 }
 
-/// More retries than are allowed are found, also where a worker's failure came before them.
+/// More retries than allowed are detected, also after a failure of a worker.
 #[test]
 fn a_worker_that_failed_has_not_asked_for_another_attempt() {
     let mut run = started(SCENE_OF_WORKERS);
@@ -163,7 +164,7 @@ fn a_worker_that_failed_has_not_asked_for_another_attempt() {
     };
     let from = run.events.iter().position(is_question).unwrap();
     let mut events = run.events.clone();
-    // As if the question had neither been asked nor answered.
+    // As if the question had been neither asked nor answered.
     events.drain(from..from + 4);
     let found = kernel::check::check(&run.run.header, &run.run.plan, &events);
     let told: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -350,8 +351,7 @@ fn what_says_neither_is_kept_and_answers_nothing() {
     assert_eq!(run.run.status().as_str(), "waiting-external");
 }
 
-/// Nobody is asked to do what a run that is being stopped will not use: the run would end around
-/// a node that waits.
+/// A stopping run starts no work outside: it would end around a waiting node.
 #[test]
 fn nothing_waits_in_a_run_that_is_being_stopped() {
     let mut run = started(WAITS);
@@ -359,12 +359,12 @@ fn nothing_waits_in_a_run_that_is_being_stopped() {
     waits(&mut run).then("node.cancelled a; run.cancelled");
 }
 
-/// The protocol lets a key be as long as a node's id may be.
+/// The protocol allows the same length for a key as for a node's id.
 #[test]
 fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
     let key = |length: usize| {
         let id = "n".repeat(length);
-        // Ids were as long before they were held to what events may name.
+        // Longer ids were accepted before events limited their length.
         let text = format!("{id}: {{\"settings\":{{\"onFailure\":\"ask\"}}}}");
         let mut run = World::of(flow::stored(&text), Policy::default());
         run.create(Map::new()).decided();
@@ -385,7 +385,7 @@ fn what_the_host_lacks_is_asked_about_and_retried() {
         "retry",
         "node.retried a/1 +0ms provider_not_found; node.started a/1",
     );
-    // Still not provided: asked again, as often as it takes.
+    // Still not provided: asked again, without a limit.
     lacks(&mut run).then(ASKED);
     choose(
         &mut run,

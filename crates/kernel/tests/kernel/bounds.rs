@@ -1,4 +1,4 @@
-//! Caps, slots, timeouts of runs, and what a run may be created with.
+//! Caps, slots, timeouts of runs, and the settings for creating a run.
 
 use kernel::run::{Command, Create, Start};
 use kernel::stream::Policy;
@@ -57,13 +57,13 @@ fn time_in_which_a_person_thinks_is_no_working_time() {
         .then("cap.breached 1000 < 1001; run.stopping run_timeout");
 }
 
-/// A workflow that may work for a second and asks somebody meanwhile.
+/// A workflow with a working time of a second, which asks a person meanwhile.
 pub(crate) const WORKING_TIME: &str = r#"a -> ask
     ask: core.approvalGate {"config":{"title":"Go on?"}}
     ask -> b
     workflow: {"settings":{"workTimeout":1000}}"#;
 
-/// It works for too long behind the answer.
+/// It works for too long after the answer.
 pub(crate) fn scene(run: &mut World) {
     run.when(Command::Create(Create::new(Map::new(), "test", Start::Now)))
         .decided();
@@ -164,7 +164,7 @@ fn only_so_many_attempts_are_in_flight() {
     run.completes("e").then("node.completed e; run.completed");
 }
 
-/// A retry used to start beside the node that had taken its slot meanwhile.
+/// A retry used to start although another node had taken its slot meanwhile.
 #[test]
 fn a_node_keeps_its_slot_while_it_waits_for_its_next_attempt() {
     let mut run = slots(

@@ -1,4 +1,4 @@
-//! Budgets: set aside, used, given to children and handed back.
+//! Budgets: reserved, used, given to children and returned.
 
 use std::collections::BTreeMap;
 
@@ -293,7 +293,7 @@ fn a_child_may_ask_the_models_its_parent_may() {
     assert_eq!(serde_json::Value::Object(create.configurable), expected);
 }
 
-/// Two nodes ask at the same time, one after a restart, until nothing is left.
+/// Two nodes reserve at the same time, one after a restart, until nothing is left.
 pub(crate) fn scene(run: &mut World) {
     let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();

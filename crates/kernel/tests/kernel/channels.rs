@@ -79,7 +79,7 @@ fn a_variable_is_read() {
     );
 }
 
-/// The node `a` of a run that has this channel writes these values.
+/// The node `a` of a run with this channel writes these values.
 fn written(channel: &str, values: &[Value]) -> World {
     let mut run = unborn(&format!(
         "a -> b any_failed\nworkflow: {{\"channels\":{{\"c\":{channel}}}}}"
@@ -125,7 +125,7 @@ fn a_sum_that_is_no_number_is_refused() {
     let run = written(r#"{"reducer":"counter"}"#, &large);
     refused(&run, "the sum of channel c");
     assert_eq!(run.run.facts().expect("facts").channels.get("c"), None);
-    // One after another, as well.
+    // Also one after another.
     let run = written(
         r#"{"reducer":"counter","default":-1.5e308}"#,
         &[json!(-1.5e308)],
@@ -206,7 +206,7 @@ fn a_schema_that_is_none_is_refused_when_it_is_registered() {
         };
         assert_eq!(problem.path, "/channels/c~1d/schema");
         assert!(problem.message.contains(what), "{problem}");
-        // One that lies in a store is read all the same, and its runs go on.
+        // A stored one can still be read, and its runs continue.
         flow::stored(&text(schema));
     }
 }
@@ -270,13 +270,12 @@ fn an_input_of_a_channels_name_is_refused() {
     assert_eq!(paths, ["/c"]);
 }
 
-/// A channel with a schema beside a counter.
+/// A channel with a schema, and a counter.
 pub(crate) const SCENE: &str = "a -> b any_failed\nc -> d any_failed\n\
     workflow: {\"channels\":{\"n\":{\"reducer\":\"counter\",\"schema\":{\"maximum\":10}},\
     \"l\":{\"reducer\":\"append\",\"schema\":{\"items\":{\"type\":\"string\"}}}}}";
 
-/// A node that reads a channel it may not read is told so, wherever it reads it: what is absent is
-/// another thing.
+/// Reading an unreadable channel is reported as such everywhere, unlike reading an absent one.
 #[test]
 fn a_channel_that_may_not_be_read_is_not_absent() {
     let read = |node: &str, edge: &str| {
@@ -336,7 +335,7 @@ fn a_channel_that_may_not_be_read_is_not_absent() {
         );
         assert_eq!(error(&run)["code"], "channel_access_denied", "{condition}");
     }
-    // One that may be read and that nobody has written is absent.
+    // A readable channel without a write is absent.
     let has = |name: &str| {
         config(
             "conditional",
@@ -347,7 +346,7 @@ fn a_channel_that_may_not_be_read_is_not_absent() {
     assert_eq!(run.status_of("n"), "completed");
 }
 
-/// A pause is taken back, a write breaks its schema, and a variable has a channel's name.
+/// A pause is withdrawn, a write breaks its schema, and a variable has a channel's name.
 pub(crate) fn scene(run: &mut World) {
     begin(run);
     run.pause(DrainPolicy::DrainCurrentNode)

@@ -57,7 +57,7 @@ fn settled(child: &StreamId, status: ChildStatus, variables: Value) -> Command {
     }
 }
 
-/// Dispatches and answers the message that creates the child.
+/// Looks up the child's definition and answers the message that creates the child.
 fn dispatched(run: &mut World) -> (StreamId, RunMessage) {
     run.when(dispatch(run, found())).then("node.dispatched s");
     run.sent().pop().expect("a message creates the child")
@@ -288,7 +288,7 @@ fn a_child_goes_on_in_its_parents_trace_within_the_node_that_started_it() {
     assert_eq!(of_child.trace, own.trace);
     assert_eq!(of_child.span, trace::run_span(&child));
 
-    // A creator's trace is handed on with all that belongs to it.
+    // A creator's trace context is passed on with all of its parts.
     let plan = run.run.plan.clone();
     let caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
     let caller = TraceContext::parse(caller, Some("acme=1"));
@@ -355,7 +355,7 @@ fn a_message_is_taken_once_whatever_it_carries() {
     .refused("duplicate");
 }
 
-/// Nobody ever tells a replay what becomes of its source's children.
+/// The ends of the source's children are not reported to a replay.
 #[test]
 fn a_replay_ends_though_the_children_of_its_source_run_on() {
     let mut run = mapped();
@@ -371,7 +371,7 @@ fn a_replay_ends_though_the_children_of_its_source_run_on() {
     ];
     let waits = ["node.cancelled s", tail[0], tail[1], tail[2]];
     ended(run.replay(0).world, run.events.len(), &waits);
-    // One that is being cancelled already.
+    // A child that is being cancelled already.
     run.cancel().decided();
     ended(run.replay(0).world, run.events.len(), &tail[1..]);
 
@@ -382,7 +382,7 @@ fn a_replay_ends_though_the_children_of_its_source_run_on() {
     let asks = ["node.cancelled ask", tail[0], tail[1], tail[2]];
     ended(run.replay(0).world, run.events.len(), &asks);
 
-    // One that its parent's cancellation leaves alone is not said to be cancelled.
+    // A child that its parent's cancellation leaves alone is not recorded as cancelled.
     let config = r#"{"workflowId":"child","propagateCancellation":false}"#;
     let mut run = parent(config, "");
     dispatched(&mut run);

@@ -1,7 +1,7 @@
-//! Golden logs of coordinators: read as they were written, and decided again as they were.
+//! Golden logs of coordinators: every build must read them and decide them in the same way.
 //!
-//! They lie in `golden/v1/coordinators`: `NAME.jsonl` holds the header on its first line and one
-//! event per further line; `NAME.state.json` what the log folds to, at the time of its last event.
+//! They are in `golden/v1/coordinators`: `NAME.jsonl` has the header on its first line and one
+//! event per further line; `NAME.state.json` is the folded state at the time of the last event.
 
 #![expect(
     clippy::disallowed_methods,
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 const NOW: i64 = 1_800_000_000_000;
 
-/// A coordinator that is told something again and again, and the log of it.
+/// A coordinator that receives commands, and its log.
 struct Scene {
     name: &'static str,
     coordinator: Coordinator,
@@ -125,7 +125,7 @@ impl Scene {
         });
     }
 
-    /// The place of the last hand-out, and its fence.
+    /// The sequence of the last assignment, and its fence.
     fn last_assignment(&self) -> (Seq, u32) {
         let last = self.coordinator.handed_out().last().expect("a hand-out");
         (last.assignment, last.fence)
@@ -147,7 +147,7 @@ fn entry(command: CoordinatorCommand) -> ImportedEntry {
     }
 }
 
-/// The native rules from a log of the published ones on, with entries that say nothing here.
+/// The native rules after a log of the published ones, with entries that have no effect here.
 fn taken_over() -> Scene {
     use CoordinatorCommand as C;
     let mut scene = Scene::new("taken_over", Contract::Native);
@@ -188,7 +188,7 @@ fn taken_over() -> Scene {
     scene
 }
 
-/// A log that was begun only to say which rules it keeps.
+/// A log that was begun only to record its contract.
 fn opened() -> Scene {
     let mut scene = Scene::new("opened", Contract::Native);
     let batch = scene.coordinator.clone().open(Timestamp(NOW));
@@ -201,7 +201,7 @@ fn scenes() -> [Scene; 5] {
     [published(), native(), taken_over(), opened(), offered()]
 }
 
-/// What clients of the published contract say, after the files of another program.
+/// Commands of the published contract's clients, following the files of another program.
 fn published() -> Scene {
     use CoordinatorCommand as C;
     let mut scene = Scene::new("published", Contract::Published);
@@ -258,7 +258,7 @@ fn published() -> Scene {
     scene
 }
 
-/// A queue: tasks that are handed out, given back, lost, done and failed, and a replay.
+/// A queue: tasks that are assigned, returned, lost, done and failed, and a replay.
 fn native() -> Scene {
     use CoordinatorCommand as C;
     let mut scene = Scene::new("native", Contract::Native);
@@ -283,7 +283,7 @@ fn native() -> Scene {
         assignment,
         fence,
     });
-    // Heard of again, with the next task it takes.
+    // It reports again with its next take.
     scene.say(&take("w1"));
     let (assignment, fence) = scene.last_assignment();
     scene.say(&TaskCommand::Report {
@@ -353,7 +353,7 @@ fn task(id: &str, repeat: TaskRepeat) -> TaskCommand {
     }
 }
 
-/// Tasks that are not to be repeated, taken with keys: one is not begun in time, one is.
+/// Tasks that must not be repeated, taken with keys: one is not begun in time, one is.
 fn offered() -> Scene {
     let mut scene = Scene::new("offered", Contract::Native);
     let take = |key: &str| TaskCommand::Take {
@@ -398,7 +398,7 @@ fn events(contents: &[Vec<u8>]) -> Vec<Event> {
     events.collect::<Result<_, _>>().expect("events")
 }
 
-/// What a log says: the snapshot, and what it knows of tasks and workers.
+/// The state of a log: the snapshot, and its tasks and workers.
 fn state(coordinator: &Coordinator, now: Timestamp) -> Value {
     let standing = coordinator.standing(now, LeaseRule::Contract);
     let workers = coordinator.known_workers();
@@ -457,7 +457,7 @@ fn golden_coordinators_are_read_and_decided_as_they_were_written() {
         let (header, contents) = read(&scene);
         let mut folded = Coordinator::at_start(header.clone());
         for content in &contents {
-            // From a checkpoint at every place, too.
+            // Also from a checkpoint at every place.
             let (next, chain, bytes) = (folded.next_seq(), folded.chain(), folded.checkpoint());
             folded = Coordinator::from_checkpoint(header.clone(), next, chain, &bytes)
                 .expect("a checkpoint");
@@ -472,7 +472,7 @@ fn golden_coordinators_are_read_and_decided_as_they_were_written() {
         let expected = fs::read_to_string(path(&scene, "state.json")).expect("a golden state");
         let expected: Value = serde_json::from_str(&expected).expect("JSON");
         assert_eq!(json::canonical(&state), json::canonical(&expected));
-        // The same is still decided as it was.
+        // The same commands still give the same events.
         let text = |contents: &[Vec<u8>]| -> Vec<String> {
             let texts = contents
                 .iter()

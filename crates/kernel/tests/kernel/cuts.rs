@@ -1,4 +1,4 @@
-//! Logs cut everywhere: a crash at any batch, a fork at any event, a message that comes twice.
+//! Logs cut everywhere: a crash at any batch, a fork at any event, a repeated message.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::laws;
 use crate::scenes::{self, Scene};
 use crate::world::World;
 
-/// The run as it was before event `below`; the clock stands at the event before.
+/// The run before event `below`; the clock shows the time of the event before.
 fn cut(scene: &Scene, below: usize) -> World {
     let source = &scene.world;
     let mut world = World::with_header(source.run.header.clone(), source.run.plan.clone());
@@ -35,7 +35,7 @@ fn a_holder_that_comes_after_any_batch_brings_the_run_to_its_end() {
         if scene.world.run.is_replay() {
             continue;
         }
-        // What a branch copied was never without its fork.
+        // The copied part of a branch always includes its fork.
         let own = scene
             .world
             .run
@@ -95,7 +95,7 @@ fn a_branch_at_any_event_goes_on_to_an_end() {
     }
 }
 
-/// How often each visit of a node wrote, and was answered, and each child was heard of.
+/// How often each visit of a node wrote and was answered, and how often each child reported.
 fn doings(log: &[Event]) -> BTreeMap<(String, u32, &'static str), u32> {
     let mut visits = BTreeMap::new();
     let mut doings = BTreeMap::new();
@@ -128,9 +128,9 @@ fn doings(log: &[Event]) -> BTreeMap<(String, u32, &'static str), u32> {
     doings
 }
 
-/// What a step did is in the copied part with the step's end, or not at all: a branch that was asked
-/// for from amid a batch does none of it twice. (Between batches a node may be at work: it starts
-/// over, with whatever it asked on the way.)
+/// The effects of a step are copied together with the step's end, or not at all: a branch from the
+/// middle of a batch repeats none of them. (Between batches a node may be at work: it starts over,
+/// with all its questions.)
 #[test]
 fn no_branch_does_a_step_twice() {
     let (mut cut_back, mut kept) = (0, 0);
@@ -155,7 +155,7 @@ fn no_branch_does_a_step_twice() {
                 .filter(|(step, times)| before.get(*step) != Some(times))
             {
                 let (step, _) = step;
-                // What the source did again later may come otherwise in the branch.
+                // Later repetitions of the source may differ in the branch.
                 let (done, at_most) = (done.get(step), source.get(step));
                 assert!(
                     done <= at_most,
@@ -186,8 +186,8 @@ fn a_replay_from_any_event_is_its_source_again() {
     }
 }
 
-/// A run may be replayed whenever somebody asks: what the log does not say any more is cancelled,
-/// children and all, and the replay is whole.
+/// A run can be replayed at any time: waits after the end of its log are cancelled, including
+/// children, and the replay completes.
 #[test]
 fn a_replay_of_a_run_that_is_under_way_ends() {
     let mut with_children = 0;
@@ -214,7 +214,7 @@ fn a_replay_of_a_run_that_is_under_way_ends() {
     );
 }
 
-/// What the outbox delivers may come again at any later moment: the log stays as it is.
+/// The outbox may deliver a message again at any later time: the log does not change.
 #[test]
 fn a_message_that_comes_again_at_any_moment_changes_nothing() {
     let mut messages = 0;
@@ -246,8 +246,8 @@ fn a_message_that_comes_again_at_any_moment_changes_nothing() {
     assert!(messages >= 3, "some scenes have messages");
 }
 
-/// The messages of a batch are lost and sent again with it: what a crash between the decision
-/// and its append, and a delivery after it, can make of one.
+/// The messages of a batch are lost and sent again with it, as by a crash between the decision and
+/// its append, followed by a delivery.
 #[test]
 fn messages_have_the_same_id_however_often_they_are_decided() {
     let mut seen = 0;

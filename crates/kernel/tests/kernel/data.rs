@@ -1,4 +1,4 @@
-//! What nodes are given, and what they leave: inputs, variables, channels, artifacts, usage.
+//! Inputs and results of nodes: inputs, variables, channels, artifacts, usage.
 
 use kernel::digest::Digest;
 use kernel::run::event::{Artifact, OutputChannel, Usage};

@@ -1,7 +1,7 @@
-//! Golden logs of documents: read as they were written, and decided again as they were.
+//! Golden logs of documents: every build must read them and decide them in the same way.
 //!
-//! They lie in `golden/v1/documents`: `NAME.jsonl` holds the header and the blobs on its first
-//! line and one event per further line; `NAME.state.json` what the log folds to.
+//! They are in `golden/v1/documents`: `NAME.jsonl` has the header and the blobs on its first line
+//! and one event per further line; `NAME.state.json` is the folded state.
 
 #![expect(
     clippy::disallowed_methods,
@@ -30,11 +30,11 @@ const NOW: i64 = 1_800_000_000_000;
 #[derive(Deserialize, Serialize)]
 struct FirstLine {
     header: StreamHeader,
-    /// Each the text of JSON.
+    /// Each is JSON text.
     blobs: Vec<String>,
 }
 
-/// A document that is told something again and again, and the log of it.
+/// A document that receives saves, and its log.
 struct Scene {
     document: Document,
     contents: Vec<Vec<u8>>,
@@ -118,8 +118,8 @@ fn with(mut document: Value, kind: &str, more: Value) -> Value {
     document
 }
 
-/// Every way a save can be kept: opened, extended with and without a residual, data in a blob, a
-/// decision made here and put back, a branch, an import, a cancellation.
+/// Every form of a save: opened, extended with and without a residual, data in a blob, a decision
+/// made here and put back, a branch, an import, a cancellation.
 fn letter() -> Scene {
     let mut scene = Scene::new();
     let first = opened();
@@ -145,7 +145,7 @@ fn letter() -> Scene {
     written["idempotency"] = json!([["k", { "artifactKey": "text", "version": 1 }]]);
     written["stepStatus"][0][1] = json!("completed");
     scene.save(&written, Via::Client);
-    // What no event says.
+    // Data that is in no event.
     written["run"]["tags"] = json!(["blue", "late"]);
     written["run"]["metadata"] = json!({ "10": "ten", "9": 0.1 });
     scene.save(&written, Via::Client);
@@ -160,7 +160,7 @@ fn letter() -> Scene {
     });
     let noted = with(asked, "odd_kind", json!({ "text": "unknown" }));
     scene.save(&noted, Via::Client);
-    // Somebody who knows only the beginning.
+    // A client that knows only the beginning.
     scene.save(
         &with(first.clone(), "annotation", json!({ "text": "other" })),
         Via::Client,
@@ -176,7 +176,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/documents")
 }
 
-/// What a log says.
+/// The state of a log.
 fn state(history: &History, blobs: &BTreeMap<Digest, Vec<u8>>) -> Value {
     let document = history.document();
     let saves: Vec<Value> = document
@@ -254,7 +254,7 @@ fn golden_documents_are_read_and_decided_as_they_were_written() {
     let expected = fs::read_to_string(path("state.json")).expect("a golden state");
     let expected: Value = serde_json::from_str(&expected).expect("JSON");
     assert_eq!(json::canonical(&state), json::canonical(&expected));
-    // The same saves are still decided as they were.
+    // The same saves still give the same events.
     assert_eq!(scene.contents, written);
     assert_eq!(scene.document.chain(), history.document().chain());
     let opened = history.open(&blobs).expect("every blob is there");

@@ -1,4 +1,4 @@
-//! Retries, timeouts, and what a failure does to the run.
+//! Retries, timeouts, and the effect of a failure on the run.
 
 use kernel::run::{Command, NodeError, Outcome, RunEvent};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Workers of one decision that run at the same time.
+//! Concurrent workers of one decision.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::flow;
 use crate::scenes::child_definition;
 use crate::world::{World, object};
 
-/// A dispatch node with this config that is told to run workers, by name.
+/// A dispatch node with this config and a decision for these workers.
 fn fanned(workers: &[&str], config: Value) -> World {
     let plan = json!([{ "kind": "next-worker", "nextWorkerIds": workers }]);
     let mut config = config;
@@ -32,7 +32,7 @@ fn fanned(workers: &[&str], config: Value) -> World {
     run
 }
 
-/// Creates the run of the worker that is looked up now.
+/// Creates the run of the worker that is being looked up.
 fn dispatches(run: &mut World) -> StreamId {
     let attempt = run
         .run
@@ -72,7 +72,8 @@ fn cancelled(run: &mut World) -> Vec<StreamId> {
     let sent = run.sent().into_iter();
     let cancels =
         sent.filter(|(_, message)| matches!(message.envelope.command, Command::Cancel { .. }));
-    // A run that fails cancels again what was cancelled at the join; the second is refused.
+    // A failing run cancels the already cancelled children again; the second cancellation is
+    // rejected.
     let told: BTreeSet<StreamId> = cancels.map(|(target, _)| target).collect();
     told.into_iter().collect()
 }
@@ -133,7 +134,7 @@ fn workers_run_at_the_same_time_and_are_kept_in_the_order_in_which_they_end() {
     assert_eq!(outputs["children"].as_array().map(Vec::len), Some(3));
 }
 
-/// Three workers at the same time, whose results go into an append channel.
+/// Three concurrent workers whose results go into an append channel.
 pub(crate) fn gathered() -> String {
     let config = json!({ "fanOutPolicy": "parallel", "outputMapping": { "all": "result" } });
     let decision = json!([{ "kind": "next-worker", "nextWorkerIds": ["one", "two", "one"] }]);
@@ -218,7 +219,7 @@ fn no_more_run_at_a_time_than_may() {
     let c = dispatches(&mut run);
     assert_eq!(looked_up(&run), 0);
     ends(&mut run, &a, ChildStatus::Completed, "").decided();
-    // While one is looked up, another may end.
+    // While one is being looked up, another may end.
     ends(&mut run, &c, ChildStatus::Completed, "").decided();
     let d = dispatches(&mut run);
     ends(&mut run, &d, ChildStatus::Completed, "").decided();
@@ -246,7 +247,7 @@ fn who_is_not_needed_any_more_is_cancelled() {
         ends(&mut run, &two, end, "").decided();
         assert_eq!(joined(&run).0, outcome, "{policy}");
         assert_eq!(cancelled(&mut run), std::slice::from_ref(&one));
-        // It tells so later, and nothing comes of it.
+        // Its later report does not change the outcome.
         let is_failed = outcome == "failed";
         assert_eq!(
             run.status_of("go"),
@@ -333,7 +334,7 @@ fn a_retry_begins_all_of_them_again_as_other_runs() {
     run.next_timer().decided();
     let second = [dispatches(&mut run), dispatches(&mut run)];
     assert!(second.iter().all(|run| !first.contains(run)));
-    // The first try's other run ends late, and is none of these.
+    // The other run of the first attempt ends late and does not belong to these.
     ends(&mut run, &first[1], ChildStatus::Cancelled, "").decided();
     ends(&mut run, &second[0], ChildStatus::Completed, "").decided();
     assert_eq!(run.run.status().as_str(), "running");
@@ -400,7 +401,7 @@ fn a_branch_begins_all_of_them_again() {
     assert_eq!(branch.status_of("go"), "retrying");
 }
 
-/// The last steps of workers that nobody waits for any more, and their runs.
+/// The last steps of abandoned workers, and their runs.
 fn abandoned(run: &World) -> Vec<(u32, Option<StreamId>)> {
     let steps = run.events.iter().filter_map(|event| match &event.body {
         RunEvent::ChainStepped {
@@ -420,7 +421,7 @@ fn of_each_worker_that_is_not_needed_any_more_the_log_says_so_beside_the_join() 
     let policy = json!({ "maxConcurrency": 3, "joinPolicy": { "mode": "first" } });
     let mut run = fanned(&["one", "two", "three", "four"], policy);
     let (one, two) = (dispatches(&mut run), dispatches(&mut run));
-    // The third is looked up, the fourth has not begun.
+    // The third is being looked up, the fourth has not begun.
     let events = ends(&mut run, &two, ChildStatus::Completed, "").then(
         "child.settled completed; core.workflowChain.event go child.completed two;
          core.workflowChain.event go child.cancelled one;
@@ -448,7 +449,7 @@ fn whoever_ends_otherwise_says_so_of_its_workers_too() {
     let (one, two) = (dispatches(&mut run), dispatches(&mut run));
     run.cancel().decided();
     assert_eq!(abandoned(&run), [(0, Some(one)), (1, Some(two))]);
-    // One after another: at a worker, and while one is looked up.
+    // One after another: at a worker, and while one is being looked up.
     let mut run = sequential();
     let one = dispatches(&mut run);
     run.cancel().decided();
@@ -456,7 +457,7 @@ fn whoever_ends_otherwise_says_so_of_its_workers_too() {
     let mut run = sequential();
     run.cancel().decided();
     assert_eq!(abandoned(&run), [(0, None)]);
-    // A child that goes on without its parent was not cancelled.
+    // A child that continues without its parent was not cancelled.
     let mut run = fanned(&["one", "two"], json!({ "propagateCancellation": false }));
     dispatches(&mut run);
     dispatches(&mut run);
@@ -494,7 +495,8 @@ fn whoever_shows_a_run_that_has_ended_may_say_how_its_children_do() {
     assert_eq!(run.run.untold_children(), []);
 }
 
-/// Three at a time of four: one fails, one is not there, the rest completes; then the first of two.
+/// Three at a time of four: one fails, one does not exist, the rest completes; then the first of
+/// two.
 pub(crate) const SCENE: &str = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","two","gone","four"]}]}}
     go: core.dispatch {"config":{"fanOutPolicy":"parallel","maxConcurrency":3,"outputMapping":{"got":"result"}}}
     race: core.dispatch {"inputs":{"decision":{"type":"static","value":{"kind":"next-worker","nextWorkerIds":["hare","hedgehog"]}}},"config":{"fanOutPolicy":"parallel","joinPolicy":{"mode":"first","onChildFailure":"absorb"}}}

@@ -17,7 +17,7 @@ use kernel::definition::{Definition, NodeKind, NodeTypes, Plan, TriggerRule, Unk
 use kernel::problem::{Problem, Problems};
 use serde_json::{Map, Value, json};
 
-/// The type of nodes that say nothing else. Its attempts end as the test says.
+/// The default type of nodes. The test decides the outcome of its attempts.
 pub(crate) const WORK: &str = "test.work";
 
 /// The plan of a workflow in the notation above.
@@ -43,7 +43,7 @@ pub(crate) fn compile_stored(document: &Value) -> Arc<Plan> {
     Arc::new(plan.expect("what was registered is read"))
 }
 
-/// What is wrong with a document that does not compile.
+/// The problems of a document that does not compile.
 pub(crate) fn problems(document: &Value) -> Problems {
     let definition = Definition::parse(document).expect("the document of a test is well formed");
     let plan = Plan::compile(&definition, &Types, UnknownTypes::Refuse);

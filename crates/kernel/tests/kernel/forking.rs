@@ -1,4 +1,4 @@
-//! Forks of a world, each batch held against what a store and a worker rely on.
+//! Forks of a world; each batch is checked by the rules that a store and a worker rely on.
 
 use kernel::fork::{Fork, ForkError, NewFork};
 use kernel::run::{FORKING, Overlay, RunIndex};
@@ -7,7 +7,7 @@ use kernel::stream::ForkMode;
 use crate::laws;
 use crate::world::World;
 
-/// A fork in memory, with how many appends it took.
+/// A fork in memory, with the number of its appends.
 pub(crate) struct Forked {
     pub(crate) world: World,
     pub(crate) fork: Fork,
@@ -15,7 +15,7 @@ pub(crate) struct Forked {
 }
 
 impl World {
-    /// Forks the run as its log stands.
+    /// Forks the run at the current end of its log.
     pub(crate) fn fork(&self, mode: ForkMode, at: u64) -> Result<Forked, ForkError> {
         self.fork_with(mode, at, Overlay::default())
     }

@@ -1,4 +1,4 @@
-//! Branches and replays: where they are cut, and how they go on.
+//! Branches and replays: their cuts, and how they continue.
 
 use kernel::fork::ForkError;
 use kernel::limits::MAX_COPY_EVENTS;
@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 use crate::notation::lines;
 use crate::world::{World, started};
 
-/// What a branch decides itself, from its fork on.
+/// The branch's own decisions, from its fork on.
 fn own(branch: &World) -> Vec<String> {
     let origin = branch.run.header.origin.as_ref().expect("an origin");
     lines(&branch.events)[origin.seq as usize..].to_vec()
@@ -148,7 +148,7 @@ fn the_ending_of_a_run_is_not_cut_through() {
             ]
         );
     }
-    // A run that somebody cancelled goes on as if nobody had.
+    // A run that was cancelled continues as if it had not been.
     let mut run = started("ask: core.interrupt");
     run.cancel().then("node.cancelled ask; run.cancelled");
     let mut branch = run.branch(5);
@@ -192,7 +192,7 @@ fn an_interrupt_can_be_cut_through() {
             "node.started b"
         ]
     );
-    // Nor is a question asked again whose answer would have been copied.
+    // A question is not asked again if its answer would have been copied.
     let answered = own(&branch);
     for line in ["interrupt.resolved ask = 7", "node.resumed ask"] {
         assert_eq!(own(&run.branch(after(&run, line))), answered);
@@ -281,7 +281,7 @@ fn forks_can_be_forked() {
             .fork(ForkMode::Branch, at)
             .expect("a branch of a branch");
         second = fork.world;
-        // The ids of a fork and its fork would be the same in this world.
+        // The ids of a fork and its fork would be equal in this world.
         second.drive_to_the_end();
         let replayed = branch.replay(at);
         assert_eq!(replayed.world.records, branch.records);

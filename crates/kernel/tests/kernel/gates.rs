@@ -222,8 +222,8 @@ fn rejections_decide_by_the_policy_of_the_gate() {
     );
 }
 
-/// Votes of a test key differ by what they say of themselves; whoever is known by name cannot
-/// pretend to be somebody else.
+/// Anonymous votes of a test key differ by the name in the vote; an authenticated voter cannot use
+/// another name.
 #[test]
 fn a_voter_is_who_the_engine_says() {
     let mut run = gate(THREE, "");
@@ -280,7 +280,7 @@ fn groups_and_roles_of_whoever_answers_count_as_they_are_when_they_answer() {
         of(&[], &[]),
         of(&["owner"], &["leads"]),
         of(&["others"], &[]),
-        // Nobody knows the groups of whom somebody speaks for.
+        // The groups of a represented person are unknown.
         Capacity {
             speaks_for: Some("cleo".into()),
             ..of(&["leads"], &[])
@@ -294,7 +294,7 @@ fn groups_and_roles_of_whoever_answers_count_as_they_are_when_they_answer() {
         let mut run = gate(config, "");
         let events = run.answer_as("gate", "bob", member, accept()).decided();
         assert_eq!(run.status_of("gate"), "completed");
-        // The log learns what the gate asks for, and nothing else about anybody.
+        // The log contains the facts that the gate refers to, and no others about people.
         let log = serde_json::to_string(&events).expect("JSON");
         assert!(log.contains("capacity") && !log.contains("secret"), "{log}");
     }
@@ -471,7 +471,7 @@ pub(crate) const GENERAL: &str = r#"gate: core.interrupt {"config":{"kind":"appr
     gate -> b
     gate -> h any_failed"#;
 
-/// What is asked by a general question of this kind is asked, judged and told as by the gate.
+/// A general question of this kind is asked, judged and recorded like the gate's.
 #[test]
 fn a_general_question_for_approval_is_one() {
     let mut run = unborn(GENERAL);

@@ -1,9 +1,8 @@
-//! Golden logs: what a version of the format wrote is read for ever.
+//! Golden logs: every later build must read the logs of each format version.
 //!
-//! `tests/golden/v1/NAME.jsonl` holds the header and the workflow on its first line and one event
-//! on each further line, byte for byte as stored; `NAME.state.json` what the log folds to. They
-//! are added and never edited. `RUNWRIGHT_GOLDEN=add` writes the files of scenes that have none
-//! yet, and nothing else.
+//! `tests/golden/v1/NAME.jsonl` has the header and the workflow on its first line and one event on
+//! each further line, byte for byte as stored; `NAME.state.json` is the folded state. Files are
+//! added and never edited. `RUNWRIGHT_GOLDEN=add` writes the files of new scenes only.
 
 #![expect(
     clippy::disallowed_methods,
@@ -89,7 +88,7 @@ fn read(name: &str) -> Golden {
     }
 }
 
-/// Writes the files of a scene, unless there are such.
+/// Writes the files of a scene, unless they exist.
 fn add(scene: &Scene) {
     let log = folder().join(format!("{}.jsonl", scene.name));
     if log.exists() {
@@ -122,7 +121,7 @@ fn put(path: &Path, text: &str) {
     fs::rename(half, path).expect("a golden file is put in place");
 }
 
-/// What a state says in words that outlive the types of this build.
+/// A state in a form that does not depend on the types of this build.
 fn view(run: &Run) -> Value {
     let facts = run.facts().expect("a golden log has begun");
     let nodes: serde_json::Map<String, Value> = run
@@ -189,8 +188,8 @@ fn golden_logs_are_read_as_they_were_written() {
     }
 }
 
-/// A rule that decides a scene otherwise than its golden log says is a change of the format's
-/// meaning, and has to be told.
+/// A rule that decides a scene differently from its golden log changes the meaning of the format,
+/// and must be documented.
 #[test]
 fn scenes_are_still_decided_as_their_golden_logs() {
     let goldens = goldens();

@@ -1,4 +1,4 @@
-//! Gates that only those with a role or a scope decide.
+//! Gates that only people with a role or a scope decide.
 
 use std::collections::BTreeSet;
 
@@ -169,7 +169,7 @@ fn a_rejection_ends_nothing_and_the_gate_asks_again() {
     assert_eq!(run.status_of("gate"), "completed");
 }
 
-/// Who has overridden since the last look, as the audit trail is told.
+/// The overrides sent to the audit trail since the last call.
 fn overriders(run: &mut World) -> Vec<String> {
     let told = run.audited().into_iter().map(|(_, told)| told.audit);
     let overrides = told.filter(|entry| entry.action == AuditAction::ApprovalOverridden);
@@ -281,7 +281,7 @@ fn a_gate_that_nobody_could_decide_is_no_definition() {
     }
 }
 
-/// A rejection, a quorum that an override helps, a gate that is bypassed, and one that times out.
+/// A rejection, a quorum completed by an override, a gate that is bypassed, and one that times out.
 pub(crate) const SCENE: &str = r#"gate: core.openwop.governance.approvalGate {"config":{"requiredRole":"admin","quorum":2,"override":{"requiredRole":"owner"}}}
     fast: core.openwop.governance.approvalGate {"config":{"requiredScope":"keys:manage","quorum":9,"override":{"requiredRole":"owner"},"overrideBypassesQuorum":true}}
     late: core.openwop.governance.approvalGate {"config":{"requiredRole":"admin","timeoutSec":60}}

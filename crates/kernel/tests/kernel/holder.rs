@@ -1,4 +1,4 @@
-//! A holder that drives a run to its end, whatever state it finds it in.
+//! A holder that drives a run to its end from any state.
 
 use kernel::definition::NodeKind;
 use kernel::run::event::{ChildStatus, DrainPolicy};
@@ -13,7 +13,7 @@ use crate::world::World;
 const STEPS: usize = 2_000;
 
 impl World {
-    /// A new holder takes over what is in flight and goes on until the run has ended.
+    /// A new holder takes over the attempts in flight and continues until the run has ended.
     pub(crate) fn drive_to_the_end(&mut self) {
         if self.run.has_live_work() {
             self.take_over(&[]).decided();
@@ -85,7 +85,7 @@ impl World {
         }
         if let Some(open) = facts.interrupts.first() {
             let interrupt = open.id.clone();
-            // Every gate of the scenes takes one of these two; votes come from one voter each.
+            // Every gate of the scenes takes one of these two; each vote comes from another voter.
             let listed = open.data["approversList"][0].as_str();
             let voter = listed.map_or_else(|| format!("voter-{}", open.votes.len()), str::to_owned);
             let is_work = self.run.plan.nodes[open.node as usize].kind == NodeKind::Work;
@@ -120,7 +120,7 @@ impl World {
         drop(self.next_timer().decided());
     }
 
-    /// Pauses with a policy and goes on.
+    /// Pauses with a policy and resumes.
     pub(crate) fn pause_and_resume(&mut self, policy: DrainPolicy) {
         self.pause(policy).decided();
         self.resume().decided();

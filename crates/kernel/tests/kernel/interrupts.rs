@@ -13,7 +13,7 @@ const ASK: &str = "ask: core.interrupt {\"config\":{\"kind\":\"custom\",\"key\":
 const ANSWERED: &str =
     "interrupt.resolved ask = true; node.resumed ask; node.completed ask; node.started b";
 
-/// A start in the log means that somebody may have begun to work, and nobody has.
+/// A start in the log would mean that work may have begun, and it has not.
 #[test]
 fn an_answer_from_elsewhere_leaves_work_to_whoever_drives_the_run() {
     let mut run = started("q: core.interrupt {\"config\":{\"key\":\"k\"}}\nq -> a");
@@ -156,7 +156,7 @@ fn the_oldest_question_names_the_status() {
     assert_eq!(run.run.current_node().map(|id| id.as_str()), Some("x"));
 }
 
-/// What a question is about, or the code that its node has failed with.
+/// The data of a node's question, or the code that it failed with.
 fn asked(run: &World) -> Value {
     let facts = run.run.facts().expect("facts");
     match (facts.interrupts.first(), run.run.end()) {
@@ -179,7 +179,7 @@ fn a_question_has_what_the_protocol_wants_of_its_kind() {
             ))
         }
     };
-    // What comes by a port is looked at when it is there.
+    // Input from a port is checked when it arrives.
     let event = json!({ "eventType": "paid", "correlation": { "n": 1 } });
     assert_eq!(of(&event.to_string())("external-event"), event);
     let custom = json!({ "customKind": "vote", "payload": [1] });
@@ -211,7 +211,7 @@ fn a_question_has_what_the_protocol_wants_of_its_kind() {
             "{kind} {data}"
         );
     }
-    // Without any, a general question is of its own kind; the others have to say.
+    // Without data, a general question has its own kind; the others require data.
     let bare = |config: &str| {
         asked(&started(&format!(
             "q: core.interrupt {{\"config\":{config}}}"
@@ -276,7 +276,7 @@ fn a_question_that_makes_no_sense_is_refused_when_it_is_registered() {
             problems.contains("/nodes/0/config/"),
             "{config}: {problems}"
         );
-        // One that was registered before is read; a run of it fails there.
+        // A stored one is read; a run of it fails there.
         let mut run = World::of(flow::stored(&text), Policy::default());
         let create = Create::new(Map::new(), "test", Start::Now);
         run.when(Command::Create(create)).decided();
@@ -369,8 +369,8 @@ fn a_late_answer_is_told_why_it_is_late() {
     .refused("interrupt_expired");
 }
 
-/// The timer that tells of a deadline may be late: its run is paused, or nobody drives it. The answer
-/// is judged by the deadline all the same.
+/// The timer of a deadline may fire late: its run is paused, or has no holder. The answer is still
+/// judged by the deadline.
 #[test]
 fn an_answer_after_the_deadline_does_not_count_though_nothing_told_of_it_yet() {
     let asked = || {
@@ -388,7 +388,7 @@ fn an_answer_after_the_deadline_does_not_count_though_nothing_told_of_it_yet() {
     run.at(100)
         .resolve("ask", json!(true))
         .refused("interrupt_expired");
-    // What is said by name is kept for whoever asks next.
+    // A signal is kept for the next question of its name.
     run.signal("go", "1", json!(true))
         .then("signal.received go 1");
     run.next_timer()

@@ -1,4 +1,4 @@
-//! What holds of every batch, whichever rule a test is about.
+//! The laws of every batch, for all tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use serde_json::Map;
 
 use crate::world::World;
 
-/// Logs longer than this are held against the laws that read a whole log only now and then.
+/// Longer logs are checked only now and then against the laws that read a whole log.
 const SHORT: usize = 600;
 
-/// The laws of one batch: it is what its own records fold to, it is decided again from its
-/// records, and what stands beside the records agrees with the state.
+/// The laws of one batch: it equals the fold of its own records, it is decided again from its
+/// records, and its columns agree with the state.
 pub(crate) fn of_a_batch(world: &World, before: &Run, envelope: &Envelope, decided: &Decided) {
     let batch = &decided.batch;
     assert!(!batch.records().is_empty(), "a batch holds an event");
@@ -93,8 +93,8 @@ pub(crate) fn of_a_batch(world: &World, before: &Run, envelope: &Envelope, decid
     );
 }
 
-/// The laws of a whole log: it can be folded in two parts, its chain verifies, a checkpoint
-/// stands for it, and commands that make no sense leave it alone.
+/// The laws of a whole log: it can be folded in two parts, its chain verifies, a checkpoint is
+/// equivalent, and invalid commands leave it unchanged.
 pub(crate) fn of_a_log(world: &World) {
     let len = world.records.len();
     if len > SHORT && !len.is_multiple_of(97) && !world.run.is_settled() {
@@ -121,7 +121,7 @@ pub(crate) fn of_a_log(world: &World) {
     assert_eq!(chain, Ok(world.run.head.chain), "the chain verifies");
 }
 
-/// A refusal leaves the state as it was.
+/// A rejection leaves the state unchanged.
 pub(crate) fn of_a_refusal(before: &Run, refused: &Refused) {
     assert_same(before, &refused.run, "a refusal changes nothing");
 }
@@ -139,7 +139,7 @@ pub(crate) fn fold(mut run: Run, records: &[Record]) -> (Run, Vec<Event>) {
     (run, events)
 }
 
-/// The state as it is after a checkpoint was kept and read.
+/// The state after writing and reading a checkpoint.
 pub(crate) fn through_a_checkpoint(run: &Run) -> Run {
     Run::from_checkpoint(
         run.header.clone(),

@@ -1,4 +1,4 @@
-//! Loops: rounds, breaks, nesting, bounds.
+//! Loops: rounds, breaks, nesting, limits.
 
 use kernel::run::Completion;
 use kernel::stream::Policy;
@@ -251,7 +251,7 @@ fn a_loop_that_says_nothing_useful_fails() {
     }
 }
 
-/// Rounds of control nodes only: one batch holds so many events, the rest follows.
+/// Rounds of control nodes only: one batch has a maximum number of events, the rest follows.
 #[test]
 fn a_long_loop_is_cut_into_batches() {
     let policy = Policy {

@@ -1,8 +1,8 @@
 //! The rules of the kernel, each as given / when / then.
 //!
-//! Where a new test goes: a rule of a run belongs to the module named after its topic, written
-//! with [`world`]; every batch decided there is also held against [`laws`]. A workflow is
-//! written in the notation of [`flow`], events are compared in the notation of [`notation`].
+//! Where a new test goes: a rule of a run belongs to the module named after its topic, written with
+//! [`world`]; every batch decided there is also checked against [`laws`]. A workflow is written in
+//! the notation of [`flow`], events are compared in the notation of [`notation`].
 
 mod flow;
 mod forking;

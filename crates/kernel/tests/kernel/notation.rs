@@ -1,7 +1,6 @@
 //! Events as one line each, short enough to read a log at a glance.
 //!
-//! `node.started a@2/1` is visit 2, attempt 1 of node `a`; zeros and the vendor prefix are left
-//! out.
+//! `node.started a@2/1` is visit 2, attempt 1 of node `a`; zeros and the vendor prefix are omitted.
 
 use kernel::run::event::{ChildStatus, DrainPolicy, Ending, SkipReason};
 use kernel::run::{Event, RunEvent};
@@ -31,7 +30,7 @@ fn line(event: &RunEvent) -> String {
     }
 }
 
-/// The type of an event as it is stored.
+/// The stored type of an event.
 pub(crate) fn tag(event: &RunEvent) -> String {
     let value = serde_json::to_value(event).expect("an event is JSON");
     value["type"].as_str().expect("a type").to_owned()

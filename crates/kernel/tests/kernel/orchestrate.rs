@@ -1,4 +1,4 @@
-//! Supervisors, dispatch, and the runs they start.
+//! Supervisors, dispatch, and their runs.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn found(workflow: &str) -> Found {
     })
 }
 
-/// The driver looks up what is wanted and creates the child.
+/// The driver looks up the requested workflow and creates the child.
 fn dispatch(run: &mut World) -> (StreamId, RunMessage) {
     let live = run.run.undispatched().next().expect("a child is wanted");
     let (attempt, ix) = (live.id.clone(), live.node);
@@ -367,8 +367,7 @@ fn no_worker_runs_on_a_decision_below_the_floor() {
     assert_eq!(run.status_of("boss"), "failed");
 }
 
-/// What the steps of workers, and doubts about decisions, say that they follow, as the type of
-/// that event, or its phase where it is a step.
+/// The events that steps of workers and held decisions follow, by type, or by phase for a step.
 fn followed(run: &World) -> Vec<String> {
     let name = |event: &RunEvent| match event {
         RunEvent::ChainStepped {
@@ -669,7 +668,7 @@ fn a_branch_dispatches_anew_and_a_replay_repeats() {
     assert_ne!(one, anew);
 }
 
-/// The inputs of the first child of a run; `null` where it was refused.
+/// The inputs of the first child of a run; `null` if it was rejected.
 fn given_to_the_first() -> Value {
     let text = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","one"],"nextWorkerInputs":[{"n":1}]}]}}
         go: core.dispatch {}

@@ -1,5 +1,5 @@
-//! Input from outside breaks no reader: the fuzz targets' functions over golden logs and
-//! documents that were damaged at random.
+//! Input from outside breaks no reader: the fuzz targets' functions run over randomly damaged
+//! golden logs and documents.
 
 use crate::scenes;
 use kernel::json;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 #[path = "../../fuzz/src/lib.rs"]
 mod entries;
 
-/// Numbers that look random and are the same for a seed.
+/// Pseudo-random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ fn logs() -> Vec<Vec<Value>> {
     scenes::all().into_iter().map(log).collect()
 }
 
-/// The values within a value, itself included.
+/// Number of values within a value, itself included.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -145,7 +145,7 @@ fn soak_damaged_logs() {
     for seed in testkit::seeds(1_000, 50_000) {
         let dice = &mut Dice(seed);
         let mut log = logs[dice.below(logs.len())].clone();
-        // The first line once in a while: without a header nothing else is reached.
+        // The first line only sometimes: without a header the rest is not reached.
         let at = match dice.below(8) {
             0 => 0,
             _ => 1 + dice.below(log.len() - 1),
@@ -175,7 +175,7 @@ fn soak_damaged_logs() {
     assert!(folded > 0);
 }
 
-/// Undamaged, all of them are read to their end: what is damaged above is worth damaging.
+/// Undamaged, all of them are read to their end, so damaging them is a useful test.
 #[test]
 fn undamaged_input_is_read() {
     for log in logs() {

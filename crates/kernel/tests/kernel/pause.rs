@@ -1,4 +1,4 @@
-//! Pause and resume, with everything that may be under way.
+//! Pause and resume, with everything that may be in flight.
 
 use kernel::coordinator::awaiting_worker;
 use kernel::run::event::DrainPolicy::{DrainCurrentNode, Immediate};
@@ -31,7 +31,7 @@ fn a_run_that_only_waits_pauses_at_once() {
     run.resume().then("run.resumed");
 }
 
-/// What a worker of a queue has may take for ever; the independent checker agrees.
+/// A worker's task may take any time; the independent checker agrees.
 #[test]
 fn a_task_in_a_workers_hands_keeps_no_pause() {
     let parks = |run: &mut World| {
@@ -48,7 +48,7 @@ fn a_task_in_a_workers_hands_keeps_no_pause() {
     run.signal("task", "s", answer.clone()).decided();
     assert_eq!(run.run.status().as_str(), "completed");
 
-    // Beside one that is carried out here, which does keep it.
+    // With a node that is executed here, which does delay the pause.
     let mut run = started("w\na");
     parks(&mut run);
     run.pause(DrainCurrentNode).then("run.draining");
@@ -107,7 +107,7 @@ fn a_drained_pause_waits_for_a_delay_and_an_immediate_one_lets_it_start_over() {
     );
     run.at(300).resume().then("run.resumed; node.started b");
 
-    // Nothing is left to do but to end, and that waits for the resume all the same.
+    // Only the end is left, and it still waits for the resume.
     let mut run = started("wait: core.delay {\"config\":{\"ms\":100}}");
     run.pause(DrainCurrentNode).then("run.draining");
     run.next_timer()

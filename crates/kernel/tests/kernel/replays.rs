@@ -1,4 +1,4 @@
-//! Logs that are decided again, and what becomes of one that is not decided as it was.
+//! Logs that are decided again, with and without a difference.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ fn a_log_is_decided_again_to_itself() {
     assert_eq!(verify(&run, JOIN), Ok(()));
 }
 
-/// The rule of an edge stands for any rule of the engine: it changes what is decided and not what
-/// was observed.
+/// The rule of an edge represents any rule of the engine: it changes decisions and not
+/// observations.
 #[test]
 fn another_rule_shows_at_the_first_event_it_changes() {
     let run = joined();
@@ -83,7 +83,7 @@ fn a_command_that_is_refused_now_is_a_divergence() {
     run.completes("b").decided();
     let divergence = verify(&run, "a -> b any_failed").expect_err("b never starts");
     assert_eq!(divergence.seq, 3);
-    // Cut the first difference out of sight: the second is a refusal.
+    // With the first difference cut off, the second is a rejection.
     let mut run = started("wait: core.delay {\"config\":{\"ms\":10}}\nb");
     run.next_timer().decided();
     let plan = "wait: core.delay {\"config\":{\"ms\":10}}\nb: {\"disabled\":true}";
@@ -101,7 +101,7 @@ fn a_changed_log_does_not_verify() {
         ReplayError::Chain(3)
     );
 
-    // A value that somebody changed, with the chain made to fit.
+    // A tampered value, with the chain recomputed.
     let mut records = run.records.clone();
     let text = String::from_utf8(records[3].content.clone()).expect("UTF-8");
     records[3].content = text
@@ -166,7 +166,7 @@ fn a_replay_refers_to_the_blobs_of_its_source() {
     }
 }
 
-/// A run with another plan than it was decided with.
+/// A run with another plan than its own.
 fn changed(run: &World, plan: &str) -> World {
     let mut changed = run.clone();
     changed.run.plan = flow::plan(plan);
@@ -198,7 +198,7 @@ fn a_replay_that_diverges_says_so_and_goes_on_with_what_it_decides() {
     );
 }
 
-/// There must be a run before anything can be said of it.
+/// The run must exist before its divergence is recorded.
 #[test]
 fn a_replay_that_diverges_at_once_says_so_behind_its_first_event() {
     let source = started("a: {\"settings\":{\"timeout\":5}}");

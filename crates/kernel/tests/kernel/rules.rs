@@ -28,8 +28,8 @@ fn fires(rule: &str, sources: [Source; 2]) -> bool {
     }
 }
 
-/// Two sources end in each way and each order; their failures are also taken by a handler, so
-/// that the run goes on whatever the rule.
+/// Two sources end in each way and each order; a handler also takes their failures, so that the run
+/// continues under every rule.
 #[test]
 fn each_rule_against_each_pair_of_outcomes() {
     for rule in [
@@ -199,8 +199,8 @@ fn a_condition_that_is_not_a_boolean_fails_the_run() {
         .then("node.completed a; run.failed condition_failed");
 }
 
-/// The condition of an edge that a failure cannot take reads what only a success has; it used
-/// to fail the run instead of letting the failure be handled.
+/// The condition of an edge that a failure cannot take reads data of a success; it used to fail the
+/// run instead of letting the failure be handled.
 #[test]
 fn a_failure_evaluates_only_conditions_of_edges_it_can_take() {
     let text = "a -> b if output.n > 1\n\

@@ -1,4 +1,4 @@
-//! Runs that together show every event there is. The golden logs are made of them once, and the
+//! Runs that together contain every kind of event. The golden logs are made from them once, and the
 //! cut tests cut them everywhere.
 
 use std::collections::BTreeMap;
@@ -301,7 +301,7 @@ fn output(run: &mut World) {
     run.completes("b").decided();
 }
 
-/// What else model nodes report: prompts with a name, answers that had to be found in others.
+/// Further reports of model nodes: named prompts, and answers found inside other text.
 fn prompts(run: &mut World) {
     begin(run);
     for report in [
@@ -364,7 +364,7 @@ fn prompts(run: &mut World) {
     run.completes("b").decided();
 }
 
-/// A model that wants a tool called, with what each of its answers used.
+/// A model that calls a tool, with the usage of each of its answers.
 fn rounds_of_calls(run: &mut World) {
     begin(run);
     let usage = Usage {
@@ -416,8 +416,8 @@ fn rounds_of_calls(run: &mut World) {
 const CALLS: &str = r#"a: {"agent":{"agentId":"agent-seven"}}
     a -> b"#;
 
-/// What model and tool nodes report: calls that return, fail or are not allowed, and answers that
-/// are refused, cut off or of the wrong shape.
+/// Reports of model and tool nodes: calls that return, fail or are forbidden, and answers that are
+/// refused, cut off or of the wrong shape.
 fn calls(run: &mut World) {
     begin(run);
     let say = |run: &mut World, report: Report| {
@@ -678,7 +678,7 @@ fn questions(run: &mut World) {
         json!({ "answers": [{ "id": "q1", "answer": "blue" }, { "id": "q2", "answer": 2 }] });
     run.at(3).answer("ask", "ada", answers).decided();
     run.completes("b").decided();
-    // No edge leads on from a refinement: the gate asks again.
+    // No edge follows a refinement: the gate asks again.
     let refine =
         json!({ "action": "refine", "refineFeedback": { "scope": "items", "itemIds": ["1"] } });
     run.at(4).answer("again", "ada", refine).decided();
@@ -768,7 +768,7 @@ fn parent(run: &mut World) {
     run.completes("b").decided();
 }
 
-/// A run that goes on in the trace of whoever created it, and starts another.
+/// A run in its creator's trace, which starts another.
 fn traced() -> Scene {
     let document = flow::document(TRACED);
     let plan = flow::compile(&document);
@@ -833,7 +833,7 @@ const WAITING: &str = r#"ask: core.interrupt {"config":{"kind":"clarification","
     b
     s: core.subWorkflow {"config":{"workflowId":"child"}}"#;
 
-/// Stands where a run is when everything about it is unfinished.
+/// A run in which everything is unfinished.
 fn waiting(run: &mut World) {
     begin(run);
     run.fails("a", "flaky").decided();
@@ -853,7 +853,7 @@ fn one_slot() -> Policy {
     }
 }
 
-/// Ends at the bound of node executions.
+/// Ends at the limit of node executions.
 fn slots(run: &mut World) {
     begin(run);
     run.completes("a").decided();
@@ -879,7 +879,7 @@ fn branched() -> Scene {
     }
 }
 
-/// A replay whose source decided otherwise: its definition had another trigger rule.
+/// A replay whose source decided differently: its definition had another trigger rule.
 fn diverged() -> Scene {
     let rules = flow::document("a -> c any_success\nb -> c any_success");
     let mut changed = World::of(flow::compile(&rules), Policy::default());

@@ -1,4 +1,4 @@
-//! A new holder finds attempts that nobody runs any more.
+//! A new holder finds attempts whose holder is gone.
 
 use kernel::run::event::OutputChannel;
 use kernel::run::{Command, Create, Outcome, Start};
@@ -118,7 +118,7 @@ fn the_late_outcome_of_a_restarted_attempt_counts_once() {
     run.when(finish).refused("stale_attempt");
 }
 
-/// What a model says is streamed as it comes: an attempt that begins again says it from the start.
+/// A model's output is streamed; an attempt that restarts streams it from the start.
 #[test]
 fn what_an_attempt_says_again_is_told_apart() {
     let mut run = crate::world::unborn("a -> b");
@@ -147,7 +147,7 @@ fn begin(run: &mut World) {
     run.when(Command::Create(create)).decided();
 }
 
-/// An attempt is started over twice amid what it streams.
+/// An attempt is restarted twice in the middle of its stream.
 pub(crate) fn scene(run: &mut World) {
     begin(run);
     run.said("a", "on");

@@ -1,4 +1,4 @@
-//! Given a workflow, when a command comes, then these events, or this refusal.
+//! Given a workflow, when a command is sent, then these events or this rejection follow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use serde_json::{Map, Value};
 
 use crate::{flow, laws, notation};
 
-/// When every test begins.
+/// The time at which every test begins.
 pub(crate) const START: Timestamp = Timestamp(1_750_000_000_000);
 
-/// A run in a world that keeps what a store would keep.
+/// A run in a world that keeps the data of a store.
 #[derive(Clone)]
 pub(crate) struct World {
-    /// The run now.
+    /// The current run.
     pub(crate) run: Run,
     /// The clock.
     pub(crate) now: Timestamp,
@@ -44,7 +44,7 @@ pub(crate) struct World {
     pub(crate) blobs: Vec<Digest>,
 }
 
-/// A run of a workflow that was created and is driven at once.
+/// A created run of a workflow, driven at once.
 pub(crate) fn started(text: &str) -> World {
     let mut world = World::of(flow::plan(text), Policy::default());
     world.create(Map::new()).decided();
@@ -116,13 +116,13 @@ impl World {
         }
     }
 
-    /// The clock shows so many milliseconds since [`START`].
+    /// Sets the clock to `ms` milliseconds after [`START`].
     pub(crate) fn at(&mut self, ms: u64) -> &mut Self {
         self.now = START.plus_ms(ms);
         self
     }
 
-    /// Asks for something and holds the answer against every law.
+    /// Sends a command and checks the result against every law.
     pub(crate) fn when(&mut self, envelope: impl Into<Envelope>) -> Then {
         let envelope = envelope.into();
         let before = self.run.clone();
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// The word for where a node stands.
+    /// The name of a node's state.
     pub(crate) fn status_of(&self, node: &str) -> &'static str {
         let ix = self.run.plan.node_ix(node).expect("the node exists");
         self.run.facts().expect("the run began").nodes[ix.index()]
@@ -237,7 +237,7 @@ impl World {
         })
     }
 
-    /// The clock moves to the timer that is due first, and it fires.
+    /// Moves the clock to the earliest timer and fires it.
     pub(crate) fn next_timer(&mut self) -> Then {
         let (name, due) = self.run.next_timer().expect("a timer is set");
         let name = name.to_owned();
@@ -300,12 +300,12 @@ impl World {
         })
     }
 
-    /// As [`World::resolve`], by somebody known by name.
+    /// As [`World::resolve`], by a named person.
     pub(crate) fn answer(&mut self, node: &str, by: &str, value: Value) -> Then {
         self.answer_as(node, by, Capacity::default(), value)
     }
 
-    /// As [`World::answer`], in some capacity.
+    /// As [`World::answer`], in a capacity.
     pub(crate) fn answer_as(
         &mut self,
         node: &str,
@@ -327,7 +327,7 @@ impl World {
         self.take(|message| !is_audit(message))
     }
 
-    /// Takes what was told to the audit trail.
+    /// Takes the messages to the audit trail.
     pub(crate) fn audited(&mut self) -> Vec<(StreamId, AuditMessage)> {
         self.take(is_audit)
     }
@@ -346,7 +346,7 @@ fn is_audit(message: &Message) -> bool {
     message.target.as_str().starts_with("audit-")
 }
 
-/// What came of a command.
+/// The result of a command.
 #[must_use]
 pub(crate) struct Then(Result<Vec<Event>, Rejection>);
 
@@ -365,7 +365,7 @@ impl Then {
         events
     }
 
-    /// Some events; which ones is not the point here.
+    /// Some events, which the test does not check.
     #[track_caller]
     pub(crate) fn decided(self) -> Vec<Event> {
         match self.0 {
@@ -374,7 +374,7 @@ impl Then {
         }
     }
 
-    /// A refusal with this code.
+    /// A rejection with this code.
     #[track_caller]
     pub(crate) fn refused(self, code: &str) -> Rejection {
         match self.0 {

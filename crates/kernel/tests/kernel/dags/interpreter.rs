@@ -1,15 +1,16 @@
-//! A second opinion about which node runs when, written from the documentation alone
-//! (`docs/reference/glossary.md`, `docs/design/decisions/0007-trigger-rule-groups.md`, `0009-stopping.md`).
+//! An independent model of which node runs when, written from the documentation alone
+//! (`docs/reference/glossary.md`, `docs/design/decisions/0007-trigger-rule-groups.md`,
+//! `0009-stopping.md`).
 //!
-//! It knows no events, no log and no scheduler: after each outcome it looks at the whole graph
-//! again and again until nothing more follows. It shares no code with the kernel.
+//! It has no events, log or scheduler: after each outcome it evaluates the whole graph again and
+//! again until nothing changes. It shares no code with the kernel.
 
-/// A workflow with what its nodes will do.
+/// A workflow with the outcomes of its nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     pub(super) edges: Vec<Edge>,
-    /// How many work nodes may be under way at a time.
+    /// Maximum number of work nodes that run at a time.
     pub(super) slots: Option<usize>,
 }
 
@@ -21,23 +22,23 @@ pub(super) struct Node {
     pub(super) max_retries: usize,
     /// Whether there is a wait before another attempt.
     pub(super) waits_to_retry: bool,
-    /// How its attempts end, in order; the last one stands for all further ones.
+    /// The outcomes of its attempts, in order; the last one repeats.
     pub(super) attempts: Vec<Attempt>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Work,
-    /// Leaves by the port `true` or `false` as soon as it is reached.
+    /// Ends by the port `true` or `false` as soon as it is reached.
     Gate(bool),
     Delay,
     Question,
 }
 
-/// How an attempt ends.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Attempt {
-    /// Well, with the output `n`, or without one.
+    /// Success, with the output `n`, or without one.
     Gives(Option<i64>),
     Fails {
         code: &'static str,
@@ -73,7 +74,7 @@ impl Rule {
         Self::AnyFailed,
     ];
 
-    /// Whether a failure can be followed along an edge with this rule.
+    /// Whether an edge with this rule can follow a failure.
     pub(super) fn takes_failures(self) -> bool {
         matches!(self, Self::AnyFailed | Self::AllComplete)
     }
@@ -89,7 +90,7 @@ pub(super) enum Condition {
     Completed,
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
     Before,
@@ -101,7 +102,7 @@ pub(super) enum Place {
     Cancelled,
 }
 
-/// What an edge tells its target once its source has ended.
+/// The effect of an edge on its target once its source has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Word {
     Success,
@@ -112,7 +113,7 @@ enum Word {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Progress {
     Running,
-    /// It has to end as this as soon as the work under way has stopped.
+    /// It ends like this as soon as the running work has stopped.
     Stopping(End),
     Ended(End),
 }
@@ -144,7 +145,7 @@ impl Interpreter {
         }
     }
 
-    /// How the attempt of a node that is under way will end.
+    /// The outcome of a running attempt of a node.
     pub(super) fn coming(&self, node: usize) -> Attempt {
         let attempts = &self.graph.nodes[node].attempts;
         attempts[self.failures[node].min(attempts.len() - 1)]
@@ -170,7 +171,7 @@ impl Interpreter {
                 _ => None,
             };
             let holds = match edge.condition {
-                // A success cannot be followed along it whatever its condition says.
+                // It cannot follow a success, regardless of its condition.
                 _ if edge.rule == Rule::AnyFailed => true,
                 Some(Condition::NAbove(than)) => match n {
                     Some(n) => n > than,
@@ -250,8 +251,7 @@ impl Interpreter {
         self.end_if_stopped();
     }
 
-    /// The run has to end: what only waits ends now, work under way has to be stopped first.
-    /// The first reason counts.
+    /// Ends the run: waiting nodes end now, running work is stopped first. The first reason counts.
     pub(super) fn stop(&mut self, end: End) {
         if self.progress != Progress::Running {
             return;
@@ -278,8 +278,8 @@ impl Interpreter {
         }
     }
 
-    /// Looks at the whole graph until nothing more follows. Gives the nodes that could start
-    /// but have no slot for certain: the engine chooses among them, see [`Self::starts`].
+    /// Evaluates the whole graph until nothing changes. Returns the nodes that could start but have
+    /// no certain slot: the engine chooses among them, see [`Self::starts`].
     pub(super) fn look_again(&mut self) -> Vec<usize> {
         let mut could_start = Vec::new();
         let mut changed = true;
@@ -321,7 +321,7 @@ impl Interpreter {
         self.places[node] = Place::UnderWay;
     }
 
-    /// Slots that are taken: a node keeps its slot between its attempts.
+    /// Number of taken slots: a node keeps its slot between its attempts.
     pub(super) fn taken_slots(&self) -> usize {
         let takes = |(place, node): &(&Place, &Node)| {
             node.kind == Kind::Work && matches!(place, Place::UnderWay | Place::BetweenAttempts)
@@ -333,8 +333,8 @@ impl Interpreter {
             .count()
     }
 
-    /// Whether a node must start, or never will; `None` while it depends on what comes. Edges
-    /// of one rule form a group: all groups have to be met, one that cannot be is enough.
+    /// Whether a node must start, or never will; `None` while that is open. Edges of one rule form
+    /// a group: all groups have to be satisfied, and one that cannot be decides.
     fn rules_of(&self, node: usize) -> Option<bool> {
         let mut all_met = true;
         for rule in Rule::ALL {
@@ -357,13 +357,13 @@ impl Interpreter {
                     let broken = any(Word::Failure) || any(Word::Skip);
                     (all_known && !broken, !broken)
                 }
-                // One source completed and is followed; the others may take their time.
+                // One source completed and is followed; the others may still run.
                 Rule::AnySuccess => (any(Word::Success), any(Word::Success) || !all_known),
-                // Every source ended, however.
+                // Every source ended, with any result.
                 Rule::AllComplete => (all_known, true),
                 // Every source ended and none failed.
                 Rule::NoneFailed => (all_known && !any(Word::Failure), !any(Word::Failure)),
-                // One source failed; the others may take their time.
+                // One source failed; the others may still run.
                 Rule::AnyFailed => (any(Word::Failure), any(Word::Failure) || !all_known),
             };
             if !can_be_met {

@@ -2,7 +2,7 @@
 //!
 //! Each case is a random graph of nodes with every trigger rule, conditions, gates, delays,
 //! questions, failures, retries, skips and slots, and a random order of outcomes. After each
-//! command both must agree on where every node and the run stand. A failing case is shrunk.
+//! command both must agree on the state of every node and of the run. A failing case is shrunk.
 
 mod interpreter;
 
@@ -25,7 +25,7 @@ use interpreter::{
 
 const CODES: [&str; 2] = ["boom", "bang"];
 
-/// A graph and what decides the order of outcomes.
+/// A graph and the choices for the order of outcomes.
 #[derive(Clone, Debug)]
 struct Case {
     graph: Graph,
@@ -88,7 +88,7 @@ fn node() -> impl Strategy<Value = Node> {
         )
 }
 
-/// An edge between two places that are not known yet.
+/// An edge whose ends are not chosen yet.
 #[derive(Clone, Debug)]
 struct RawEdge {
     ends: (prop::sample::Index, prop::sample::Index),
@@ -121,12 +121,12 @@ impl RawEdge {
         let (from, to) = (x.min(y), x.max(y));
         let source = nodes[from].kind;
         let condition = self.condition.map(|(kind, n)| match kind {
-            // Only where it is asked about a success: of a failure nothing is known about `n`.
+            // Only for successes: a failure has no known `n`.
             0 if source == Kind::Work && !self.rule.takes_failures() => Condition::NAbove(n),
             1 if self.rule.takes_failures() => Condition::ErrorIs(CODES[n as usize % 2]),
             _ => Condition::Completed,
         });
-        // The error of a node that completed has no value to be asked for.
+        // A node that completed has no error to read.
         let condition = match (condition, self.rule) {
             (Some(Condition::ErrorIs(_)), Rule::AllComplete) => Some(Condition::Completed),
             (condition, _) => condition,
@@ -214,7 +214,7 @@ fn edge_json((at, edge): (usize, &Edge)) -> Value {
     object
 }
 
-/// What may happen next.
+/// A possible next step.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Ends(usize),
@@ -262,7 +262,7 @@ fn play(case: &Case) -> Result<(), TestCaseError> {
 }
 
 /// The laws of a log, at places that the case chooses: it folds in parts through checkpoints, is
-/// decided again to itself, and goes on from a branch at any event.
+/// decided again to the same events, and a branch can continue from any event.
 fn cut_and_fork(run: &World, choices: &[u16]) {
     let len = run.records.len();
     let mut choices = choices.iter().map(|choice| usize::from(*choice) % len);
@@ -342,7 +342,7 @@ impl Play {
                 self.run.stopped(&name(node)).decided();
                 self.model.is_stopped(node);
             }
-            // The last one may just as well be lost with its holder.
+            // The last one may also be lost with its holder.
             Step::Stopped(node) => {
                 self.run.take_over(&[]).decided();
                 self.model.is_stopped(node);
@@ -383,7 +383,7 @@ impl Play {
         }
     }
 
-    /// Lets the interpreter follow and holds its opinion against the run.
+    /// Advances the interpreter and compares it with the run.
     fn compare(&mut self, when: &str) -> Result<(), TestCaseError> {
         let could_start = self.model.look_again();
         let facts = self.run.run.facts().expect("the run began");

@@ -1,4 +1,4 @@
-//! Scenes of supervisors, of the runs they start, and of what children report.
+//! Scenes of supervisors, of their runs, and of children's reports.
 
 use kernel::ids::StreamId;
 use kernel::run::event::ChildStatus;
@@ -29,7 +29,7 @@ const WORKERS: &str = r#"boss: core.orchestrator.supervisor {"agent":{"agentId":
     boss -> go -> boss
     workflow: {"variables":[{"name":"last","type":"string"}]}"#;
 
-/// Gives the child that is wanted now a run.
+/// Creates the run of the requested child.
 fn dispatches(run: &mut World) -> StreamId {
     let attempt = run.run.undispatched().next().expect("a child is wanted").id;
     let found = Found::Definition(child_definition());
@@ -50,7 +50,7 @@ fn ends(run: &mut World, child: &StreamId, status: ChildStatus) {
     .decided();
 }
 
-/// A worker that completes, one that fails, one that is not there, and a person.
+/// A worker that completes, one that fails, one that does not exist, and a person.
 fn workers(run: &mut World) {
     begin(run);
     let one = dispatches(run);
@@ -79,8 +79,8 @@ const DOUBTS: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockConfi
     boss.terminate -> report
     go -> after any_failed"#;
 
-/// A doubt by the node's own threshold asks for an approval, one below the floor for a
-/// clarification; then the worker is not there.
+/// A decision below the node's own threshold asks for an approval, one below the floor for a
+/// clarification; then the worker does not exist.
 fn doubts(run: &mut World) {
     begin(run);
     run.answer("boss", "ada", json!({ "action": "accept" }))
@@ -99,7 +99,7 @@ const CHAINED: &str = r#"boss: core.orchestrator.supervisor {"config":{"mockDisp
     boss -> go -> boss
     workflow: {"variables":[{"name":"got","type":"string"}]}"#;
 
-/// A decision somebody has to confirm, and its worker, each step says what it follows.
+/// A decision that a person has to confirm, and its worker; each step names the event it follows.
 fn chained(run: &mut World) {
     begin(run);
     run.at(3)
@@ -114,7 +114,7 @@ const ROUNDS: &str = r#"boss: core.orchestrator.supervisor {"config":{"decisions
     boss -> go -> boss
     workflow: {"settings":{"maxLoopbackIterations":1}}"#;
 
-/// Ends at the bound of rounds.
+/// Ends at the limit of rounds.
 fn rounds(run: &mut World) {
     begin(run);
     let one = dispatches(run);
