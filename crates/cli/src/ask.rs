@@ -1,4 +1,4 @@
-//! Questions to whoever sits at the terminal.
+//! Questions to a person at the terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::{style, talk};
 
-/// Whether somebody sits there who can be asked.
+/// Whether a person at the terminal can be asked.
 pub(crate) fn somebody() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -24,10 +24,9 @@ static READER: Mutex<Reader> = Mutex::new(Reader {
     answer: None,
 });
 
-/// A line that is typed once the question is shown; `None` at the end of the input. What was typed
-/// before is no answer and is dropped. The thread that reads ends with the program, so that nobody
-/// has to press a key for it to end; where it still reads for an earlier question, its line
-/// answers this one.
+/// A line typed after the question is shown; `None` at the end of the input. Earlier input is
+/// dropped. The reading thread ends with the program, so that the program can end without a key
+/// press. If it still reads for an earlier question, its line answers this one.
 pub(crate) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
     let (sender, receiver) = oneshot::channel();
     let mut reader = READER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,8 +55,7 @@ fn read() {
     }
 }
 
-/// Which of several things is meant, by its number. `None` where nobody can be asked, or nobody
-/// types any more.
+/// The chosen item, by its number. `None` without a terminal, or at the end of the input.
 pub(crate) async fn which(names: &[&str], what: &str) -> Option<usize> {
     if !somebody() {
         return None;

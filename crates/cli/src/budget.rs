@@ -16,7 +16,7 @@ use crate::text;
 /// Child runs that are added up at most.
 const MAX_CHILDREN: usize = 1_000;
 
-/// What a run may spend.
+/// The budget of a run.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct BudgetArgs {
     /// US dollars the run may spend on models, its child runs included
@@ -58,7 +58,7 @@ pub(crate) fn tokens(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| what.to_owned())
 }
 
-/// What models were asked for by a run and its child runs.
+/// The usage of models by a run and its child runs.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     input: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Used {
     is_cut: bool,
 }
 
-/// What one run used itself, and its children.
+/// The usage of one run, and its children.
 struct Part {
     input: u64,
     output: u64,
@@ -118,7 +118,7 @@ impl Used {
     pub(crate) async fn of_remote(remote: &Remote, snapshot: &Value) -> Self {
         let load = async |child: &str| {
             let found = remote.get(&format!("/v1/runs/{child}")).await;
-            // One that was erased is not there any more.
+            // An erased child run is skipped.
             Ok::<_, Infallible>(found.ok().map(|child| Part::of_snapshot(&child)))
         };
         let Ok(used) = Self::add_up(Part::of_snapshot(snapshot), load).await;
@@ -195,7 +195,7 @@ pub(crate) fn of_snapshot(snapshot: &Value) -> Budget {
     }
 }
 
-/// What is left of a budget, a line for each limit.
+/// The rest of a budget, a line for each limit.
 pub(crate) fn left(budget: &Budget) -> Vec<String> {
     let bare = |dimension: &str, amount: u64| match dimension {
         COST => shown(COST, amount),

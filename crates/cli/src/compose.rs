@@ -13,7 +13,7 @@ use crate::commands::PortArgs;
 use crate::exit::{Failure, io_text};
 use crate::session::Session;
 
-/// An engine that drives only the runs it is told of.
+/// An engine that drives only the runs passed to it.
 pub(crate) fn engine(session: &Session, door: &Door, args: &PortArgs) -> Result<Engine, Failure> {
     let options = EngineOptions {
         scope: Scope::Adopted,

@@ -38,7 +38,7 @@ impl Source {
         }
     }
 
-    /// Its bytes, no more of them than a definition may have.
+    /// Its bytes, up to the limit of a definition.
     pub(crate) fn read(&self) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Stdin => self.bounded(io::stdin().lock()),

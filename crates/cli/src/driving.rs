@@ -1,4 +1,4 @@
-//! Drives runs in this process and shows how they go on, until they end or somebody interrupts.
+//! Drives runs in this process and shows their progress, until they end or a signal interrupts.
 
 use std::time::Duration;
 
@@ -17,27 +17,27 @@ use crate::{style, talk, text};
 
 /// How often the view is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// Every so many frames all logs are read, hint or not.
+/// After this many frames all logs are read even without a hint.
 const FRAMES_PER_SWEEP: usize = 5;
 /// How long what runs may take to end after the first interrupt.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// The same after a SIGTERM, which whoever sends it follows with a SIGKILL before long.
+/// The same after a SIGTERM, which is usually followed by a SIGKILL.
 pub(crate) const TERM_PATIENCE: Duration = Duration::from_secs(5);
 
-/// When there is nothing to drive any more.
+/// The condition for the end of driving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// When every run has settled; one that waits for somebody is waited for, unless it waits for
-    /// what only another start can bring, such as providers.
+    /// When every run has settled. Runs that wait for an answer are waited for, unless they need a
+    /// restart with other options, such as providers.
     Settled,
-    /// When every run has settled or waits for somebody outside.
+    /// When every run has settled or waits for an answer from outside.
     NothingToDo,
 }
 
 /// Why driving ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// There is nothing to drive any more.
+    /// Nothing is left to drive.
     Done,
     /// A signal came.
     Interrupted,
@@ -143,8 +143,8 @@ fn is_idle(follower: &Follower) -> bool {
     runs.iter().all(|followed| waits(&followed.run))
 }
 
-/// Whether each run that this one waits for is there and goes on; else what creates it, or tells
-/// of its end, is still on its way.
+/// Whether each awaited child run is known and in progress; otherwise the event that creates it, or
+/// reports its end, is still on its way.
 fn knows_its_own(run: &Run, runs: &[Followed]) -> bool {
     let children = run.facts().into_iter().flat_map(|facts| &facts.children);
     let mut open = children.filter(|(_, child)| child.status.is_none());
@@ -154,7 +154,7 @@ fn knows_its_own(run: &Run, runs: &[Followed]) -> bool {
     })
 }
 
-/// Whether only somebody outside can make a run go on: nothing runs, no time is waited for.
+/// Whether a run waits only for input from outside: nothing is running, no timer is pending.
 pub(crate) fn waits_for_somebody(run: &Run) -> bool {
     if run.is_settled() {
         return true;
@@ -166,7 +166,7 @@ pub(crate) fn waits_for_somebody(run: &Run) -> bool {
     !run.has_live_work() && run.next_timer().is_none() && (!is_busy || waits_for_child)
 }
 
-/// What asks this process to end.
+/// The signals that end this process.
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,

@@ -11,7 +11,7 @@ pub(crate) const DATA: &str = "RUNWRIGHT_DATA";
 /// The project folder, as `--project`.
 pub(crate) const PROJECT: &str = "RUNWRIGHT_PROJECT";
 
-/// Addresses beside the public ones that HTTP nodes may reach, as `--allow-http`.
+/// Non-public addresses that HTTP nodes may reach, as `--allow-http`.
 pub(crate) const ALLOW_HTTP: &str = "RUNWRIGHT_ALLOW_HTTP";
 
 /// Names of variables that nodes may use as secrets, as `--secret-env`.
@@ -50,13 +50,13 @@ pub(crate) const OTLP_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 /// Headers for the collector, as `--otlp-headers`.
 pub(crate) const OTLP_HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 
-/// What this service is called there, as `--otlp-service`.
+/// The service name in traces, as `--otlp-service`.
 pub(crate) const OTLP_SERVICE: &str = "OTEL_SERVICE_NAME";
 
-/// The span a run goes on in that is begun here. Processes of runs find it set.
+/// The parent span of runs that are started here. Processes of runs find it set.
 const TRACEPARENT: &str = "TRACEPARENT";
 
-/// What goes with [`TRACEPARENT`], opaque.
+/// The state of [`TRACEPARENT`], opaque.
 const TRACESTATE: &str = "TRACESTATE";
 
 /// The span this program runs in, as far as its environment says.
@@ -65,7 +65,7 @@ pub(crate) fn trace() -> Option<TraceContext> {
     TraceContext::parse(&std::env::var(TRACEPARENT).ok()?, state.as_deref())
 }
 
-/// What the engine reports of itself on stderr: a filter such as `info` or `runtime=debug`.
+/// The filter for the engine's log on stderr, such as `info` or `runtime=debug`.
 pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
 
 /// The variables that say the character encoding of the terminal, strongest first. Symbols give

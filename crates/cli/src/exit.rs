@@ -10,14 +10,14 @@ use kernel::run::Rejection;
 use runtime::{DoorError, PlanError};
 use store::{Conflict, StoreError};
 
-/// What the exit code says. Listed in `--help` too.
+/// The exit code. Listed in `--help` too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// What was asked for is done.
+    /// Success.
     Done,
     /// The run failed or was cancelled, or a check found something.
     Found,
-    /// A session waits for somebody.
+    /// A session waits for an answer.
     Paused,
     /// Two executions cannot be compared, or went different ways.
     Incomparable,
@@ -50,9 +50,9 @@ impl From<Exit> for ExitCode {
 pub(crate) enum Failure {
     /// Something to read, and what to do about it.
     Said {
-        /// What went wrong.
+        /// The error.
         what: String,
-        /// What to do next, where it does not follow by itself.
+        /// The suggested next step, unless it is obvious.
         hint: Option<String>,
     },
     /// A document is wrong.
@@ -64,10 +64,10 @@ pub(crate) enum Failure {
     },
     /// Evidence is not what was written.
     Damaged {
-        /// What is wrong.
+        /// The error.
         what: String,
     },
-    /// Whoever read our output has seen enough. Not an error.
+    /// The reader closed our output. Not an error.
     Unread,
 }
 
@@ -97,7 +97,7 @@ impl Failure {
     }
 }
 
-/// What an error of the system says, without its number.
+/// The text of a system error, without its number.
 pub(crate) fn io_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".into(),

@@ -1,4 +1,4 @@
-//! What other programs are given of runs: the OpenWOP face, and pictures.
+//! The forms of runs for other programs: the OpenWOP face, and pictures.
 
 use faces::Veil;
 use faces::openwop::v1;
@@ -23,7 +23,7 @@ pub(crate) fn event_types() -> &'static [&'static str] {
     v1::EVENT_TYPES
 }
 
-/// How a run stands.
+/// The state of a run.
 pub(crate) fn snapshot(run: &Run) -> Value {
     v1::snapshot(run)
 }

@@ -12,8 +12,8 @@ use crate::document::Source;
 use crate::exit::Failure;
 
 /// Registers every `*.json` of some folders, in the order of their names. A file that cannot be
-/// registered is told of and does not stop the others; a folder that cannot be read does. Answers the
-/// ids of those that can run here.
+/// registered is reported and does not stop the others; an unreadable folder does. Returns the ids
+/// of those that can run here.
 pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let (mut count, mut runnable) = (0, Vec::new());
     for folder in folders {

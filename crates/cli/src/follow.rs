@@ -88,7 +88,7 @@ impl Follower {
             .map(|followed| &followed.run)
     }
 
-    /// Whether nothing will be appended to any of the logs any more.
+    /// Whether all logs are complete.
     pub(crate) fn is_settled(&self) -> bool {
         self.expected.is_empty() && self.runs.iter().all(|followed| followed.run.is_settled())
     }

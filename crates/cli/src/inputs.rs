@@ -31,8 +31,8 @@ impl std::str::FromStr for Given {
     }
 }
 
-/// The inputs that a file and the command line give together; the command line is stronger. What is
-/// wrong with them is said at once, with its line where it comes from the file.
+/// Merges the inputs of a file and the command line; the command line wins. Errors are reported
+/// together, with their line if they are in the file.
 pub(crate) fn bind(
     plan: &Plan,
     file: Option<&Source>,
@@ -60,7 +60,7 @@ pub(crate) fn bind(
     }
     problems.extend(plan.misspelt_inputs(&inputs).listed);
     if let Err(wrong) = plan.bind_inputs(&inputs) {
-        // What is given wrongly is not missing.
+        // An invalid input is not missing.
         let known: Vec<String> = problems
             .listed
             .iter()

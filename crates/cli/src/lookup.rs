@@ -56,8 +56,8 @@ pub(crate) fn short(run: &StreamId) -> &str {
     }
 }
 
-/// The run that was meant, of whatever tenant. Where there is none, ids with the typed text in
-/// them are suggested.
+/// The run with this name, of any tenant. If none matches, ids that contain the typed text are
+/// suggested.
 pub(crate) async fn find(door: &Door, name: &RunName) -> Result<StreamId, Failure> {
     match search(door, name).await? {
         Sought::Found(run) => Ok(run),
@@ -74,7 +74,7 @@ pub(crate) enum Shown {
     Document(StreamId),
 }
 
-/// What was meant, for a command that only shows it.
+/// The run or document with this name, for a command that only shows it.
 pub(crate) async fn find_to_show(door: &Door, name: &RunName) -> Result<Shown, Failure> {
     match search(door, name).await? {
         Sought::Found(run) => Ok(Shown::Run(run)),
@@ -93,7 +93,7 @@ pub(crate) async fn find_to_end(door: &Door, name: &RunName) -> Result<StreamId,
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 enum Sought {
     Found(StreamId),
     /// No run. These have the typed text somewhere in their ids.
@@ -155,8 +155,8 @@ async fn search(door: &Door, RunName(typed): &RunName) -> Result<Sought, Failure
     }
 }
 
-/// Whether a text stands for a run: the beginning or the end of its id, or the beginning of the
-/// end that people are shown.
+/// Whether a text denotes a run: the beginning or the end of its id, or the beginning of the
+/// displayed end.
 pub(crate) fn is_part(typed: &str, run: &StreamId) -> bool {
     let id = run.as_str();
     id.ends_with(typed)
@@ -179,8 +179,8 @@ fn unknown(RunName(typed): &RunName, like: &[StreamId]) -> Failure {
     }
 }
 
-/// Every run that a query matches, newest first; its limit is that of all pages together. A query
-/// without a tenant is for all of them: whoever can read the file of a store is its operator.
+/// Every run that a query matches, newest first; its limit counts over all pages. A query without a
+/// tenant covers all of them: a user who can read the file of a store is its operator.
 pub(crate) async fn all(door: &Door, query: ListQuery) -> Result<Vec<Listed>, Failure> {
     let most = match query.limit {
         0 => usize::MAX,

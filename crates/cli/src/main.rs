@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     let exit = match Cli::try_parse() {
         Ok(cli) => run(cli),
         Err(told) => {
-            // A closed pipe is no reason to complain about help.
+            // A closed pipe is ignored for help.
             let _ = told.print();
             match told.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Exit {
     match try_run(cli) {
         Ok(exit) => exit,
-        // Whoever reads has seen enough.
+        // The reader closed its end.
         Err(Failure::Unread) => Exit::Done,
         Err(failure) => {
             talk::say_failure(&failure);

@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 
 use crate::env;
 
-/// What has to stand behind a command; set once, from the command line.
+/// The options to append to a suggested command; set once, from the command line.
 static PLACE: OnceLock<Place> = OnceLock::new();
 
 /// How a command in a text begins.
 const COMMAND: &str = "`runwright ";
 /// Commands that can also ask a server.
 const ASK_A_SERVER: [&str; 3] = ["run", "runs", "events"];
-/// What says that a command names its place, or needs none.
+/// Words of a command that names its place, or needs none.
 const PLACED: [&str; 4] = ["--data", "--server", "--help", "completions"];
 
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ struct Place {
     server: Option<String>,
 }
 
-/// Remembers the place that was named. What the environment says of folders, it also says to the
-/// next command; a server is always named, because more depends on it.
+/// Remembers the named place. Folders from the environment also apply to the next command; a server
+/// is always named, because more depends on it.
 pub(crate) fn remember(data: Option<&Path>, project: Option<&Path>, server: Option<String>) {
     let mut folders = String::new();
     for (option, variable, path) in [
@@ -82,7 +82,7 @@ impl Place {
         Cow::Owned(placed)
     }
 
-    /// What has to stand behind a command.
+    /// The options to append to a command.
     fn of(&self, command: &str) -> &str {
         let mut words = command.split_whitespace();
         let asks_a_server = words

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 const DATA_FOLDER: &str = ".runwright";
 /// The settings of a project, which its folder may have before it has a store.
 const SETTINGS_FILE: &str = runtime::executors::FILE;
-/// What this program makes in a data folder of another name, beside the files of SQLite.
+/// Our files in a data folder of another name, in addition to those of SQLite.
 const OWN_NAMES: [&str; 8] = [
     ".gitignore",
     "attempts",
@@ -25,7 +25,7 @@ const OWN_NAMES: [&str; 8] = [
     "snapshots",
     "store.db",
 ];
-/// What somebody else than the owner may do.
+/// The permissions of other users.
 const OTHERS: u32 = 0o077;
 /// The name of the folder of templates and sessions inside a project folder.
 const WORKFLOW_FOLDER: &str = faces::player::names::FOLDER;
@@ -147,11 +147,11 @@ impl Place {
             .map_err(fail)
     }
 
-    /// Makes an empty file for a store that is about to be made, for its owner alone. SQLite makes
-    /// those beside it with the same permissions.
+    /// Creates an empty file for a new store, for its owner alone. SQLite creates its other files
+    /// with the same permissions.
     pub(crate) fn begin_store(&self) {
-        // Whoever opens the store says what is wrong. One that is there is not opened here: to close
-        // it would give up the locks that this process has on it.
+        // The later opening of the store reports errors. An existing file is not opened here:
+        // closing it would release this process's locks on it.
         let file = private::file()
             .write(true)
             .create_new(true)
@@ -159,8 +159,8 @@ impl Place {
         drop(file);
     }
 
-    /// Takes from others what they may do with the data folder and what lies in it. What is in a folder
-    /// of somebody's own beside the store stays as it is, and so does that folder.
+    /// Removes other users' permissions on our files in the data folder. Other entries stay
+    /// unchanged; if there are any, so does the folder itself.
     pub(crate) fn tighten(&self) {
         let Ok(entries) = std::fs::read_dir(&self.data) else {
             return;
@@ -187,7 +187,7 @@ impl Place {
         OWN_NAMES.contains(&name) || name.starts_with("store.db-")
     }
 
-    /// What others may use of the data folder and of what lies in it, however deep.
+    /// Paths in and below the data folder that other users can access.
     pub(crate) fn loose(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let Ok(entries) = std::fs::read_dir(&self.data) else {
@@ -214,7 +214,7 @@ impl Place {
     }
 }
 
-/// Takes from others what they may do with a file or a folder. That of somebody else is left.
+/// Removes other users' permissions on a file or a folder. A path of another owner is skipped.
 fn tighten(path: &Path) {
     if let Some(meta) = unlinked(path).filter(|meta| meta.permissions().mode() & OTHERS != 0) {
         let mode = meta.permissions().mode() & !OTHERS & 0o7777;
@@ -223,7 +223,7 @@ fn tighten(path: &Path) {
     }
 }
 
-/// What a path is, unless it is a link, which has no permissions of its own.
+/// The metadata of a path. `None` for a link, which has no permissions of its own.
 fn unlinked(path: &Path) -> Option<Metadata> {
     let meta = std::fs::symlink_metadata(path).ok()?;
     (!meta.is_symlink()).then_some(meta)

@@ -1,4 +1,4 @@
-//! Asks whoever sits at the terminal what a run waits for, while this process drives it.
+//! Asks the person at the terminal a run's questions, while this process drives it.
 
 use faces::Veil;
 use kernel::definition::NodeIx;
@@ -18,11 +18,11 @@ use crate::follow::Follower;
 use crate::lookup::short;
 use crate::{ask, style, talk, text};
 
-/// Asks, or never does where nobody could answer.
+/// Asks, or never does without a terminal.
 pub(crate) struct Prompt {
     may_ask: bool,
     asking: Option<Asking>,
-    /// Questions that nobody here answers.
+    /// Questions that are not answered here.
     left_alone: BTreeSet<InterruptId>,
 }
 
@@ -66,8 +66,7 @@ impl Prompt {
         }
     }
 
-    /// Puts the oldest question nobody was asked on the terminal, and takes back one that was
-    /// answered elsewhere.
+    /// Shows the oldest unasked question, and withdraws one that was answered elsewhere.
     pub(crate) fn look(&mut self, follower: &Follower) {
         if !self.may_ask {
             return;
@@ -200,7 +199,7 @@ impl Wanted {
         }
     }
 
-    /// What a line comes to; `None` while more is needed.
+    /// The answer of a line; `None` while more is needed.
     fn read(&mut self, line: &str) -> Result<Option<Value>, String> {
         match self {
             Self::Action(actions) => read_action(actions, line).map(Some),
@@ -245,7 +244,7 @@ fn read_action(actions: &[String], line: &str) -> Result<Value, String> {
     })
 }
 
-/// What a question wants that a person can type.
+/// The answer that a question wants, if a person can type it.
 fn wanted(open: &OpenInterrupt) -> Option<Wanted> {
     let list = |key: &str| open.data.get(key).and_then(Value::as_array);
     match open.kind.as_str() {

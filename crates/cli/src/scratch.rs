@@ -1,9 +1,9 @@
-//! Folders for the time that something is done, below the system's folder for such.
+//! Temporary folders, below the system's temporary folder.
 //!
-//! The process that made one holds a lock on it for as long as it lives. What a killed one left is
-//! cleared by the next that needs such a folder: the system lets go of a lock with its holder,
-//! whatever ended it. The lock is on the folder itself, so no file has to be in it, and cleaners of
-//! the system that heed locks leave it alone.
+//! The process that created one holds a lock on it as long as it lives. A killed process's folder
+//! is cleared by the next process that needs one: the system releases a lock with its holder,
+//! however it ended. The lock is on the folder itself, so it needs no file, and system cleaners
+//! that respect locks leave it alone.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -14,25 +14,24 @@ use rustix::fs::OFlags;
 
 /// For its owner alone.
 const MODE: u32 = 0o700;
-/// Hexadecimal digits behind the beginning of a name. What somebody called so by hand has others,
-/// and is not cleared.
+/// Hexadecimal digits after the prefix of a name. Names that were chosen by hand differ, and are
+/// not cleared.
 const DIGITS: usize = 16;
 
 /// A folder that goes with its value, for its owner alone.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
-    /// That somebody works in it. Let go of after the folder is gone.
+    /// Marks the folder as used. Released after the folder is removed.
     _lock: File,
 }
 
 impl Scratch {
-    /// A new folder in `base` whose name begins with `prefix`. Others of that beginning whose owners
-    /// are no more are cleared, unless `is_used` says that one is in use all the same, or cannot say.
-    /// Blocks.
+    /// A new folder in `base` whose name begins with `prefix`. Others with this prefix whose owners
+    /// have ended are cleared, unless `is_used` reports one as still used, or fails. Blocks.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub(crate) fn new(
         base: &Path,
         prefix: &str,
@@ -47,7 +46,7 @@ impl Scratch {
             if let Ok(Some(lock)) = lock {
                 return Ok(Self { path, _lock: lock });
             }
-            // Somebody who clears came between its making and its lock, or it cannot be locked.
+            // A concurrent clearing came between its creation and its lock, or it cannot be locked.
             let _ = std::fs::remove_dir(&path);
             lock?;
         }
@@ -65,7 +64,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The lock of a folder; `None` where another has it, or the folder is not there any more.
+/// The lock of a folder; `None` if another process holds it, or the folder no longer exists.
 fn locked(path: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let opened = OpenOptions::new()
@@ -81,15 +80,14 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    // Whoever clears does so under the lock: what is there now, stays.
+    // Clearing happens under the lock, so a folder that still exists stays.
     let locked = folder.metadata()?;
     let is_same = std::fs::symlink_metadata(path)
         .is_ok_and(|found| (found.dev(), found.ino()) == (locked.dev(), locked.ino()));
     Ok(is_same.then_some(folder))
 }
 
-/// Removes the folders that were made here with this beginning, are ours, and whose owners are no
-/// more.
+/// Removes the folders with this prefix that belong to this user and whose owners have ended.
 fn clear(base: &Path, prefix: &str, is_used: impl Fn(&Path) -> io::Result<bool>) {
     let me = rustix::process::geteuid().as_raw();
     for found in std::fs::read_dir(base).into_iter().flatten().flatten() {
@@ -117,8 +115,7 @@ fn is_name(name: &str, prefix: &str) -> bool {
         .is_some_and(|digits| digits.len() == DIGITS && digits.chars().all(is_digit))
 }
 
-/// Removes a folder with all that is in it. What cannot be removed stays: it is in nobody's way, and
-/// the next that clears tries again.
+/// Removes a folder and its content. Remains are harmless, and the next clearing tries again.
 fn remove(path: &Path) {
     if std::fs::remove_dir_all(path).is_err() {
         open_up(path);

@@ -1,4 +1,4 @@
-//! What the options every command has mean: where to work, how to speak.
+//! The meaning of the global options: where to work, how to print.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(crate) enum Form {
     Json,
 }
 
-/// What the options mean.
+/// The evaluated options.
 pub(crate) struct Session {
     /// Where to work.
     pub place: Place,

@@ -24,12 +24,12 @@ pub(crate) fn busy(text: impl Display) -> String {
     text.cyan().to_string()
 }
 
-/// Stands out.
+/// Emphasised.
 pub(crate) fn strong(text: impl Display) -> String {
     text.bold().to_string()
 }
 
-/// Stands back.
+/// De-emphasised.
 pub(crate) fn dim(text: impl Display) -> String {
     text.dimmed().to_string()
 }

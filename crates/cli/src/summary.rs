@@ -135,7 +135,8 @@ pub(crate) fn dead_lettered(run: &Run) -> Option<String> {
     (is_given_up && node.retries > 0).then(|| dead_letter(id.as_str(), node.attempts))
 }
 
-/// That a node was given up after so many attempts, and its run set aside.
+/// The message about a node that was given up after `attempts` attempts, with its run
+/// dead-lettered.
 pub(crate) fn dead_letter(node: &str, attempts: u32) -> String {
     format!(
         "dead-lettered after {} of {}",
@@ -238,8 +239,8 @@ pub(crate) fn is_process(plan: &Plan, node: &str) -> bool {
     ix.is_some_and(|ix| plan.node(ix).type_id == PROCESS)
 }
 
-/// The same for outputs that came another way. `run` is what to type to name the run; `is_process`
-/// says of which nodes only what they wrote is shown.
+/// The same for outputs from another source. `run` is the typed name of the run; `is_process`
+/// selects nodes of which only the output is shown.
 pub(crate) fn print_outputs_of(
     data: &mut Data,
     run: &str,
@@ -293,7 +294,7 @@ enum Shown<'a> {
     Json(&'a Value),
 }
 
-/// What of each output to show: of a process what it wrote, as long as that is a text.
+/// The part of each output to show: for a process its output, if that is text.
 fn shown_outputs<'a>(
     outputs: &'a Map<String, Value>,
     is_process: impl Fn(&str) -> bool,
@@ -314,7 +315,7 @@ fn shown_outputs<'a>(
     })
 }
 
-/// What the exit code says of runs that were driven.
+/// The exit code for runs that were driven.
 pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
     let codes = runs.into_iter().map(|run| match run.end() {
         Some(End::Failed { .. } | End::Cancelled { .. }) => Exit::Found,
@@ -330,7 +331,7 @@ fn lacks_something(run: &Run) -> bool {
     facts.is_some_and(|facts| facts.interrupts.iter().any(OpenInterrupt::is_for_want))
 }
 
-/// How a node stands, in a few words.
+/// The state of a node, in a few words.
 pub(crate) fn standing(
     awaited: &AllAwaited,
     run: &Run,

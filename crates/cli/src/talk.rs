@@ -29,7 +29,7 @@ pub(crate) fn say(text: impl AsRef<str>) {
 /// Writes above the bars, if some are drawn.
 fn write(text: &str) {
     let write = || {
-        // Nobody can be told that stderr is closed.
+        // An error on a closed stderr cannot be reported.
         let _ = writeln!(anstream::stderr().lock(), "{text}");
     };
     let bars = BARS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ pub(crate) fn say_warnings(document: &str, warnings: &[Problem]) {
     }
 }
 
-/// From now on bars are on the terminal, or none any more.
+/// Sets or clears the bars above which messages are printed.
 pub(crate) fn draw_above(bars: Option<MultiProgress>) {
     *BARS.lock().unwrap_or_else(PoisonError::into_inner) = bars;
 }
@@ -109,7 +109,7 @@ fn report_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(place, "panicked");
 }
 
-/// What `RUNWRIGHT_LOG` asks for.
+/// The filter from `RUNWRIGHT_LOG`.
 fn filter(otherwise: &str) -> EnvFilter {
     let filter = std::env::var(env::LOG)
         .ok()

@@ -66,7 +66,7 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) struct Days(String);
 
 impl Days {
-    /// Of times behind this one.
+    /// For times after this one.
     pub(crate) fn after(now: Timestamp) -> Self {
         Self(day(now))
     }

@@ -1,4 +1,4 @@
-//! Host names and origins of web pages, as somebody types them.
+//! Host names and origins of web pages, as typed.
 
 /// An origin as browsers write it: scheme, host, and a port that is not the scheme's own.
 pub(crate) fn origin(text: &str) -> Result<String, String> {
@@ -11,7 +11,7 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-/// A host name without a port, as it stands in the `Host` header.
+/// A host name without a port, in the form of the `Host` header.
 pub(crate) fn host(text: &str) -> Result<String, String> {
     let wrong = || "write a host name alone, as runs.example.org".to_owned();
     match url::Host::parse(text) {

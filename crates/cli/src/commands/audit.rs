@@ -30,7 +30,7 @@ pub(crate) enum Command {
     Key,
 }
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The trail has keys that were made, rotated and revoked, workflows that were \

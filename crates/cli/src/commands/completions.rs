@@ -7,7 +7,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright completions bash > ~/.local/share/bash-completion/completions/runwright

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Exits with 1 if something keeps Runwright from working, else with 0. The \
@@ -40,7 +40,7 @@ struct Finding {
     name: &'static str,
     grade: Grade,
     what: String,
-    /// What to do about it.
+    /// The suggested next step.
     next: Option<String>,
 }
 

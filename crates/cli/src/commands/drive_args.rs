@@ -29,7 +29,7 @@ pub(crate) struct DriveArgs {
     pub(crate) ports: PortArgs,
 }
 
-/// What nodes may reach, as typed.
+/// The addresses and credentials that nodes may use.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct PortArgs {
     /// Let HTTP nodes reach an address that is not public: HOST:PORT, or a network as 10.1.0.0/16
@@ -68,7 +68,7 @@ impl DriveArgs {
         self.quiet
     }
 
-    /// What is shown meanwhile.
+    /// The display during the run.
     pub(crate) fn live(&self, session: &Session) -> Live {
         match (session.form, self.quiet, self.watch) {
             (Form::Json, ..) => Live::for_programs(),

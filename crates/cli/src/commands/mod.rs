@@ -143,7 +143,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     }
 }
 
-/// What was done goes to the audit trail at once, as no engine may be running.
+/// Entries are delivered to the audit trail at once, since an engine may not be running.
 pub(crate) async fn tell_trail(door: &runtime::door::Door) {
     if let Err(error) = runtime::access::trail::deliver(&**door.store()).await {
         // It waits in the outbox for the next engine.

@@ -1,4 +1,4 @@
-//! `runwright resume`: goes on with runs that an engine left unfinished.
+//! `runwright resume`: continues runs that an engine left unfinished.
 
 use kernel::ids::{HolderId, StreamId};
 use kernel::run::{Capacity, Command, Envelope};
@@ -17,7 +17,7 @@ use crate::prompt::Prompt;
 use crate::session::{Form, Session};
 use crate::{compose, style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright resume                  every unfinished run of the store, whosever it is
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     drive: DriveArgs,
 }
 
-/// Goes on with runs.
+/// Continues runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
     if session.place.is_served()? {
@@ -100,8 +100,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     super::run::finish(&follower, session, ended)
 }
 
-/// The server has its own providers, secrets and limits; a run that this process took from it
-/// would go on without them.
+/// The server has its own providers, secrets and limits; a run that this process took from it would
+/// continue without them.
 fn served(args: &Args) -> Failure {
     let what = "a server drives the runs of this store";
     let hint = match &args.run {
@@ -130,7 +130,7 @@ async fn retry_what_lacked(door: &Door, stream: &StreamId) -> Result<(), Failure
     Ok(())
 }
 
-/// Every run of any tenant that has not settled, is nobody's child and is driven by nobody.
+/// Every unsettled root run of any tenant without a driver.
 async fn unfinished(engine: &runtime::engine::Engine) -> Result<Vec<StreamId>, Failure> {
     let rows = lookup::all(engine.door(), ListQuery::default()).await?;
     let mut runs = Vec::new();
@@ -138,8 +138,7 @@ async fn unfinished(engine: &runtime::engine::Engine) -> Result<Vec<StreamId>, F
         .iter()
         .filter(|row| !row.index.settled && row.index.parent.is_none())
     {
-        // What a replay of evidence left is never gone on with by itself: it was answered from
-        // its recording, which nobody does any more.
+        // A leftover replay of evidence is not continued: its recording is not attached here.
         if row.index.queue.starts_with(REPLAY_QUEUE) {
             continue;
         }
@@ -159,7 +158,7 @@ async fn unfinished(engine: &runtime::engine::Engine) -> Result<Vec<StreamId>, F
     Ok(runs)
 }
 
-/// Whether a run is a fork whose making was cut off: nobody can drive it.
+/// Whether a run is an incomplete fork, which cannot be driven.
 async fn is_cut_off(door: &Door, run: &StreamId) -> Result<bool, Failure> {
     let loaded = door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await?;
     if loaded.header.origin.is_none() || loaded.index.settled {

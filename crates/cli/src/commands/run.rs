@@ -26,7 +26,7 @@ use crate::prompt::Prompt;
 use crate::session::{Form, Session};
 use crate::{env, faces_json, style, summary, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright run build.json --watch
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     pub(crate) drive: DriveArgs,
 }
 
-/// What that means: a run to create.
+/// The parsed order: a run to create.
 struct Order {
     document: Vec<u8>,
     name: String,

@@ -37,7 +37,7 @@ use crate::{compose, env, lookup, talk, text, web};
 /// Runs driven at a time; more wait in the queue.
 const MAX_RUNS: usize = 2_048;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright serve --data ./data --workflows ./workflows
@@ -148,7 +148,7 @@ fn hosts(args: &Args) -> Vec<String> {
     args.host.iter().cloned().chain(listened).collect()
 }
 
-/// A token nobody guesses.
+/// A token that cannot be guessed.
 fn expiry(text: &str) -> Result<ExpiryToken, String> {
     let least = ExpiryToken::LEAST;
     ExpiryToken::of(text).ok_or_else(|| format!("it needs at least {least} characters"))
@@ -234,7 +234,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         .join(faces::player::names::FOLDER)
         .is_dir()
     {
-        // Sessions that this server goes on with, and answers given to it, are seen on disk.
+        // The files follow sessions that this server continues, and answers given to it.
         let project = session.place.project.clone();
         tokio::spawn(super::play::keep_files(engine.door().clone(), project));
     }
@@ -260,7 +260,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     tokio::select! {
         _ = orderly => tracing::info!("stopped"),
-        // Whoever asks twice does not want to wait.
+        // A second signal ends the process at once.
         _ = terminate.recv() => tracing::warn!("stopped at once"),
         _ = interrupt.recv() => tracing::warn!("stopped at once"),
     }
@@ -346,7 +346,7 @@ fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
     let mut programs = args.ports.programs(session);
     programs.secret.extend(args.auth.clone());
     if args.dev {
-        // Nobody but the operator reaches this server.
+        // Only the operator reaches this server.
         programs.own = Some(args.tenant.clone());
     }
     let tenants: Vec<&str> = programs.tenants.iter().map(TenantId::as_str).collect();
@@ -417,7 +417,7 @@ fn say_address(session: &Session, address: SocketAddr) -> Result<(), Failure> {
         Form::Json => data.json_line(&serde_json::json!({ "url": url }))?,
     }
     match data.done() {
-        // Nobody has to read it.
+        // The reader may have closed its end.
         Ok(()) | Err(Failure::Unread) => Ok(()),
         Err(failure) => Err(failure),
     }

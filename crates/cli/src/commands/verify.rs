@@ -30,7 +30,7 @@ use crate::{style, talk, text};
 /// Events read at a time.
 const PAGE: usize = 10_000;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Checks of every log: the hash chain, that it folds, that its index row is \
@@ -86,8 +86,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     check.report(session.form)
 }
 
-/// The logs that were meant: a run's, or those of the documents that have this id, of whatever
-/// tenant.
+/// The logs of this name: a run's, or those of the documents with this id, of any tenant.
 async fn named(door: &Door, name: &RunName) -> Result<Vec<StreamId>, Failure> {
     let documents = ListQuery {
         kind: Some(StreamKind::Document),
@@ -300,7 +299,7 @@ impl Check<'_> {
                 return Ok(());
             }
         }
-        // Of a run that is going on, the checkpoint may be ahead of what we read.
+        // The checkpoint of an active run may be ahead of the read log.
         if run.head.next_seq == whole.head.next_seq && run.checkpoint() != whole.checkpoint() {
             self.find(stream, "the checkpoint leads to another state than the log");
         }
@@ -368,7 +367,7 @@ impl Check<'_> {
     }
 }
 
-/// What a log is folded into.
+/// The folded state of a log.
 enum Fold {
     Run(Box<Run>),
     Registry(Box<Registry>),
@@ -376,7 +375,7 @@ enum Fold {
     Coordinator(Box<Coordinator>),
     /// With the messages it has kept.
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
-    /// What was said about a run; `None` before the first thing.
+    /// The notes about a run; `None` before the first.
     Notes(Box<StreamHeader>, Option<Box<Notes>>),
     /// Its saves, without what lies in blobs.
     Document(Box<History>),

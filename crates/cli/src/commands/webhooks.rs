@@ -1,4 +1,4 @@
-//! `runwright webhooks`: addresses that are told of what happens to runs.
+//! `runwright webhooks`: addresses that receive events of runs.
 //!
 //! The same commands work on a store and against a server, and print the same.
 
@@ -37,7 +37,7 @@ pub(crate) struct Whose {
     tenant: TenantId,
 }
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Deliveries are made by `runwright serve`, signed with the secret; docs/guide/webhooks.md says how a \
@@ -94,7 +94,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     }
 }
 
-/// The command API over a store, for whoever may write to its files.
+/// The command API over a store, for users with write access to its files.
 struct Local {
     api: Api,
     who: Principal,
@@ -289,7 +289,7 @@ async fn delete(args: OneArgs, session: &Session) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What was typed, if it can be a webhook's id.
+/// The typed text, if it can be a webhook's id.
 fn id(typed: &str) -> Result<WebhookId, Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !typed.is_empty() && typed.chars().all(is_plain) {

@@ -16,7 +16,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// No row yet. What is said from now on goes above the rows.
+    /// Without rows. Later messages appear above the rows.
     pub(crate) fn new() -> Self {
         let screen = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         talk::draw_above(Some(screen.clone()));

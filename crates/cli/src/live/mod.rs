@@ -1,5 +1,5 @@
-//! What people see of runs while they go on: bars on a terminal, lines elsewhere, events as JSON
-//! for programs, or nothing.
+//! The display of runs in progress: bars on a terminal, lines elsewhere, events as JSON for
+//! programs, or nothing.
 
 mod bars;
 mod news;
@@ -27,9 +27,9 @@ use scene::{Scene, began, name};
 pub(crate) enum Detail {
     /// Nothing before the end.
     Quiet,
-    /// What becomes of nodes.
+    /// Outcomes of nodes.
     Nodes,
-    /// What processes write, too.
+    /// Also the output of processes.
     Output,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Live {
     look: Look,
     outputs: Outputs,
     detail: Detail,
-    /// Whether questions are told of; else whoever shows this asks them.
+    /// Whether questions are displayed; otherwise the caller asks them.
     tells_questions: bool,
 }
 
@@ -46,7 +46,7 @@ enum Look {
     Nothing,
     Lines,
     Bars(Bars),
-    /// `None` once nobody reads any more. The runs go on.
+    /// `None` once the reader is gone. The runs continue.
     Json(Option<Data>),
 }
 
@@ -66,7 +66,8 @@ impl Live {
         }
     }
 
-    /// The same for whoever asks the questions of a run itself, so that they are not told twice.
+    /// The same for callers that ask the questions of a run themselves, so that they are not shown
+    /// twice.
     pub(crate) fn without_questions(self) -> Self {
         Self {
             tells_questions: false,
@@ -143,7 +144,7 @@ impl Live {
         }
     }
 
-    /// Takes away what is only there while something goes on.
+    /// Removes temporary rows.
     pub(crate) fn end(&mut self) {
         if let Look::Bars(bars) = &mut self.look {
             bars.end();

@@ -12,7 +12,7 @@ use crate::follow::News;
 use crate::lookup::short;
 use crate::{style, talk, text};
 
-/// The longest error shown while something goes on; the end shows it whole.
+/// The longest error in the live display; the final message has it in full.
 const ERROR_WIDTH: usize = 160;
 
 /// A mark in front of a sentence.
@@ -40,7 +40,7 @@ impl Mark {
     }
 }
 
-/// What an event means to somebody who watches; `None` for the small print.
+/// The message of an event for a viewer; `None` for minor ones.
 pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
     use RunEvent as E;
     let name = |node: &str| style::strong(name(scene, news.of, node));

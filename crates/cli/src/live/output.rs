@@ -1,4 +1,4 @@
-//! What processes write, line by line, out of the chunks it came in.
+//! The output of processes line by line, assembled from chunks.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Outputs {
 }
 
 fn line(of: usize, node: &NodeId, raw: &str) -> OutputLine {
-    // What stood on the line before a carriage return was painted over.
+    // Text before a carriage return was overwritten.
     let shown = raw.trim_end_matches(['\n', '\r']);
     let shown = shown.rsplit('\r').next().unwrap_or(shown);
     OutputLine {

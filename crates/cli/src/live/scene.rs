@@ -1,4 +1,4 @@
-//! What a view shows, whoever knows it: a fold of logs in a store, or what a server tells.
+//! The content of a view, from any source: a fold of logs in a store, or a server's events.
 
 use kernel::coordinator::awaited_queue;
 use kernel::ids::{InterruptId, NodeId, StreamId};
@@ -30,26 +30,26 @@ pub(crate) struct OpenNode<'a> {
     pub of: usize,
     /// The node.
     pub id: &'a NodeId,
-    /// How it stands.
+    /// Its state.
     pub standing: Standing,
     /// When this visit of it began.
     pub since: Option<Timestamp>,
 }
 
-/// How an open node stands.
+/// The state of an open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// An attempt runs.
     InFlight,
     /// It waits for a point in time.
     Delayed,
-    /// It waits for somebody outside.
+    /// It waits for an answer from outside.
     Suspended,
     /// It waits for a worker.
     WithWorker,
     /// It failed and is tried again later.
     Backoff,
-    /// It may go on at any moment.
+    /// It may continue at any moment.
     Next,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct OpenRun<'a> {
     pub total: usize,
     /// When it began.
     pub began: Timestamp,
-    /// How it stands.
+    /// Its state.
     pub going: Going,
 }
 
-/// How an open run stands.
+/// The state of an open run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Going {
     /// Something of it runs.

@@ -30,7 +30,7 @@ pub(crate) async fn all(door: &Door, query: ListQuery) -> Result<Vec<Listed>, Fa
     };
     let wanted = ListQuery {
         kind: Some(StreamKind::Document),
-        // The store knows what the app calls the status, not that somebody was asked.
+        // The store has the app's status, but not open questions.
         statuses: Vec::new(),
         parent: None,
         tag: match parent {
@@ -82,7 +82,7 @@ pub(crate) async fn find(door: &Door, name: &RunName) -> Result<Option<StreamId>
     }
 }
 
-/// Says of a run that a browser app saved what can be done with it.
+/// Explains which commands work on a run that a browser app saved.
 pub(super) fn is_read_only(document: &StreamId) -> Failure {
     let id = short(document);
     Failure::new(format!(

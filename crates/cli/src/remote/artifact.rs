@@ -29,7 +29,7 @@ pub(super) async fn run(args: Args, remote: &Remote) -> Result<Exit, Failure> {
     let found = artifact::chosen(&run, &args.artifact, named)?;
     let id = found["artifactId"].as_str().unwrap_or_default();
     let path = format!("/v1/runs/{run}/artifacts/{}", urlencoded(id));
-    // What the workflow hides is refused before a file is made for it.
+    // A hidden artifact is rejected before its file is created.
     let bytes = remote
         .sent(Method::GET, &path, None, HeaderMap::new(), TIMEOUT)
         .await?;

@@ -113,7 +113,7 @@ pub(super) async fn ancestry(
     while let (Some(run), true) = (next.take(), steps.len() < ancestry::STEPS) {
         let snapshot = match remote.get(&format!("/v1/runs/{run}")).await {
             Ok(snapshot) => Some(snapshot),
-            // What a run comes from may have been erased; the run itself has to be there.
+            // An ancestor may have been erased; the run itself must exist.
             Err(failure) if steps.is_empty() => return Err(failure),
             Err(_) => None,
         };

@@ -57,7 +57,7 @@ impl Remote {
         })
     }
 
-    /// What to type behind a command, so that it asks this server.
+    /// The options that make a command use this server.
     pub(crate) fn place(&self) -> String {
         format!(" --server {}", self.base.origin().ascii_serialization())
     }
@@ -100,7 +100,7 @@ impl Remote {
             .await
     }
 
-    /// What is in the log of a run behind an event, as much as the server gives at once.
+    /// A page of a run's log after an event, as large as the server allows.
     pub(crate) async fn log(&self, run: &str, after: Option<u64>) -> Result<Value, Failure> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -186,7 +186,7 @@ fn broken_off(error: impl std::fmt::Display) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// What a server refuses, in its words.
+/// A server's rejection, in its words.
 pub(crate) fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
     let text = |name: &str| envelope.and_then(|envelope| envelope[name].as_str());
     let (Some(message), Some(code)) = (text("message"), text("error")) else {

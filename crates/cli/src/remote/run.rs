@@ -35,7 +35,7 @@ pub(super) async fn run(
         register(remote, &source).await?
     };
     let plans = runtime::plans::Plans::new(session.nodes.clone());
-    // What the server has is not held to the rules for what is new to it.
+    // Definitions on the server are not subject to the rules for new ones.
     let plan = plans
         .of_stored(document.to_string().as_bytes())
         .map_err(|problems| Failure::Problems {

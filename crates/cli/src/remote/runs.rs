@@ -144,7 +144,7 @@ fn row(row: &Value) -> list::Row {
     }
 }
 
-/// Shows how a run stands.
+/// Shows the state of a run.
 pub(super) async fn show(
     args: show::Args,
     session: &Session,
@@ -252,8 +252,8 @@ fn attempts_of_failure(snapshot: &Value) -> Option<String> {
     })
 }
 
-/// Tells people how a run ended, by its snapshot and what else is known: how often another engine
-/// went on with it, and that it was set aside for a person.
+/// Prints how a run ended, from its snapshot and further facts: how often another engine took it
+/// over, and that it was dead-lettered.
 pub(super) fn tell(
     data: &mut Data,
     remote: &Remote,
@@ -371,7 +371,7 @@ pub(super) async fn follow(
     }
 }
 
-/// What a server tells of a run after an event, once there is something or so long has passed.
+/// A server's events of a run after a sequence, once there is one or the wait time has passed.
 pub(super) async fn poll(
     remote: &Remote,
     run: &str,
@@ -404,7 +404,7 @@ fn print(data: &mut Data, form: Form, docs: &[&Value], days: &mut Days) -> Resul
     Ok(())
 }
 
-/// An event on a line, as a store's. Of a type this program does not know, its name.
+/// An event on a line, as for a store. An unknown type is shown by its name.
 pub(super) fn line(doc: &Value) -> String {
     match faces::openwop::v1::read(doc) {
         Some(event) => events::line_of(event.seq, &faces::transcript::line(Veil::bare(), &event)),
@@ -424,7 +424,7 @@ pub(super) fn line(doc: &Value) -> String {
     }
 }
 
-/// How a run ended, by its snapshot; `None` while it goes on.
+/// How a run ended, by its snapshot; `None` while it is in progress.
 fn end(snapshot: &Value) -> Option<End> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     match snapshot["status"].as_str()? {
@@ -454,7 +454,7 @@ fn counts(snapshot: &Value, takeovers: u32) -> String {
     summary::counted(statuses.iter().copied(), takeovers)
 }
 
-/// What the exit code says of a run.
+/// The exit code for a run.
 pub(super) fn exit(snapshot: &Value) -> Exit {
     match snapshot["status"].as_str() {
         Some("failed" | "cancelled") => Exit::Found,

@@ -1,4 +1,4 @@
-//! Answering, pausing and letting go on, against a server.
+//! Answers, pauses and resumes runs of a server.
 
 use faces::openwop::v1::queue_of_question;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(super) async fn interrupts(
         }
         None => all_questions(remote).await?,
     };
-    // Whoever reads a list does not need what answers for them.
+    // A reader of the list does not need the tokens for answering.
     for fields in open.iter_mut().filter_map(Value::as_object_mut) {
         fields.remove("interruptToken");
         fields.remove("callbackUrl");
@@ -39,7 +39,7 @@ pub(super) async fn interrupts(
     interrupts::print(session, &open)
 }
 
-/// What all runs wait for, page by page.
+/// The questions of all runs, page by page.
 async fn all_questions(remote: &Remote) -> Result<Vec<Value>, Failure> {
     let (mut open, mut cursor) = (Vec::new(), String::new());
     for _ in 0..MAX_PAGES {

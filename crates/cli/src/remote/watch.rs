@@ -22,16 +22,16 @@ use crate::live::scene::{Going, OpenNode, OpenRun, Scene, Standing};
 const FRAME: Duration = Duration::from_millis(100);
 /// How long the server may hold an answer that has nothing to tell yet.
 const HOLD: Duration = Duration::from_secs(30);
-/// A child is told of before it is made; so often, after so long, it is looked for again.
+/// A child is announced before it is created; it is looked for again this often, at this interval.
 const LOOKS: u32 = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The runs watched, as far as the server told of them.
+/// The watched runs, as far as the server reported them.
 pub(super) struct Watched {
     runs: Vec<WatchedRun>,
 }
 
-/// A run, as far as the server told of it.
+/// A run, as far as the server reported it.
 pub(super) struct WatchedRun {
     id: StreamId,
     workflow: String,
@@ -41,7 +41,7 @@ pub(super) struct WatchedRun {
     began: Option<Timestamp>,
     going: Going,
     is_over: bool,
-    /// How often another engine went on with it.
+    /// How often another engine took it over.
     pub takeovers: u32,
     /// The node it was set aside for after its last attempt, and how many there were.
     pub given_up: Option<(NodeId, u32)>,
@@ -55,13 +55,13 @@ struct Seen {
 #[derive(Clone, Copy)]
 enum NodeState {
     Open(Standing),
-    /// What it does is done by another run.
+    /// Its work is done by another run.
     Elsewhere,
     Settled,
 }
 
 impl Watched {
-    /// Watches one run of so many nodes.
+    /// Watches one run with `total` nodes.
     pub(super) fn new(id: &str, workflow: &str, total: usize) -> Self {
         let run = WatchedRun::new(id.into(), workflow.to_owned(), None, total);
         Self { runs: vec![run] }
@@ -72,8 +72,8 @@ impl Watched {
         &self.runs[0]
     }
 
-    /// Takes in what the server told of a run. Gives what it means, and the places of runs that
-    /// are watched from now on.
+    /// Takes in a server's events of a run. Returns their news, and the places of newly watched
+    /// runs.
     fn take(&mut self, of: usize, docs: &[Value]) -> (Vec<News>, Vec<usize>) {
         let (mut news, mut children) = (Vec::new(), Vec::new());
         for event in docs.iter().filter_map(faces::openwop::v1::read) {
@@ -162,7 +162,7 @@ impl WatchedRun {
             E::InterruptRequested { node_id, data, .. } if awaited_queue(data).is_some() => {
                 self.stands(node_id, NodeState::Open(Standing::WithWorker));
             }
-            // What it waits for was said before.
+            // Its reason was already reported.
             E::NodeSuspended { node_id, .. } if self.is_with_a_worker(node_id) => {}
             E::NodeSuspended { node_id, .. } => {
                 self.stands(node_id, NodeState::Open(Standing::Suspended));
@@ -267,8 +267,8 @@ impl Scene for Watched {
     }
 }
 
-/// Hands on what the server tells of the runs, and that time passes, until all of them have
-/// ended or somebody interrupts.
+/// Passes on a server's events of the runs, and the passing of time, until all of them have ended
+/// or a signal interrupts.
 pub(super) async fn watch(
     remote: &Remote,
     watched: &mut Watched,
@@ -294,7 +294,7 @@ pub(super) async fn watch(
         };
         let told = match told {
             Ok(told) => told,
-            // What is asked for is the run; that a child of it is gone is no reason to end.
+            // The run itself was requested; a missing child does not end the watch.
             Err(_) if of > 0 => continue,
             Err(failure) => return Err(failure),
         };
@@ -312,7 +312,7 @@ pub(super) async fn watch(
     }
 }
 
-/// What a server tells of a run next.
+/// A server's next events of a run.
 async fn page(
     remote: &Remote,
     of: usize,

@@ -22,7 +22,7 @@ use crate::{style, talk, text};
 /// Entries read at a time.
 const PAGE: usize = 1_000;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct ExportArgs {
     /// The tenant
@@ -30,7 +30,7 @@ pub(crate) struct ExportArgs {
     tenant: String,
 }
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Works without the store on a file that `runwright audit export` made. Keep such a \

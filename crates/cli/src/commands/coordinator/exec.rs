@@ -16,7 +16,7 @@ use super::{Refused, pretty, serve, views};
 /// The longest command that is read from a file or from stdin.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The event that the command comes to, as it is printed.
+/// The printed event of the command.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
     let Some(argument) = words.first().filter(|word| !word.starts_with("--")) else {
         return Err("exec requires a JSON command argument".into());
@@ -29,7 +29,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
                 return answer;
             }
             let folder = Folder::open(dir, options)?;
-            // Read only now: whoever sends nonsense has a state directory all the same.
+            // Parsed only now: the state directory is created even for an invalid command.
             let command = parse(&json)?;
             durable(&folder, &command, options)
         }

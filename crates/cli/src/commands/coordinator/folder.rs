@@ -31,7 +31,7 @@ pub(super) const NAME: &str = "runtime";
 
 /// Held for the whole of a command that changes something: commands are serial.
 pub(super) const MUTATION_LOCK: &str = "runtime-mutation.lock";
-/// Held by whoever reads or writes the files that are read as one.
+/// Held while reading or writing the files that form one state.
 pub(super) const ENGINE_LOCK: &str = "engine.lock";
 
 /// An open state directory.
@@ -45,7 +45,7 @@ pub(super) struct Folder {
     threads: tokio::runtime::Runtime,
     /// The rules that were asked for.
     contract: Option<Contract>,
-    /// What is read is what another program left: nothing of it is taken over.
+    /// The state belongs to another program and is not taken over.
     pub is_left: bool,
     /// Writes the files where this process is killed before it has, where they are written.
     keeper: Option<Keeper>,
@@ -71,9 +71,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Opens a directory to read it. What another program left there is read as it would stand
-    /// once it was taken over, and nothing is written: the first command takes it over, and says
-    /// which rules are kept from then on.
+    /// Opens a directory to read it. Another program's state is read as if it were taken over, and
+    /// nothing is written: the first command takes it over, and sets the contract from then on.
     pub(super) fn read(path: &Path, options: &Options) -> Result<Self, Refused> {
         let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
         if !path.is_dir() {
@@ -99,7 +98,7 @@ impl Folder {
         }
     }
 
-    /// A store that nobody else sees and that is gone with the process.
+    /// A store in memory, which ends with the process.
     fn in_memory(path: &Path, options: &Options) -> Result<Self, Refused> {
         let place = Self::place(path);
         let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
@@ -194,7 +193,7 @@ impl Folder {
         &self.door
     }
 
-    /// The coordinator as it stands.
+    /// The current coordinator.
     pub(super) fn coordinator(&self) -> Result<Coordinator, StoreError> {
         self.wait(self.door.coordinator(&self.named))
     }
@@ -210,7 +209,7 @@ impl Folder {
         agrees(self.contract, coordinator.contract())
     }
 
-    /// Begins the log where it has not begun and somebody said which rules it keeps.
+    /// Begins the log if it is empty and a contract was requested.
     pub(super) fn settle(&self) -> Result<(), Refused> {
         let coordinator = self.standing_now()?;
         if self.contract.is_none() || coordinator.next_seq() > 0 {
@@ -259,7 +258,7 @@ impl Folder {
         }
     }
 
-    /// When a worker was last heard of over HTTP, where that is remembered.
+    /// The worker's last contact over HTTP, where it is recorded.
     pub(super) fn worker_seen(&self, worker: &str) -> Result<Option<Timestamp>, StoreError> {
         self.wait(self.door.worker_seen(&self.named, &worker.into()))
     }

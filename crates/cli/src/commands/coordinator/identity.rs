@@ -42,8 +42,8 @@ fn identity(pid: u32) -> Value {
     }
 }
 
-/// The start time in ticks since boot: the 22nd field, counted from behind the name, which may
-/// hold anything.
+/// The start time in ticks since boot: the 22nd field, counted from after the name, which may
+/// contain anything.
 fn birth(stat: &str) -> Option<String> {
     let (_, fields) = stat.rsplit_once(')')?;
     let field = fields.split_ascii_whitespace().nth(22 - 3)?;

@@ -34,7 +34,7 @@ struct FirstLedger {
     request_ids: Vec<String>,
 }
 
-/// Its name is part of what is said of one that does not read.
+/// Its name is part of the error message for unreadable files.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum DispatchSeenLedger {
@@ -74,7 +74,7 @@ pub(super) fn unloadable(Refused(why): Refused) -> Refused {
     Refused(format!("failed to load authoritative runtime state: {why}"))
 }
 
-/// What a runtime that never heard anything takes over of its directory.
+/// The state that a new runtime takes over from its directory.
 #[derive(Debug)]
 pub(super) enum Found {
     /// It has heard something: a store that knows its runtime never looks for more.
@@ -85,7 +85,7 @@ pub(super) enum Found {
     Left(Import),
 }
 
-/// What the published program left in the directory.
+/// The published program's state in the directory.
 pub(super) fn look(folder: &Folder) -> Result<Found, Refused> {
     let coordinator = folder.standing_now()?;
     if coordinator.next_seq() > 0 {
@@ -141,7 +141,7 @@ fn read(dir: &Path, ledger_alone: bool) -> Result<Import, Refused> {
         .filter_map(|(event, _)| event.as_ref())
         .collect();
     for event in &events {
-        // What was taken out was there once, also where the log does not say so any more.
+        // Removed ids once existed, even where the log no longer contains them.
         let ids = match event {
             EventJson::DispatchQueued { request_id, .. } => std::slice::from_ref(request_id),
             EventJson::DispatchRecordsRemoved { request_ids } => request_ids,
@@ -178,8 +178,8 @@ fn imported((event, text): (Option<EventJson>, String)) -> Option<ImportedEntry>
     })
 }
 
-/// The entries of a log of events, each with its text. One whose name is not known is no event
-/// here: whoever wrote it knows it better.
+/// The entries of a log of events, each with its text. An entry with an unknown name is not an
+/// event here; its text is kept.
 fn entries(path: &Path) -> Result<Vec<(Option<EventJson>, String)>, Refused> {
     let bytes = bytes(path)?;
     let values: Vec<Value> = parsed(&bytes)?;

@@ -1,9 +1,8 @@
 //! Brings the files up to date where the process that changes the log is killed before it has.
 //!
-//! A log and its files cannot change in one step. So a second process stands by, in a group of its
-//! own, and holds the lock of the files together with the first: they share one open file. When the
-//! first ends without a word, the lock stays taken, the second writes the files, and only then
-//! readers go on.
+//! A log and its files cannot change in one step. So a second process in its own group waits, and
+//! holds the lock of the files together with the first: they share one open file. When the first
+//! dies, the lock stays taken, the second writes the files, and only then can readers continue.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,7 +26,7 @@ const DONE: &[u8] = b".";
 /// The argument by which leases run out.
 const ENFORCE: &str = "--enforce-leases";
 
-/// The lock of the files, and the process that stands by for as long as this is.
+/// The lock of the files, and the process that waits as long as this value lives.
 pub(super) struct Keeper {
     lock: File,
     control: Option<ChildStdin>,
@@ -63,7 +62,7 @@ impl Keeper {
         flock_whole(&self.lock, FlockOperation::LockExclusive)
     }
 
-    /// Lets readers of the files go on.
+    /// Lets readers of the files continue.
     pub(super) fn unlock(&self) {
         // It is also let go with the last process that has it open.
         let _ = flock(&self.lock, FlockOperation::Unlock);
@@ -80,7 +79,7 @@ impl Drop for Keeper {
     }
 }
 
-/// Stands by until standard input ends, and then writes the files unless it was told that they are
+/// Waits until standard input ends, and then writes the files unless it was told that they are
 /// written. Its standard output is the lock.
 pub(crate) fn keeper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();

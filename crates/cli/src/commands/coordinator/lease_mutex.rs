@@ -65,7 +65,7 @@ fn is_safe(leaf: &str) -> bool {
 
 fn say(answer: &Value) {
     let mut out = std::io::stdout().lock();
-    // Whoever does not listen any more closes stdin too.
+    // A client that stops reading also closes stdin.
     let _ = writeln!(out, "{answer}").and_then(|()| out.flush());
 }
 
@@ -75,7 +75,7 @@ struct Held {
     path: PathBuf,
     leaf: String,
     file: File,
-    /// What the directory and the file were when the lock was taken.
+    /// The identities of the directory and the file when the lock was taken.
     identity: (Identity, Identity),
 }
 
@@ -245,7 +245,7 @@ fn failed(what: &str, errno: Errno) -> Refused {
     ))
 }
 
-/// Opens the lock's file, making it where it is missing. Nobody deletes it.
+/// Opens the lock's file, creating it if it is missing. It is never deleted.
 fn leaf_file(dir: impl std::os::fd::AsFd, leaf: &str) -> Result<rustix::fd::OwnedFd, Refused> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;

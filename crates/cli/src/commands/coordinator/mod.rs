@@ -1,9 +1,8 @@
 //! `runwright runtime`: the published command line of the runtime contract, over a store of ours.
 //!
-//! Its clients start one process per command, read what it prints, and read the files it leaves
-//! beside it. So its words, texts, exit codes and files are the published ones, and its arguments
-//! are read as the published program reads them. The same program called `omx-runtime` is this
-//! command alone.
+//! Its clients start one process per command, read its output, and read the files it writes. So its
+//! words, texts, exit codes and files are the published ones, and its arguments are parsed as by
+//! the published program. Under the name `omx-runtime` the program has this command only.
 
 mod exec;
 mod folder;
@@ -78,7 +77,8 @@ Examples:
   omx-runtime status --data=./instance --tenant=acme --queue=render
 ";
 
-/// What can be typed: the words of the published program, which is not read by the rules of ours.
+/// The arguments, in the words of the published program, which do not follow the rules of other
+/// commands.
 #[derive(clap::Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
@@ -126,7 +126,7 @@ fn is_taken_for_it() -> bool {
 pub(crate) fn main(args: &[OsString]) -> ExitCode {
     match dispatch(args) {
         Ok(text) => {
-            // Whoever closed the pipe has read enough.
+            // A closed pipe means that the reader is done.
             let _ = std::io::stdout().write_all(text.as_bytes());
             ExitCode::SUCCESS
         }
@@ -137,7 +137,7 @@ pub(crate) fn main(args: &[OsString]) -> ExitCode {
     }
 }
 
-/// What is to be printed.
+/// The output of a command.
 fn dispatch(args: &[OsString]) -> Result<String, Refused> {
     // These are given paths as the system has them.
     match args.first().and_then(|command| command.to_str()) {
@@ -165,7 +165,7 @@ fn dispatch(args: &[OsString]) -> Result<String, Refused> {
     }
 }
 
-/// The arguments as text. What is none would have to be changed to be read.
+/// The arguments as text. An argument that is not UTF-8 cannot be read unchanged.
 fn words(args: &[OsString]) -> Result<Vec<String>, Refused> {
     let word = |(at, arg): (usize, &OsString)| {
         let word = arg.to_str().map(str::to_owned);
@@ -180,7 +180,7 @@ fn words(args: &[OsString]) -> Result<Vec<String>, Refused> {
     args.iter().enumerate().map(word).collect()
 }
 
-/// Of commands of ours, and of those that the published program refuses so.
+/// For our own commands, and for those that the published program rejects in the same way.
 fn asks_for_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "-h" || word == "--help")
 }

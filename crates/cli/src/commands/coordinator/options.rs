@@ -7,7 +7,7 @@ use kernel::coordinator::{Contract, LeaseRule};
 use super::Refused;
 use super::folder::TENANT;
 
-/// What was asked for beside the command.
+/// The options of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
     /// Where the state lies.
@@ -60,9 +60,9 @@ pub(super) enum ViewChoice {
 }
 
 impl Options {
-    /// Reads options among the words behind the command. The first of several state directories
-    /// counts, as published. A state directory that is not given as one word is refused: the
-    /// published program would go on without any state.
+    /// Parses options after the command. The first of several state directories counts, as
+    /// published. A state directory that is not given as one word is rejected: the published
+    /// program would continue without any state.
     pub(super) fn read(words: &[String]) -> Result<Self, Refused> {
         let mut options = Self {
             state_dir: None,

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Refused;
 
-/// What came of it, as one line of JSON.
+/// The outcome, as one line of JSON.
 pub(super) fn text(args: &[OsString]) -> Result<String, Refused> {
     let [from, to] = args else {
         return Err("fs-rename-no-replace requires exactly <from> and <to> paths".into());

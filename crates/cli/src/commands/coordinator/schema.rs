@@ -4,7 +4,7 @@ use faces::coordinator::schema;
 
 use super::pretty;
 
-/// What the tmux adapter offers, as published.
+/// The capabilities of the tmux adapter, as published.
 pub(super) const MUX_CONTRACT: &str = "\
 adapter-status=tmux adapter ready
 mux-operations=resolve-target, send-input, capture-tail, inspect-liveness, attach, detach

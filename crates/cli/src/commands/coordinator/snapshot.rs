@@ -9,7 +9,7 @@ use super::folder::{ENGINE_LOCK, Folder, NAME, TENANT, lock};
 use super::options::Options;
 use super::{Refused, pretty};
 
-/// The snapshot. `--json` counts only as the first or second word behind the command.
+/// The snapshot. `--json` counts only as the first or second word after the command.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
     let snapshot = SnapshotJson::from(&standing(options)?);
     if words.iter().take(2).any(|word| word == "--json") {
@@ -19,7 +19,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     }
 }
 
-/// How the runtime of the state directory stands; without one, an empty runtime's.
+/// The state of the runtime in the state directory; without a directory, that of an empty runtime.
 fn standing(options: &Options) -> Result<Standing, Refused> {
     let Some(dir) = &options.state_dir else {
         let now = Timestamp(jiff::Timestamp::now().as_millisecond());

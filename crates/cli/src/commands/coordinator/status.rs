@@ -1,4 +1,4 @@
-//! `status`: how the runtime stands, for people; once, or again whenever something has changed.
+//! `status`: the state of the runtime for people, once or after each change.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::views::{EVENTS, LEDGER, MAILBOX};
 use super::{Refused, pretty};
 use crate::{style, text};
 
-/// What can be said behind the command.
+/// The options of the command.
 pub(super) const WORDS: [&str; 8] = [
     "--state-dir=",
     "--contract=",
@@ -69,7 +69,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
             .and_then(|()| out.flush())
             .is_err()
         {
-            // Whoever reads has seen enough.
+            // The reader closed its end.
             return Ok(String::new());
         }
         shown = now;
@@ -104,7 +104,7 @@ fn painted(text: String) -> String {
 /// Foreign text that is shown on a line.
 const WIDTH: usize = 80;
 
-/// What tells of each file whether it was written since.
+/// For each file, the data that shows whether it was written since.
 type Looks = Vec<Option<(u64, SystemTime)>>;
 
 /// How the files of another program look, and our store among them.
@@ -129,7 +129,7 @@ struct Reader {
 
 impl Reader {
     fn open(options: &Options) -> Result<Self, Refused> {
-        // What is written while the files are read is seen the next time.
+        // A file that is written during the read is noticed in the next round.
         let looks = options.state_dir.as_deref().map(looks);
         let folder = match (options.queue()?, &options.state_dir) {
             (Some(queue), _) => Folder::queue(&queue)?,
@@ -150,7 +150,7 @@ impl Reader {
         })
     }
 
-    /// How it stands, and how long its log is.
+    /// The state, and the length of the log.
     fn read(&mut self) -> Result<(Seq, OverviewJson), Refused> {
         let fail = |error: store::StoreError| Refused(format!("io error: {error}"));
         if self
@@ -158,7 +158,7 @@ impl Reader {
             .as_ref()
             .is_some_and(|left| *left != looks(&self.folder.path))
         {
-            // The other program went on, or this one has taken over.
+            // The other program continued, or this one has taken over.
             *self = Self::open(&self.options)?;
         }
         for event in self.folder.events(self.next).map_err(fail)? {

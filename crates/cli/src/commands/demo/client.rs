@@ -1,4 +1,4 @@
-//! What the demo asks the server, over HTTP.
+//! The demo's requests to the server, over HTTP.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Client {
         text_of(&answer, "runId")
     }
 
-    /// The events behind a sequence, once there is one.
+    /// The events after a sequence, once there is one.
     pub(super) async fn poll(&self, run: &str, after: Option<u64>) -> Result<Page, Failure> {
         let after = after.map(|seq| format!("&lastSequence={seq}"));
         let after = after.unwrap_or_default();
@@ -70,7 +70,7 @@ impl Client {
         serde_json::from_value(answer).map_err(|_| odd())
     }
 
-    /// The run as it stands.
+    /// The current run.
     pub(super) async fn snapshot(&self, run: &str) -> Result<Value, Failure> {
         self.ask(Method::GET, &format!("/v1/runs/{run}"), String::new())
             .await

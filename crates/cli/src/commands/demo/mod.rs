@@ -25,7 +25,7 @@ use watch::{Story, Until};
 
 /// The workflow that is run: processes in parallel that take some seconds.
 const RUN: &str = "log-report";
-/// The examples, as they lie beside the source.
+/// The examples, from their source files.
 const EXAMPLES: [&str; 5] = [
     include_str!("../../../../../examples/log-report.json"),
     include_str!("../../../../../examples/word-count.json"),
@@ -36,7 +36,7 @@ const EXAMPLES: [&str; 5] = [
 /// The whole demo takes a quarter of this on a quiet machine.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Starts a server on a store in a temporary folder, runs a workflow of real \
@@ -159,7 +159,7 @@ fn title(text: &str) {
     talk::say(format!("{}\n", style::strong(text)));
 }
 
-/// What somebody would type.
+/// A command that a user would type.
 fn typed(line: &str) {
     talk::say(format!("{} {}", style::dim("$"), style::strong(line)));
 }

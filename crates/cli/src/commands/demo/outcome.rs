@@ -1,4 +1,4 @@
-//! What the demo shows at its end.
+//! The demo's summary at the end.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::exit::Failure;
 use crate::{style, text};
 
-/// What became of the nodes of a run whose server was killed.
+/// The outcome of the nodes of a run whose server was killed.
 pub(super) struct Outcome {
     /// The last event that was seen before the kill.
     pub(super) killed_at: u64,

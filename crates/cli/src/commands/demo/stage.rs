@@ -19,7 +19,7 @@ const STOP: Duration = Duration::from_secs(10);
 /// How often, and how many times, the folder is tried to be removed: processes of the run may
 /// need a moment to notice that their server is gone.
 const CLEAR: (Duration, u32) = (Duration::from_millis(50), 100);
-/// After so many looks in a row that found no folder nobody makes it again.
+/// After this many consecutive polls without a folder, it is not created again.
 const QUIET_LOOKS: u32 = 4;
 
 /// The folder and the server.
@@ -78,7 +78,7 @@ impl Stage {
             ))
         })?;
         let mut command = Command::new(program);
-        // What is set for other servers is not meant for this one.
+        // Settings for other servers do not apply to this one.
         for (name, _) in std::env::vars_os() {
             let is_ours = |name: &OsStr| name.to_string_lossy().starts_with("RUNWRIGHT_");
             if is_ours(&name) && name != env::LOG {
@@ -92,7 +92,7 @@ impl Stage {
             .arg("--project")
             .arg(self.folder().join("project"))
             .current_dir(self.folder().join("project"))
-            // What the run's processes leave goes with the folder.
+            // Leftovers of the run's processes are removed with the folder.
             .env("TMPDIR", self.folder().join("tmp"))
             .stdin(Stdio::null())
             .kill_on_drop(true);

@@ -13,13 +13,13 @@ use crate::{style, talk, text};
 /// When to stop watching.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// A node that ran beside others is finished, and others are not.
+    /// One parallel node is finished, and others are not.
     HalfWay,
     /// The run has ended.
     Settled,
 }
 
-/// What happened so far.
+/// The events so far.
 pub(super) struct Story {
     run: String,
     last: Option<u64>,
@@ -33,7 +33,7 @@ pub(super) struct Story {
     kill: Option<Kill>,
 }
 
-/// How it stood at the kill, as far as the server had told.
+/// The state at the kill, as far as the server had reported it.
 struct Kill {
     at: u64,
     finished: Vec<String>,
@@ -85,7 +85,7 @@ impl Story {
         }
     }
 
-    /// Remembers how it stands now.
+    /// Records the current state.
     pub(super) fn killed(&mut self) {
         self.kill = Some(Kill {
             at: self.last.unwrap_or(0),
@@ -156,7 +156,7 @@ impl Story {
         text::clock(since.unwrap_or_default())
     }
 
-    /// What became of it all.
+    /// The overall outcome.
     pub(super) fn outcome(self, snapshot: &Value) -> Result<Outcome, Failure> {
         let Some(kill) = self.kill else {
             return Err(Failure::new("the server was not killed"));
@@ -171,7 +171,7 @@ impl Story {
             .iter()
             .cloned()
             .partition(|node| kill.starts.contains_key(node));
-        // What finished between our last look and the kill is in the log as well.
+        // Nodes that finished between the last poll and the kill are in the log as well.
         let is_kept = |node: &String| !self.restarted.contains(node);
         let kept = before.into_iter().filter(is_kept).collect();
         let repeated = kill.finished.iter().find(|node| {

@@ -86,7 +86,7 @@ fn tempfile_in(folder: &Path) -> std::io::Result<std::path::PathBuf> {
     Ok(path)
 }
 
-/// What holds for the disk below the data folder, or below the folder it will be made in.
+/// Findings on the disk of the data folder, or of the folder it will be created in.
 pub(super) fn disk(session: &Session) -> Vec<Finding> {
     let above = session
         .place
@@ -176,7 +176,7 @@ fn durability(session: &Session) -> Finding {
     }
 }
 
-/// What keeps programs of tenants within walls.
+/// Findings on the confinement of tenants' programs.
 pub(super) fn programs() -> Finding {
     match runtime::programs::holds() {
         Ok(holds) => {
@@ -191,7 +191,7 @@ pub(super) fn programs() -> Finding {
     }
 }
 
-/// What holds for the store.
+/// Findings on the store.
 pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     let path = session.place.store();
     if !path.exists() {
@@ -214,7 +214,7 @@ pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     };
     let rows = lookup::all(&door, ListQuery::default()).await?;
     let open: Vec<&Listed> = rows.iter().filter(|row| !row.index.settled).collect();
-    // What was written last lies in the log beside the file until it is taken over.
+    // Recent writes are in the write-ahead log until a checkpoint.
     let mut log = path.clone().into_os_string();
     log.push("-wal");
     let sizes =

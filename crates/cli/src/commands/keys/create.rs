@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::span::Span;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Scopes: manifest:read (workflow definitions), runs:create, runs:read, \

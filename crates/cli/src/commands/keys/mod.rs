@@ -63,7 +63,7 @@ pub(crate) fn tenant(text: &str) -> Result<TenantId, String> {
 /// Finds a key by its id, by the end of its id, by its name, or by the whole token.
 async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Failure> {
     let keys = ApiKeys::new(door.clone()).list(tenant).await?;
-    // Somebody who found a token somewhere need not pick it apart.
+    // A pasted token is accepted as a whole.
     let wanted = typed.strip_prefix("rw_").unwrap_or(typed);
     let wanted = wanted.split('_').next().unwrap_or(wanted);
     let is_meant = |key: &&Key| {
@@ -74,7 +74,7 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
     };
     let meant: Vec<&Key> = keys.iter().filter(is_meant).collect();
     let now = door.store().now();
-    // A name goes on to the successor: where one of its keys still works, that one is meant.
+    // A name is passed on to the successor: if one of its keys is still valid, that one is meant.
     let live: Vec<&Key> = (meant.iter().copied())
         .filter(|key| key.standing(now) == Standing::Live)
         .collect();
@@ -146,7 +146,7 @@ fn print(session: &Session, tenant: &TenantId, issued: &Issued) -> Result<(), Fa
     Ok(())
 }
 
-/// What a key is, without its secret.
+/// A key, without its secret.
 fn described(id: &KeyId, grant: &Grant) -> Value {
     json!({
         "keyId": id,

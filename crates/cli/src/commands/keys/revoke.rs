@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::talk;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The key: its id, the end of it, its name, or the key itself

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::span::Span;
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The successor may do what the key may, and lives as long from now as the key \

@@ -1,5 +1,5 @@
-//! Taking over a session that another player began: its folder becomes a run that goes on where
-//! the state file says.
+//! Adopts a session that another player began: its folder becomes a run that continues from the
+//! state file.
 
 use faces::player::compile::Settings;
 use faces::player::foreign::{Foreign, Recorded};
@@ -79,7 +79,7 @@ impl Adopting<'_> {
         order.create(engine, session).await
     }
 
-    /// Refuses what has ended. A session that somebody aborted goes on only if somebody says so.
+    /// Rejects ended sessions. An aborted session continues only with an explicit confirmation.
     async fn may_go_on(&self) -> Result<(), Failure> {
         let id = self.id;
         match self.left {
@@ -132,8 +132,8 @@ impl Adopting<'_> {
         }
     }
 
-    /// Decides about failed nodes: as the command line says, else as somebody at the terminal
-    /// says. A node that is tried again needs nothing here: it has not run yet in the new run.
+    /// Decides about failed nodes: by the command line, else by a question at the terminal. A
+    /// retried node needs nothing here: it has not run yet in the new run.
     async fn decide(&self, foreign: &mut Foreign) -> Result<(), Failure> {
         let Args { retry, skip, .. } = self.args;
         let failed: Vec<&str> = foreign.failed.keys().map(String::as_str).collect();

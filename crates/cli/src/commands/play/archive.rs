@@ -53,8 +53,8 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
         fs::create_dir_all(parent).map_err(fail)?;
         fs::rename(&folder, &archive).map_err(fail)?;
     }
-    // Written where it lies now: a crash in between leaves files that the next look brings up to
-    // date, wherever they lie.
+    // Written at the old place: after a crash in between, the next command updates the files in
+    // either place.
     let Some(files) = files::bring_up_to_date(&door, project, &run).await? else {
         return Err(Failure::new(format!("run {run} is no session")));
     };

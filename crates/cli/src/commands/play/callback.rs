@@ -1,4 +1,4 @@
-//! How work ended that a node had handed to somebody outside.
+//! The outcome of work that a node had handed to an external agent.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::talk;
 /// Bytes of an output that later nodes can be given.
 const MAX_OUTPUT: usize = 256 << 10;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   runwright play callback WFR-build-20260317-143022 --task gem-143514-x7k2 --output answer.md

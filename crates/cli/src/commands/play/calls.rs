@@ -1,4 +1,4 @@
-//! What a node would call, as a command line: for people who want to know before it runs.
+//! The command line of a node, shown before it runs.
 
 use faces::player::reference::{Field, Part};
 use faces::player::template::{Call, Kind, Node, Template};
@@ -7,16 +7,16 @@ use runtime::executors::{Executors, Places};
 use super::checks;
 use super::context::Context;
 
-/// What carries a node out. References to earlier nodes stay as they are written.
+/// The process of a node. References to earlier nodes stay unresolved.
 pub(super) struct Called {
     /// Program and arguments.
     pub(super) argv: Vec<String>,
-    /// What the program reads; empty for nothing.
+    /// The program's standard input; empty for none.
     pub(super) stdin: String,
 }
 
 impl Called {
-    /// What carries out a work node; `None` where no executor fits it.
+    /// The process of a work node; `None` without a matching executor.
     pub(super) fn of(
         template: &Template,
         node: &Node,

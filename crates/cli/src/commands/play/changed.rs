@@ -13,14 +13,14 @@ use crate::{style, talk};
 /// The key of a template's digest in what a run keeps of it.
 pub(super) const DIGEST: &str = "templateDigest";
 
-/// The digest of a template, whatever its spaces and the order of its keys.
+/// The digest of a template, independent of spaces and the order of its keys.
 pub(super) fn digest(template: &[u8]) -> Option<String> {
     let template = json::parse(template, Limits::DEFINITION).ok()?;
     Some(Digest::of(&json::canonical(&template)).to_string())
 }
 
-/// Warns where a session goes on with another template than its file has now; refuses to go on
-/// where `--strict` asks for it.
+/// Warns when the template file has changed since the session began; with `--strict` this is an
+/// error.
 pub(super) fn warn(args: &Args, session: &Session, run: &Run) -> Result<(), Failure> {
     let Some(path) = changed(session, run) else {
         return Ok(());

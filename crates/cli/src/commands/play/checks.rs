@@ -80,7 +80,7 @@ pub(super) fn called(work: &Work) -> (Type, &str) {
     }
 }
 
-/// What executors say about each node, by position.
+/// The executors' settings for each node, by position.
 pub(super) fn policies(
     template: &Template,
     executors: &Executors,

@@ -1,4 +1,4 @@
-//! What a session is given.
+//! The context of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,8 +14,7 @@ use crate::{style, text};
 /// Context variables by name.
 pub(super) type Context = BTreeMap<String, String>;
 
-/// What was typed: the template, which may stand among the words behind `--context`, and the
-/// variables.
+/// The typed template, which may be among the words after `--context`, and the variables.
 pub(super) fn typed(args: &Args) -> Result<(Option<String>, Context), Failure> {
     let mut context = Context::new();
     if let Some(file) = &args.context_file {
@@ -55,7 +54,7 @@ pub(super) fn names(context: &Context) -> BTreeSet<String> {
     context.keys().cloned().collect()
 }
 
-/// What the session is given in all. Asks for what is missing, where somebody can be asked.
+/// The complete context of the session. Asks for missing values at a terminal.
 pub(super) async fn bind(template: &Template, mut given: Context) -> Result<Context, Failure> {
     loop {
         let missing = match template.bind(&given) {

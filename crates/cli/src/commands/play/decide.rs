@@ -15,8 +15,8 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::talk;
 
-/// Ends a session: one that waits at a checkpoint or goes on is aborted, one with a failure that
-/// nobody has decided about has failed. Has ended when this returns.
+/// Ends a session. One in progress or at a checkpoint is aborted; one with an undecided failure
+/// fails. The session has ended when this returns.
 pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
     let may = |known: &Known| known.kind == Kind::Open;
@@ -56,7 +56,7 @@ pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-/// Ends a session that nobody drives, by an engine of its own.
+/// Ends a session without a player, with its own engine.
 pub(super) async fn end(session: &Session, door: &Door, run: &StreamId) -> Result<(), Failure> {
     let state = door.load(run).await?;
     if !state.is_settled() {
@@ -83,8 +83,8 @@ async fn tell(engine: &Engine, state: &Run) -> Result<(), Failure> {
     Ok(engine.command(run, Envelope::from(cancel)).await?)
 }
 
-/// Waits until a run that was told to end has ended. Whoever drives it stops what it has running;
-/// where nobody does, because its player was killed, this process ends what is left of it.
+/// Waits until a run that was told to end has ended. Its driver stops its processes; if its player
+/// was killed, this process ends the rest.
 async fn settle(engine: &Engine, run: &StreamId) -> Result<(), Failure> {
     if engine.door().load(run).await?.is_settled() {
         return Ok(());

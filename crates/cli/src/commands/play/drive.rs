@@ -1,5 +1,5 @@
-//! Plays a session: drives its run, writes its files, shows how it goes on and answers what it
-//! asks, until it ends, pauses or is interrupted.
+//! Plays a session: drives its run, writes its files, shows its progress and answers its questions,
+//! until it ends, pauses or is interrupted.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::{style, talk, text};
 
 /// How often the view is drawn.
 const FRAME: Duration = Duration::from_millis(100);
-/// Every so many frames the log is read, hint or not.
+/// After this many frames the log is read even without a hint.
 const FRAMES_PER_SWEEP: usize = 5;
 
 /// Whether a session was just begun.
@@ -51,13 +51,13 @@ pub(super) struct Playing<'a> {
     trouble: Trouble,
 }
 
-/// A question that somebody is reading.
+/// A displayed question.
 struct Asking {
     question: Question,
     answer: oneshot::Receiver<Option<String>>,
 }
 
-/// What a session asks.
+/// A question of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Question {
     interrupt: InterruptId,
@@ -67,9 +67,9 @@ struct Question {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum About {
-    /// Whether to go on behind a checkpoint.
+    /// Whether to continue after a checkpoint.
     Checkpoint,
-    /// What becomes of a failure.
+    /// The decision about a failure.
     Failure,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Playing<'a> {
     /// Plays it to its end.
     pub(super) async fn go(&mut self, since: Since) -> Result<Exit, Failure> {
         talk::listen_to_engine();
-        // What happened before is not shown again, but its files are there at once.
+        // Earlier events are not shown again, but their files are written at once.
         self.catch_up(Look::Everywhere, since == Since::Now).await?;
         let _presence = Presence::at(&self.files.folder());
         self.engine.adopt_family(&self.run).await?;
@@ -230,7 +230,7 @@ impl<'a> Playing<'a> {
         Ok(())
     }
 
-    /// Answers what the session asks, or has it asked, once nothing else goes on.
+    /// Answers the session's questions, or puts them to a person, once nothing else is in progress.
     async fn answer(&mut self) -> Result<Option<Ended>, Failure> {
         if let Some(asking) = &self.asking {
             if !self.questions().contains(&asking.question) {
@@ -245,7 +245,7 @@ impl<'a> Playing<'a> {
         }
         let questions = self.questions();
         let Some(question) = questions.first() else {
-            // A pause from outside, or somebody outside who has to say how work ended.
+            // A pause from outside, or a node that waits for a callback.
             let is_paused = self.files.state().status == Status::Paused;
             return Ok(is_paused.then_some(Ended::Done));
         };
@@ -265,7 +265,7 @@ impl<'a> Playing<'a> {
         Ok(None)
     }
 
-    /// What the session asks now, the oldest question first.
+    /// The open questions, the oldest first.
     fn questions(&self) -> Vec<Question> {
         let run = self.root();
         let open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
@@ -322,7 +322,7 @@ impl<'a> Playing<'a> {
             return Ok(None);
         };
         let Some(answer) = answer else {
-            // Nobody types any more: as off a terminal.
+            // The input has ended: as without a terminal.
             return Ok(Some(Ended::Done));
         };
         let action = match (question.about, ask::meant(&answer, question.about.words())) {
@@ -333,7 +333,7 @@ impl<'a> Playing<'a> {
             (About::Failure, Some("Skip")) => "skip",
             (About::Failure, Some(_)) => "abort",
             (_, None) => {
-                // Asked again, as nothing else goes on.
+                // Ask again, since nothing else is in progress.
                 return Ok(None);
             }
         };
@@ -347,7 +347,7 @@ impl<'a> Playing<'a> {
     }
 }
 
-/// Answers a question of a session. One that has been answered meanwhile is no failure.
+/// Answers a question of a session. If it was answered meanwhile, that is not a failure.
 pub(super) async fn resolve(
     engine: &Engine,
     run: &StreamId,
@@ -383,7 +383,7 @@ async fn answered(asking: &mut Option<Asking>) -> Option<String> {
     }
 }
 
-/// What the exit code says of a session.
+/// The exit code for a session.
 pub(super) fn exit(status: Status) -> Exit {
     match status {
         Status::Completed | Status::Archived => Exit::Done,

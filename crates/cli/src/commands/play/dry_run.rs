@@ -1,4 +1,4 @@
-//! What a session would do, without doing any of it.
+//! Shows a session's plan without executing it.
 
 use faces::player::plan::ExecutionPlan;
 use faces::player::template::{Round, Template};
@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// Checks and shows the plan. Whatever playing would refuse is refused here, too, all at once.
+/// Checks and shows the plan. It reports all errors that playing would, at once.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let (template, given) = context::typed(args)?;
     let Some(template) = template else {
@@ -32,7 +32,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     }
     data.done()?;
     let checked = outlook.ready()?.0;
-    // Only where somebody can be asked for them.
+    // Only where a person can be asked for them.
     if let Err(missing) = checked.template.bind(&given) {
         let asks = style::warn("asks for");
         talk::say(format!("{asks} {}", missing.join(", ")));

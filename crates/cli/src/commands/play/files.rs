@@ -1,7 +1,7 @@
-//! The files of a session on disk. They follow the log: what stands in them is durable there.
+//! The files of a session on disk. They follow the log: their content is durable there.
 //!
-//! Each file is replaced as a whole: a new file is written and synced beside it, then takes its
-//! name. A state never takes the place of a later one, whichever process writes.
+//! Each file is replaced as a whole: a new file is written and synced in the same folder, then
+//! renamed. A state never replaces a later one, for any writing process.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The files of a followed run, before its first event. `None` when it is no session.
+    /// The files of a followed run, before its first event. `None` for a run that is not a session.
     pub(crate) fn of(project: &Path, follower: &Follower) -> Option<Self> {
         let run = &follower.runs().first()?.run;
         let projection = Projection::new(run.header.clone(), run.plan.clone())?;
@@ -67,7 +67,7 @@ impl Files {
         state
     }
 
-    /// What the log comes to.
+    /// The folded log.
     pub(crate) fn projection(&self) -> &Projection {
         &self.projection
     }
@@ -128,8 +128,8 @@ fn bring_paths_up_to_date(project: &Path, nodes: &mut NodeStates) {
     }
 }
 
-/// Whether the files of a session that has ended do not say so yet: its player was killed before
-/// it wrote them. Files that are not there are not behind.
+/// Whether the files of an ended session still show it as running: its player was killed before it
+/// wrote them. Missing files are not outdated.
 pub(super) fn are_behind(project: &Path, id: &str) -> bool {
     let archive = archive_folder(project, id);
     let (folder, is_archived) = if archive.is_dir() {
@@ -166,8 +166,8 @@ pub(super) async fn bring_up_to_date(
     Ok(Some(files))
 }
 
-/// Keeps the files of every session of a store up to date, whoever drives it, for as long as this
-/// process lives.
+/// Keeps the files of every session of a store up to date, for any driver, as long as this process
+/// lives.
 pub(crate) async fn keep(door: Door, project: PathBuf) {
     const PAGE: usize = 1_000;
     const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);

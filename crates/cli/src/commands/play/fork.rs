@@ -64,7 +64,7 @@ pub(super) async fn run(
     resume::go_on(args, session, engine, &run).await
 }
 
-/// A new session that begins where another stands and may use more. The other one ends.
+/// A new session that begins at the state of another and has a larger budget. The other one ends.
 pub(super) async fn with_budget(
     args: &Args,
     session: &Session,
@@ -85,8 +85,8 @@ pub(super) async fn with_budget(
     Ok(run)
 }
 
-/// How a session is driven that may use more than the one it begins from; nothing where nobody
-/// asks for that.
+/// The policy of a session with a larger budget than its source; `None` when that was not
+/// requested.
 pub(super) fn raised(args: &Args, source: &Run) -> Result<Option<Policy>, Failure> {
     let wanted = start::budget(args.budget_usd, args.budget_tokens)?;
     if wanted.is_empty() {
@@ -113,8 +113,8 @@ pub(super) fn raised(args: &Args, source: &Run) -> Result<Option<Policy>, Failur
     Ok(Some(policy))
 }
 
-/// How much of a log a session takes over: up to behind a checkpoint that was passed, up to where
-/// one asks that was not, or up to before the start of a node.
+/// The length of the log that a session takes over: up to the end of a passed checkpoint, up to the
+/// question of an open one, or up to before the start of a node.
 fn cut(events: &[&Event], from: &str, is_checkpoint: bool) -> Option<Seq> {
     let is_passed = |event: &&&Event| match &event.body {
         RunEvent::NodeCompleted { node_id, .. } => node_id.as_str() == from,

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::faces_json;
 use crate::session::Session;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright play graph hello                     Mermaid text

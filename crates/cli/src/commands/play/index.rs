@@ -1,5 +1,4 @@
-//! `.workflow/templates/index.json`: made of the files beside it, whenever it does not tell the
-//! truth about them.
+//! `.workflow/templates/index.json`: rebuilt from the templates whenever it differs from them.
 
 use std::path::Path;
 
@@ -27,8 +26,8 @@ pub(super) fn read(files: Vec<TemplateFile>) -> Vec<Listed> {
     files.into_iter().map(read).collect()
 }
 
-/// Brings the index of a project up to date. What cannot be written is left for the next time: the
-/// files are what counts.
+/// Updates the index of a project. A failed write is left for the next time: the template files are
+/// authoritative.
 pub(super) fn refresh(project: &Path) {
     let folder = project.join(names::TEMPLATES);
     let path = folder.join(names::INDEX);
@@ -49,7 +48,7 @@ pub(super) fn refresh(project: &Path) {
     }
 }
 
-/// The index of templates. What an older one says beside that is kept.
+/// The index of templates. Further members of an older one are kept.
 fn of(listed: &[Listed], old: &Value, project: &Path) -> Value {
     let before = old["templates"].as_array();
     let entry = |listed: &Listed| {

@@ -40,7 +40,7 @@ use crate::{ask, budget};
 
 pub(crate) use files::keep as keep_files;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::talk;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
   runwright play new \"Fix a bug\"      makes .workflow/templates/fix-a-bug.json")]
@@ -21,7 +21,7 @@ pub(super) struct Args {
     name: String,
 }
 
-/// What a project without executors is given.
+/// The executors file of a new project.
 const EXECUTORS: &str = r#"# Which program carries out the nodes of a session (runwright play).
 # The first entry that fits a node counts; each element of argv is one argument, never a shell.
 # `runwright play TEMPLATE --dry-run` shows the command line of each node. Presets:

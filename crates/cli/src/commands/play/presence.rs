@@ -1,6 +1,6 @@
-//! Which player sits at a session. Whoever drives a run holds it; a player that waits for an answer
-//! or for a callback holds nothing and is there all the same. It says so in a file of the
-//! session's folder, by a name from which others see whether it still lives.
+//! Which player attends a session. The driver of a run holds its lease; a player that waits for an
+//! answer or a callback holds none. It writes a file in the session's folder, with a name by which
+//! other processes detect whether it is alive.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -30,7 +30,7 @@ impl Obstacle {
         Self { code, failure }
     }
 
-    /// As programs are told: of a wrong document each problem for itself.
+    /// In the form for programs: each problem of an invalid document separately.
     fn to_json(&self) -> Vec<Value> {
         match &self.failure {
             Failure::Problems { problems, .. } => problems
@@ -47,14 +47,14 @@ impl Obstacle {
     }
 }
 
-/// What was looked at.
+/// The checks before a session.
 #[derive(Default)]
 pub(super) struct Outlook {
     /// The template; `None` when it is wrong.
     pub(super) checked: Option<Checked>,
     /// The executors of the project; none when their file is wrong.
     pub(super) executors: Executors,
-    /// What keeps the session from beginning.
+    /// The problems that prevent the session.
     obstacles: Vec<Obstacle>,
 }
 
@@ -95,7 +95,7 @@ impl Outlook {
         }
     }
 
-    /// What a look came to; a failure is an obstacle.
+    /// The result of a check; a failure becomes an obstacle.
     fn unless<T>(&mut self, code: &'static str, looked: Result<T, Failure>) -> Option<T> {
         let obstacle = |failure| self.obstacles.push(Obstacle::new(code, failure));
         looked.map_err(obstacle).ok()
@@ -106,7 +106,7 @@ impl Outlook {
         self.obstacles.iter().flat_map(Obstacle::to_json).collect()
     }
 
-    /// What a session can begin with; else everything that keeps it from that is said.
+    /// The requirements of the session; otherwise an error with all obstacles.
     pub(super) fn ready(self) -> Result<(Checked, Executors), Failure> {
         refuse(self.obstacles)?;
         let checked = self

@@ -1,5 +1,5 @@
-//! A session that goes on with its template as it is now: a new session takes over what the old one
-//! did, up to the first node that the template says something else of.
+//! Continues a session with the current version of its template: a new session takes over the old
+//! one's results, up to the first changed node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use crate::{talk, text};
 /// The key of a session's `--timeout` in what its run keeps of it.
 pub(super) const TIMEOUT: &str = "timeoutMs";
 
-/// Goes on with a session and its template as it is now.
+/// Continues a session with the current version of its template.
 pub(super) async fn run(
     name: Option<&str>,
     args: &Args,
@@ -80,7 +80,7 @@ pub(super) async fn run(
     resume::go_on(args, session, engine, &run).await
 }
 
-/// The session as it stands.
+/// The current session.
 struct Old {
     run: Run,
     state: SessionState,
@@ -139,7 +139,7 @@ impl Old {
         self.play(TIMEOUT)?.as_u64()
     }
 
-    /// Checkpoints that ask although the template lets them go on.
+    /// Checkpoints that ask although the template lets them continue.
     fn pause_at(&self) -> BTreeSet<String> {
         let asks = |node: &Value| {
             node["config"]["autoContinue"] == true && node["typeId"] == "core.approvalGate"
@@ -148,7 +148,7 @@ impl Old {
         nodes.map(|(id, _)| id.clone()).collect()
     }
 
-    /// What is left of its budget, and of what is allowed now.
+    /// The rest of its budget, with the newly allowed amounts.
     fn policy(&self, args: &Args) -> Result<Policy, Failure> {
         let raised = fork::raised(args, &self.run)?;
         let mut policy = raised.unwrap_or_else(|| self.run.header.policy.clone());
@@ -161,7 +161,7 @@ impl Old {
         Ok(policy)
     }
 
-    /// What it did of a node that is over.
+    /// The result of a node that is over.
     fn recorded(&self, id: &str) -> Option<Recorded> {
         let (_, node) = self
             .state
@@ -194,7 +194,7 @@ impl Old {
         })
     }
 
-    /// What later nodes are given of a node.
+    /// The output of a node for later nodes.
     fn output(&self, id: &str) -> Option<String> {
         let facts = self.run.facts()?;
         let ix = self.run.plan.node_ix(id)?;
@@ -213,7 +213,7 @@ fn nodes_of(definition: &Value) -> BTreeMap<String, Value> {
     named.collect()
 }
 
-/// What the template says now that it did not.
+/// The changes of the template.
 struct Changes {
     /// Nodes that are different, and in what.
     changed: Vec<(String, Vec<&'static str>)>,

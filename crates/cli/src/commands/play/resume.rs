@@ -15,12 +15,12 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::talk;
 
-/// Whether a session may go on by itself.
+/// Whether a session may continue by itself.
 fn may_go_on(known: &Known) -> bool {
     matches!(known.kind, Kind::Open | Kind::Foreign(Left::Open))
 }
 
-/// Goes on with a session.
+/// Continues a session.
 pub(super) async fn run(
     name: Option<&str>,
     args: &Args,
@@ -64,8 +64,8 @@ pub(super) async fn run(
     go_on(args, session, engine, &run).await
 }
 
-/// Brings the files of sessions up to date that ended while their player was killed. Where this is
-/// one session and there is nothing to go on with, it is what was meant; its exit is given.
+/// Updates the files of sessions that ended after their player was killed. If there is only this
+/// one session and nothing to continue, it is the requested one; its exit is returned.
 async fn catch_up(
     args: &Args,
     session: &Session,
@@ -136,8 +136,8 @@ pub(super) async fn go_on(
         .await
 }
 
-/// Answers what resuming answers: what a checkpoint asks, a pause, and, where nobody can be asked,
-/// what becomes of a failure.
+/// Answers the questions that resuming implies: a checkpoint, a pause, and, without a terminal, the
+/// decision about a failure.
 async fn answer(
     args: &Args,
     session: &Session,
@@ -156,9 +156,9 @@ async fn answer(
         let mut chosen = args.retry.iter().chain(&args.skip);
         let is_chosen = chosen.any(|chosen| chosen == node);
         let action = match open.kind.as_str() {
-            // To go on is the answer to what a checkpoint asks.
+            // Continuing is the answer to a checkpoint.
             "approval" => "accept",
-            // What failed is tried again, unless somebody can be asked.
+            // Failed nodes are retried, unless a person can be asked.
             "custom" if !is_chosen && !is_asked => "retry",
             _ => continue,
         };

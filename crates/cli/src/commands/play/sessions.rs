@@ -29,7 +29,7 @@ pub(super) struct Known {
 /// How a session lies here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A run that may go on.
+    /// A run that may continue.
     Open,
     /// A run that has ended.
     Settled,
@@ -40,9 +40,9 @@ pub(super) enum Kind {
 /// How another player left its session, as its state file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
-    /// It may go on: running, paused, or failed.
+    /// It may continue: running, paused, or failed.
     Open,
-    /// Somebody aborted it.
+    /// It was aborted.
     Aborted,
     /// It completed, or was archived.
     Completed,
@@ -109,8 +109,8 @@ pub(super) async fn all(session: &Session, door: Option<&Door>) -> Result<Vec<Kn
     Ok(known)
 }
 
-/// The session that was meant. Without a name it is the only one that `may` be; of several,
-/// whoever sits at the terminal chooses.
+/// The named session. Without a name it is the only one that satisfies `may`; with several, a
+/// person at the terminal chooses.
 pub(super) async fn find(
     session: &Session,
     door: Option<&Door>,
@@ -211,7 +211,7 @@ pub(super) async fn check_free(door: &Door, run: &StreamId) -> Result<(), Failur
     }
 }
 
-/// What is said to whoever wants to drive a session that somebody else drives.
+/// The error for driving a session that another process drives.
 pub(super) fn held(id: &str, who: &str) -> Failure {
     Failure::new(format!("session {id} is driven by {who}")).hint(format!(
         "`runwright play --status {id} --watch` follows it; `runwright play --abort {id}` ends it"

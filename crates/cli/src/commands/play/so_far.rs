@@ -1,5 +1,5 @@
-//! What somebody looks at before they answer a checkpoint: what ran since the one before, the files
-//! it wrote, what was used, and how long it took.
+//! The summary at a checkpoint: the nodes since the previous one, the files they wrote, their
+//! usage, and their duration.
 
 use faces::player::state::{NodeState, SessionState, WorkState};
 use kernel::time::Timestamp;

@@ -1,4 +1,4 @@
-//! Who or what makes a session go on, and what its owner does next.
+//! Determines what drives a session, and its owner's next step.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::commands::resume::name_of;
 use crate::exit::Failure;
 use crate::text;
 
-/// Who or what makes a session go on.
+/// The driver of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// It has ended.
@@ -23,14 +23,14 @@ pub(super) enum Standing {
     Attended(String),
     /// A node is tried again at a point in time.
     Delayed,
-    /// It waits for somebody, and no player is there.
+    /// It waits for an answer, without a player.
     Waits,
-    /// Something is to be done, and nobody does it: its player is gone.
+    /// It has work to do, but its player is gone.
     Left,
 }
 
 impl Standing {
-    /// How a session stands.
+    /// The state of a session.
     pub(super) async fn of(door: &Door, files: &Files) -> Result<Self, Failure> {
         let state = files.state();
         if state.completed_at.is_some() {
@@ -56,12 +56,12 @@ impl Standing {
         })
     }
 
-    /// Whether nothing happens before somebody does something.
+    /// Whether it waits for an action from outside.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self, Self::Waits | Self::Left)
     }
 
-    /// What goes on, or what to do so that something does: a line for each.
+    /// The current progress, or the step that would continue it: a line for each.
     pub(super) fn lines(&self, state: &SessionState) -> Vec<String> {
         let id = &state.session_id;
         match self {
@@ -82,7 +82,7 @@ pub(super) fn attended_by(folder: &Path) -> Option<String> {
     presence::player(folder).map(|name| name_of(&name))
 }
 
-/// What somebody may do about a session that waits for somebody.
+/// The possible answers to a waiting session.
 pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
     let id = &state.session_id;
     let more = &state.x_play;

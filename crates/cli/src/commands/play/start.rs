@@ -71,7 +71,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
     playing.go(Since::Now).await
 }
 
-/// The template that whoever sits at the terminal chooses.
+/// The template that the person at the terminal chooses.
 async fn choose(project: &Path) -> Result<String, Failure> {
     let slugs: Vec<String> = (templates::all(project).into_iter())
         .map(|known| known.slug)
@@ -118,7 +118,7 @@ pub(super) fn policy(args: &Args, executors: &Executors) -> Result<Policy, Failu
     })
 }
 
-/// What a session may use, by dimension.
+/// The budget of a session, by dimension.
 pub(super) fn budget(
     usd: Option<f64>,
     tokens: Option<u64>,
@@ -151,7 +151,7 @@ pub(super) struct Order<'a> {
     pub(super) timeout_ms: Option<u64>,
     /// The session it takes over from, which is not the same one.
     pub(super) from: Option<&'a StreamId>,
-    /// The session it goes on with, where another player began it.
+    /// The session to continue, where another player began it.
     pub(super) adopted: Option<Adopted<'a>>,
 }
 
@@ -207,7 +207,7 @@ impl Order<'_> {
         Err(Failure::new("too many sessions begin at the same time").hint("try again"))
     }
 
-    /// What the run keeps of its template beside the definition.
+    /// The data of the template that the run keeps in addition to the definition.
     fn metadata(&self) -> Map<String, Value> {
         let cut = |text: &str| text.chars().take(1_000).collect::<String>();
         let mut play = json!({

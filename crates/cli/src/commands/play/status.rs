@@ -1,5 +1,5 @@
-//! How sessions stand. What is shown is made of the logs, and so are the files, which are written
-//! again where they are missing or behind.
+//! The state of sessions. It is folded from the logs. So are the files, which are rewritten if they
+//! are missing or outdated.
 
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What somebody may do about a session that another player left.
+/// The next step for a session that another player left.
 fn foreign_step(session: &Session, id: &str, left: Left) -> Option<String> {
     match left {
         Left::Open => Some(format!(
@@ -176,8 +176,8 @@ fn foreign(session: &Session, id: &str) -> Result<(), Failure> {
     data.done()
 }
 
-/// Shows a session; again and again while it is watched, until it has ended or nothing happens
-/// before somebody does something. The exit code of a watch is that of playing.
+/// Shows a session; while it is watched, repeatedly until it ends or waits for an action from
+/// outside. The exit code of a watch is that of playing.
 async fn show(
     session: &Session,
     door: &Door,
@@ -220,8 +220,8 @@ async fn show(
     }
 }
 
-/// How many looks in a row must find that nobody acts before a watch believes it: between two who
-/// drive a session, and before a server takes it up, there may be a moment.
+/// The number of consecutive polls without a driver before a watch believes it: there may be a gap
+/// between two drivers, and before a server takes the session up.
 fn patience(standing: &Standing) -> u32 {
     match standing {
         Standing::Left => 6,

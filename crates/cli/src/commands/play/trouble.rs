@@ -1,4 +1,4 @@
-//! What keeps a session from going on that nobody asked for: a full disk, above all.
+//! Problems that interrupt a session, mainly a full disk.
 
 use std::time::{Duration, Instant};
 

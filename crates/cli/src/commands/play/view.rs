@@ -1,4 +1,4 @@
-//! What is seen of a session while it goes on: rows and lines for people, objects for programs.
+//! The display of a session in progress: rows and lines for people, objects for programs.
 
 use faces::player::projection::node_of;
 use faces::player::state::NodeStatus;
@@ -19,7 +19,7 @@ use crate::{style, talk, text};
 pub(super) enum View {
     /// For people.
     People(Live),
-    /// One JSON object a line; `None` once nobody reads any more.
+    /// One JSON object per line; `None` once the reader is gone.
     Programs(Option<Data>),
 }
 
@@ -45,8 +45,8 @@ impl View {
         }
     }
 
-    /// Tells programs of an event that the files have taken in, and people of references that
-    /// came to nothing.
+    /// Writes an event that the files include for programs, and warns people about empty
+    /// references.
     pub(super) fn note(&mut self, event: &Event, files: &Files) -> Result<(), Failure> {
         let data = match self {
             Self::Programs(data) => data,
@@ -81,11 +81,11 @@ impl View {
         }
     }
 
-    /// Takes away what is only there while something goes on.
+    /// Removes temporary rows.
     pub(super) fn end(&mut self) {
         match self {
             Self::People(live) => live.end(),
-            // The last line is somebody else's to write.
+            // The caller writes the last line.
             Self::Programs(data) => *data = None,
         }
     }
@@ -102,7 +102,7 @@ fn warn_of_empty_references(event: &Event, files: &Files) {
     }
 }
 
-/// What programs are told of an event.
+/// The line for programs about an event.
 fn line(event: &Event, files: &Files) -> Option<Value> {
     let at = event.at.to_string();
     let projection = files.projection();

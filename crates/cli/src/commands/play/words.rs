@@ -97,7 +97,7 @@ pub(super) fn left(files: &Files) {
     next(&format!("`runwright play --resume {id}` goes on with it"));
 }
 
-/// Says how a session stands now that nothing more happens by itself.
+/// Reports the state of a session once it does not progress by itself.
 pub(super) fn summary(args: &Args, files: &Files) {
     let state = files.state();
     if !args.quiet {
@@ -137,7 +137,7 @@ pub(super) fn summary(args: &Args, files: &Files) {
     }
 }
 
-/// What a session used, where executors said so.
+/// The usage of a session, as far as executors reported it.
 pub(super) fn used(state: &SessionState) -> Option<String> {
     let used = state.x_play.used;
     let usd = used
@@ -151,7 +151,7 @@ pub(super) fn used(state: &SessionState) -> Option<String> {
     })
 }
 
-/// A line for each node; where nobody wants to hear of what went well, for those that failed.
+/// A line for each node; in quiet mode, for failed ones only.
 fn nodes(args: &Args, state: &SessionState) {
     let is_shown = |state: &NodeState| !args.quiet || state.status() == NodeStatus::Failed;
     let shown = || (state.node_states.0.iter()).filter(|(_, state)| is_shown(state));
@@ -231,8 +231,8 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// The word for how a node stands: a checkpoint that still asks waits, and one that asked when the
-/// session was aborted was not passed.
+/// The word for the state of a node: a checkpoint that still asks is waiting, and one that asked
+/// when the session was aborted was not passed.
 pub(super) fn standing(state: &SessionState, id: &str, node: &NodeState) -> &'static str {
     let is = |at: &Option<String>| at.as_deref() == Some(id);
     match &state.x_play {
@@ -283,7 +283,7 @@ pub(super) fn last(session: &Session, files: &Files) -> Result<(), Failure> {
     }
 }
 
-/// Says who goes on with a session, or what to do so that it goes on.
+/// Reports the driver of a session, or the step that would continue it.
 pub(super) fn stands(standing: &Standing, state: &SessionState) {
     for line in standing.lines(state) {
         if standing.is_idle() {

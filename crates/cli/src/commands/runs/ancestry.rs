@@ -14,7 +14,7 @@ use crate::{faces_json, style, text};
 /// Steps that are followed.
 pub(crate) const STEPS: usize = 100;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs ancestry last
@@ -49,7 +49,7 @@ async fn snapshot(door: &Door, run: &str) -> Result<Option<Value>, Failure> {
     }
 }
 
-/// What a run's snapshot says of where it comes from; without a snapshot it was erased.
+/// The origin of a run, from its snapshot; without a snapshot it was erased.
 pub(crate) fn step(run: &str, snapshot: Option<&Value>) -> Value {
     let Some(snapshot) = snapshot else {
         return json!({ "runId": run, "status": "erased" });
@@ -58,7 +58,7 @@ pub(crate) fn step(run: &str, snapshot: Option<&Value>) -> Value {
     for name in ["runId", "workflowId", "status"] {
         step.insert(name.to_owned(), snapshot[name].clone());
     }
-    // Whoever started the source did not start the fork.
+    // The source's parent did not start the fork.
     let names: &[&str] = match snapshot.get("forkedFrom") {
         Some(_) => &["forkedFrom"],
         None => &["parentRunId", "parentNodeId"],

@@ -19,7 +19,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "`runwright runs show` lists the artifacts of a run.")]
 pub(crate) struct Args {

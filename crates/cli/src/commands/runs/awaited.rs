@@ -30,7 +30,7 @@ enum Whom {
     Worker(WorkerId),
     /// Whichever takes it.
     AnyWorker,
-    /// Nobody is given anything, for these reasons.
+    /// Assignments are blocked, for these reasons.
     Queue(Vec<String>),
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn all(door: &Door, run: &Run) -> Result<AllAwaited, StoreError
 
 fn whom(coordinator: &Coordinator, door: &Door) -> Whom {
     let standing = coordinator.standing(door.store().now(), LeaseRule::Contract);
-    // A replay keeps nobody from being given a task.
+    // A pending replay does not block assignments.
     let hands_out =
         |blocker: &Blocker| matches!(blocker, Blocker::ReplayPending(_) | Blocker::UnknownCursor);
     if standing.blockers.iter().all(hands_out) {

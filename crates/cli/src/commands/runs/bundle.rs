@@ -18,7 +18,7 @@ use crate::lookup::{self, RunName};
 use crate::session::Session;
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs bundle last --output run.json

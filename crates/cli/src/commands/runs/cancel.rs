@@ -9,7 +9,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::talk;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`

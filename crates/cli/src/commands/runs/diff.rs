@@ -20,7 +20,7 @@ const SHOWN: usize = 20;
 /// Characters of an event shown.
 const WIDTH: usize = 160;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs diff 1f0c9a2b 77aa01c3
@@ -124,7 +124,7 @@ fn shown(event: &Value) -> String {
     text::one_line(&format!("{kind} {node} {}", event["payload"]), WIDTH)
 }
 
-/// What the runs came to, field by field.
+/// The final states of the runs, field by field.
 fn state(data: &mut Data, diff: &Value) -> Result<(), Failure> {
     let fields = diff.as_object().into_iter().flatten();
     for (name, sides) in fields {

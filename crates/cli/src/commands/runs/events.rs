@@ -21,7 +21,7 @@ use crate::{faces_json, style, text};
 /// Events read at a time.
 const PAGE: usize = 1_000;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright events last
@@ -55,7 +55,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Those of some types, or of all where none is named; at most so many.
+    /// Events of some types, or of all if none is named; at most `limit`.
     pub(super) fn new(types: Vec<String>, limit: Option<usize>) -> Result<Self, Failure> {
         let known = faces_json::event_types();
         for wanted in &types {
@@ -115,7 +115,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads behind `after`, or from the first event.
+    /// Reads after `after`, or from the first event.
     pub(super) async fn new(
         door: &'a Door,
         run: kernel::ids::StreamId,

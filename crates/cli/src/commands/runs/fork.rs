@@ -19,7 +19,7 @@ use crate::prompt::Prompt;
 use crate::session::{Form, Session};
 use crate::{compose, faces_json, style, talk};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs fork last --at 12             once more from event 12 on
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<Seq>,
 
-    /// Whether to go on for real or to repeat
+    /// Whether to continue for real or to repeat.
     #[arg(long, value_name = "MODE", default_value = "branch")]
     mode: Mode,
 
@@ -177,7 +177,7 @@ fn refused(failed: ForkFailed, source: &str) -> Failure {
     }
 }
 
-/// A branch has nothing to do behind the end of its source.
+/// A branch cannot begin after the end of its source.
 pub(crate) fn ended(source: &str, seq: Seq) -> Failure {
     Failure::new(format!(
         "run {source} has ended with event {seq}, so that a branch has to leave it before"

@@ -23,7 +23,7 @@ const ASKING: [&str; 5] = [
 /// Runs looked at.
 const MAX_RUNS: usize = 500;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "`runwright runs resolve RUN NODE` answers.")]
 pub(crate) struct Args {
@@ -97,7 +97,7 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// What is asked, in a line.
+/// The question, in a line.
 fn asked(data: &Value) -> String {
     if let Some(queue) = v1::queue_of_question(data) {
         return format!("waits for a worker of the queue {queue}");

@@ -19,7 +19,7 @@ use crate::lookup::{self, RunName, Shown, documents, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs list
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     pub(crate) limit: NonZeroU32,
 }
 
-/// Where the tenant stands, when there are several.
+/// The place of the tenant, when there are several.
 const TENANT_COLUMN: usize = 1;
 
 /// Refuses a status that no run can have, which would look like a store without such runs.
@@ -122,7 +122,7 @@ async fn app_id_of(door: &Door, document: &StreamId) -> Result<StreamId, Failure
 /// A run as lists show it.
 pub(crate) struct Row {
     pub(crate) run: StreamId,
-    /// Of a run that a browser app saved, the id that the app gave it.
+    /// For a run that a browser app saved, the id from the app.
     pub(crate) app_id: Option<String>,
     /// Whose it is; a server speaks of one tenant only and does not say.
     pub(crate) tenant: Option<TenantId>,
@@ -183,7 +183,7 @@ impl Row {
     }
 }
 
-/// Prints runs. `cut_at` says that there are more than so many.
+/// Prints runs. `cut_at` marks a list that was cut at this number.
 pub(crate) fn print(
     session: &Session,
     rows: &[Row],

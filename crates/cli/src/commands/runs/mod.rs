@@ -96,7 +96,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     }
 }
 
-/// Tells a run something, through the door; whoever drives it finds it in the log.
+/// Sends a run a command through the door; its driver finds it in the log.
 async fn tell(
     door: &Door,
     run: &StreamId,
@@ -105,7 +105,7 @@ async fn tell(
     Ok(door.transact(run, &Envelope::from(command)).await?.run)
 }
 
-/// Says who acts on what a run was told, which is nobody when nobody drives it.
+/// Reports which process acts on the command; without a driver, that none does.
 async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<(), Failure> {
     let loaded = match door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await {
         Err(StoreError::Missing) => return Ok(()),

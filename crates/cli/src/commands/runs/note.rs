@@ -14,7 +14,7 @@ use crate::lookup::{self, RunName};
 use crate::session::{Form, Session};
 use crate::{style, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs note last --rating 4 --note 'almost what I wanted'
@@ -65,7 +65,7 @@ struct SaidArgs {
 }
 
 impl Args {
-    /// What is to be said, if anything is.
+    /// The annotation, if there is one.
     fn signal(&self) -> Option<Signal> {
         let SaidArgs {
             rating,

@@ -10,7 +10,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::talk;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "What runs may come to its end first, unless --now stops it: then it \

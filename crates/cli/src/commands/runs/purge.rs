@@ -11,7 +11,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "A purged run is gone for good: its events, artifacts and files, and those \

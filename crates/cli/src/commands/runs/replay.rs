@@ -13,7 +13,7 @@ use crate::{style, talk, text};
 /// Characters of an event shown.
 const SHOWN: usize = 400;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs replay last

@@ -15,7 +15,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs interrupts                               what waits for an answer
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     pub(crate) answer: Answer,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(clap::Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Answer {
@@ -149,8 +149,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// The command that answers a question, to be copied as it stands where only one word has to be
-/// said: another action, `reject` say, is put in its place.
+/// The command that answers a question, to be copied unchanged where a single word is the answer.
+/// Another action, such as `reject`, may replace it.
 pub(crate) fn how(run: &str, node: &str, kind: &str, data: &Value) -> String {
     let node = text::one_line(node, 60);
     let first = |list: &str| data.get(list)?.as_array()?.first();
@@ -159,7 +159,7 @@ pub(crate) fn how(run: &str, node: &str, kind: &str, data: &Value) -> String {
             let action = first("actions").and_then(Value::as_str).unwrap_or("accept");
             format!("--action {}", text::one_line(action, 30))
         }
-        // What a failed node asks.
+        // The question of a failed node.
         "custom" if data.get("error").is_some() => "--action retry".to_owned(),
         "clarification" => {
             let id = first("questions").and_then(|question| question.get("id")?.as_str());
@@ -170,12 +170,12 @@ pub(crate) fn how(run: &str, node: &str, kind: &str, data: &Value) -> String {
     format!("`runwright runs resolve {run} {node} {answer}`")
 }
 
-/// Who is waited for where nobody is asked, and what is one.
+/// The description of the awaited worker, and the command that starts one.
 pub(crate) fn worker_of(queue: &str) -> String {
     format!("a worker of the queue {queue}: `runwright worker --queue {queue} -- CMD` is one")
 }
 
-/// Says what an answer came to.
+/// Reports the state after an answer.
 pub(crate) fn say_how_it_stands(run: &str, node: &str, status: &str) {
     let (node, status) = (text::one_line(node, 60), text::one_line(status, 30));
     talk::say(format!("{node} has the answer; run {run} is {status}"));
@@ -210,7 +210,7 @@ fn asked(run: &Run, node: Option<&str>) -> Result<(InterruptId, String), Failure
     }
 }
 
-/// A worker is waited for, and nobody is asked anything.
+/// The error for answering a node that waits for a worker.
 pub(crate) fn not_asked(node: &str, queue: &str) -> Failure {
     let node = text::one_line(node, 60);
     Failure::new(format!(

@@ -21,7 +21,7 @@ use crate::remote::runs as remote_runs;
 use crate::session::{Form, Session};
 use crate::{budget, faces_json, style, summary, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "--json prints the OpenWOP snapshot of the run.")]
 pub(crate) struct Args {
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     pub(crate) run: RunName,
 }
 
-/// Shows how a run stands.
+/// Shows the state of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let id = match lookup::find_to_show(&door, &args.run).await? {
@@ -209,8 +209,8 @@ fn head(
     Ok(())
 }
 
-/// What makes a run go on that nobody drives. One that waits for an answer or a point in time
-/// needs nobody yet.
+/// The step that continues a run without a driver. A run that waits for an answer or a timer does
+/// not need one yet.
 fn go_on(run: &Run) -> String {
     let is_at_work = run.status().is_in_flight();
     if !is_at_work || run.next_timer().is_some() {

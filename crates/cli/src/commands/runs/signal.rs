@@ -11,7 +11,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright runs signal last approve '{\"approved\": true}'

@@ -14,7 +14,7 @@ use crate::session::Session;
 /// How often the log is looked at: another process may write it, which nothing tells us.
 const POLL: Duration = Duration::from_millis(200);
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Ends when the run has ended, or with Ctrl-C; the run does not mind.")]
 pub(crate) struct Args {

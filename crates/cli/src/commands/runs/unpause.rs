@@ -8,7 +8,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::Session;
 use crate::talk;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "This ends a pause. To go on with a run whose engine was lost, use \

@@ -36,7 +36,7 @@ pub(super) struct Again {
     kept: Kept,
     folder: Folder,
     root: PathBuf,
-    /// What nodes of a run may use.
+    /// The addresses and credentials that nodes of a run may use.
     ports: PortArgs,
 }
 
@@ -61,7 +61,7 @@ impl Again {
         })
     }
 
-    /// What answers.
+    /// The kind of the replay.
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }
@@ -71,10 +71,10 @@ impl Again {
         Self { ports, ..self }
     }
 
-    /// Replays once. What it came to is without the secrets that are known here.
+    /// Replays once. The result contains none of the secrets known here.
     ///
     /// # Errors
-    /// What keeps anything from being run; or why there is nothing to compare.
+    /// When nothing could be executed, or there is nothing to compare.
     pub(super) async fn once(
         &self,
         judge: &Judge,
@@ -144,7 +144,7 @@ impl Again {
         if outcome.status == Status::Cancelled {
             return Err(NotReplayed::Cancelled.into());
         }
-        // What is not kept says nothing of what the command does.
+        // A missing content says nothing about the command.
         let left = outcome.recorded.divergence.as_ref();
         if let Some(left) = left.filter(|left| left.reason == Reason::ContentUnavailable) {
             return Err(NotReplayed::NotServed(Box::new(left.clone())).into());
@@ -158,7 +158,7 @@ impl Again {
         );
         let snapshot = seal(draft, &mut |value| cleaner.value(value)).map_err(said)?;
 
-        // What is served comes to the same, or something is wrong.
+        // A served replay must be identical.
         let by_kind = (kind == Kind::Verify).then_some(Strategy::Exact);
         let held = |snapshot: &Snapshot, keep: &Arc<dyn Keep>| {
             let keep = keep.clone();
@@ -187,7 +187,7 @@ impl Again {
         if divergence.is_none() {
             divergence = other_end(&process, &outcome);
         }
-        // What was asked for real may come to something else; what was to be served may not.
+        // Live calls may have other results; served ones may not.
         let has_left =
             outcome.recorded.divergence.is_some() || (kind == Kind::Verify && divergence.is_some());
         if kind == Kind::Verify {
@@ -213,8 +213,8 @@ impl Again {
     }
 }
 
-/// What is sure of a replay that was to ask nobody: one that asked somebody, or may have, is not
-/// exactly the same.
+/// The certain status: a replay that should not call anything live, but did or may have, is not an
+/// exact match.
 fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome) -> MatchStatus {
     let recorded = &outcome.recorded;
     let asked = recorded.live_models + recorded.live_tools > 0 || !outcome.wall.is_held();
@@ -235,8 +235,8 @@ fn warn_of(outcome: &Outcome) {
     }
 }
 
-/// Whether something that came otherwise tells anything: a model that is asked again answers under
-/// another id and at another time, and where all that counts came to the same, that is all it did.
+/// Whether a different result is worth reporting: a live model answers with another id and at
+/// another time, and with an exact match of the rest, that is the only difference.
 fn is_worth_naming(found: &Divergence, kind: Kind, status: MatchStatus) -> bool {
     kind == Kind::Verify || status != MatchStatus::ExactMatch || found.reason != Reason::OtherResult
 }

@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use crate::lookup::RunName;
 use crate::session::Session;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Of a run, or of a command: what stands behind `--` is run, its calls of models go \

@@ -34,12 +34,12 @@ use crate::scratch::Scratch;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// What the folders are called whose scripts Python and Node load.
+/// The prefix of folders with the scripts for Python and Node.
 const SCRIPTS: &str = "runwright-preload-";
 /// Bytes that are taken from standard input at most.
 const MAX_STDIN: u64 = 64 << 20;
 
-/// What can be typed about a command.
+/// Command-line arguments about a command.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CommandArgs {
     /// What is carried out, in your words [default: the name of the program]
@@ -415,7 +415,7 @@ pub(super) fn write_down(
         _ => true,
     };
     if is_open && session.form == Form::Text {
-        // The path stands on a line of its own.
+        // The path is on a line of its own.
         data.line("")?;
     }
     match session.form {
@@ -486,7 +486,7 @@ pub(super) fn surroundings() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What `TEXT|@FILE` means.
+/// The value of a `TEXT|@FILE` argument.
 fn given(typed: &str) -> Result<String, Failure> {
     match typed.strip_prefix('@') {
         Some(file) => {
@@ -568,8 +568,8 @@ pub(super) fn echo(form: Form) -> Echo {
     })
 }
 
-/// What a strict execution asked of a provider that has no such setting: it is strict by its request
-/// alone.
+/// The settings of a strict execution that the provider does not support: it is strict by its
+/// requests alone.
 pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
     if snapshot.config.execution_mode != document::Mode::Strict {
         return None;
@@ -642,7 +642,7 @@ fn told(outcome: &Outcome) -> String {
     )
 }
 
-/// Why there is no call of a model, where there is none.
+/// The reason for a missing call of a model.
 fn nothing_came(outcome: &Outcome) -> Option<String> {
     let mut calls = outcome.recorded.calls.iter();
     if calls.any(|call| call.kind == capture::call::Kind::Model) {
@@ -681,7 +681,7 @@ async fn turn(folder: &Folder, stop: &Stop) -> Result<std::fs::File, Failure> {
     }
 }
 
-/// What is to be known of what a command asked besides models.
+/// Messages about the command's access to other servers than models.
 pub(super) fn network(outcome: &Outcome) -> Vec<String> {
     let named = |servers: &std::collections::BTreeSet<String>| {
         let all: Vec<&str> = servers.iter().map(String::as_str).collect();

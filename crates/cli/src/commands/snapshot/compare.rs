@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Two texts match when they are the same after normalising, and differ where one of five \
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// A snapshot with what lies beside it.
+/// A snapshot with its sidecar files.
 struct Whole {
     kept: Kept,
     calls: Vec<Call>,
@@ -58,7 +58,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Reads what lies beside a snapshot.
+    /// Reads the sidecar files of a snapshot.
     fn of(kept: Kept, folder: &Folder) -> Result<Self, Failure> {
         let folder = Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
         let calls = folder.calls(&kept.path).map_err(failed)?;
@@ -122,7 +122,7 @@ fn interrupted() -> Exit {
     Exit::Interrupted
 }
 
-/// Writes what a comparison came to, as a page where one is wanted, too.
+/// Writes the result of a comparison, optionally also as a page.
 fn report(
     found: &Comparison,
     a: &str,
@@ -268,7 +268,7 @@ fn level(level: Level) -> String {
 /// Columns of one side.
 const WIDE: usize = 58;
 
-/// The two responses, line beside line.
+/// The two responses, side by side.
 fn beside(data: &mut Data, a: &str, b: &str) -> Result<(), Failure> {
     let cell = |line: &str| format!("{:<WIDE$}", text::cut(&text::plain(line), WIDE));
     for line in side_by_side(a, b) {

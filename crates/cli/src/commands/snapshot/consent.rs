@@ -1,4 +1,4 @@
-//! A command that somebody else recorded is shown before it is run, and run if somebody says so.
+//! Shows a command from another person's recording, and runs it after a confirmation.
 
 use std::io::{BufRead, IsTerminal};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::exit::Failure;
 use crate::{style, talk, text};
 
-/// The word that is typed to go on.
+/// The word that confirms.
 const WORD: &str = "run";
 
 /// How a question is answered.
@@ -14,14 +14,14 @@ const WORD: &str = "run";
 pub(super) enum Answer {
     /// `--yes` was typed.
     Yes,
-    /// Somebody is asked.
+    /// A person is asked.
     Ask,
 }
 
 /// Shows a command and asks whether it may run.
 ///
 /// # Errors
-/// When nobody says so.
+/// Without a confirmation.
 pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(), Failure> {
     let words = argv.iter().map(|word| {
         if word.is_empty() || word.contains(|c: char| !is_plain(c)) {

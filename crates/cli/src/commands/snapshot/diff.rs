@@ -18,7 +18,7 @@ use crate::{style, text};
 /// Differences of one step that are shown.
 const SHOWN: usize = 8;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The steps are the calls of models and tools, with what they were given and what they \

@@ -8,7 +8,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "In the words of others only paths and hashes go out, no text of a prompt or a response. \

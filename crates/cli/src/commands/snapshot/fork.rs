@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The first N calls are answered from the recording, whatever comes after them is made for \

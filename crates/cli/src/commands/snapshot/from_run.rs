@@ -93,7 +93,7 @@ async fn document_named(door: &Door, name: &RunName) -> Result<Option<StreamId>,
     }
 }
 
-/// What is to be written of a document, as a save left it; else as it was saved last.
+/// Reads the data to write for a document, at a save or at the last one.
 pub(super) async fn read_document(
     door: &Door,
     id: &StreamId,
@@ -111,7 +111,7 @@ pub(super) async fn read_document(
     Ok(of_document(document.header(), record, &body, &mut redact))
 }
 
-/// What is to be written of a run.
+/// Reads the data to write for a run.
 pub(super) async fn read(
     door: &Door,
     id: &StreamId,

@@ -155,7 +155,7 @@ impl How {
     }
 }
 
-/// Compares as asked. Whoever reads meaning is found before anything is run.
+/// Compares by the options. The reader of meaning is set up before anything is executed.
 pub(super) struct Judge {
     how: How,
     reader: Reader,
@@ -170,7 +170,7 @@ enum Reader {
     Model(Endpoint),
 }
 
-/// What was read.
+/// The reader's results.
 enum Read {
     Vectors(Vectors),
     Judgements(Judgements),
@@ -194,7 +194,7 @@ impl Judge {
         Ok(Self { how, reader, stop })
     }
 
-    /// What a signal ends.
+    /// The stop request from a signal.
     pub(super) fn stop(&self) -> &Stop {
         &self.stop
     }
@@ -287,7 +287,7 @@ impl Judge {
     }
 }
 
-/// What is read from a hash, where its contents are kept.
+/// Resolves a hash to its content, if that is kept.
 pub(super) type Contents = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send>;
 
 /// One of the two that are compared.
@@ -312,8 +312,8 @@ fn to_read(sides: &Mutex<(Held, Held)>, how: &How) -> Vec<Undecided> {
     all_pairs_to_read(&a.side(), &b.side(), &how.options())
 }
 
-/// Does what keeps a processor busy on a thread of its own, which nobody waits for when a signal
-/// comes: it ends with the process.
+/// Runs processor-bound work on its own thread. A signal ends the wait; the thread ends with the
+/// process.
 pub(super) async fn aside<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
@@ -339,7 +339,7 @@ pub(super) fn rounded(score: f32) -> f64 {
     (f64::from(score) * 10_000.0).round() / 10_000.0
 }
 
-/// What the record of a replay says of its scores.
+/// The scores in the record of a replay.
 pub(super) fn scores(found: &Comparison) -> Value {
     let meaning = &found.meaning;
     json!({

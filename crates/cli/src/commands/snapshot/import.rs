@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "  runwright snapshot import evidence.json
   runwright snapshot import there/.aiwg/provenance/snapshots/tidy-2026-11-22T15-16-10-131Z.json
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// Takes a snapshot in, as it stands.
+/// Imports a snapshot unchanged.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder_to_write(session);
     if let Some(bundle) = bundle(&args.file)? {

@@ -67,7 +67,7 @@ pub(super) fn report(cases: &[Case]) -> String {
     out
 }
 
-/// A text as it stands in XML, which has no words for most control characters.
+/// A text escaped for XML, which cannot represent most control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

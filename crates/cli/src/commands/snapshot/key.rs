@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Every capture of a command or of a run is signed with your key, which lies in \
@@ -22,7 +22,7 @@ others the public key that this prints: with it they check your snapshots.
 )]
 pub(crate) struct Args {}
 
-/// Where the key of this user lies; none where there is no home folder.
+/// The path of this user's key; `None` without a home folder.
 fn path() -> Option<PathBuf> {
     let set = |name: &str| {
         let value = std::env::var_os(name).map(PathBuf::from);
@@ -38,7 +38,7 @@ pub(super) fn own() -> Option<PublicKey> {
     Some(key.public())
 }
 
-/// Signs a snapshot that was just captured. Where there is no key, that is told.
+/// Signs a newly captured snapshot. Reports a missing key.
 pub(super) fn sign(writer: &Writer, kept: &Kept) {
     let signed = match path() {
         None => Err("neither XDG_CONFIG_HOME nor HOME is set, so there is no key".to_owned()),

@@ -69,7 +69,7 @@ impl Kind {
         }
     }
 
-    /// What answers.
+    /// The sources of the answers.
     pub(super) fn sources(self) -> Sources {
         Sources {
             models: matches!(self, Self::Verify | Self::Env),
@@ -79,8 +79,8 @@ impl Kind {
 }
 
 impl Typed {
-    /// What was typed, else what the mode of an execution is made for: with the same seed a model is
-    /// asked again; every other is served again, which asks and runs nobody.
+    /// The typed kind, else the default of the execution's mode: with a seed, the model is called
+    /// again; in other modes everything is served, without any live call.
     pub(super) fn kind(&self, mode: Mode) -> Kind {
         self.kind.unwrap_or(match mode {
             Mode::Seeded => Kind::Model,
@@ -88,7 +88,7 @@ impl Typed {
         })
     }
 
-    /// What a call does that the recording does not have.
+    /// The reaction to a call that the recording does not have.
     pub(super) fn on_miss(&self) -> OnMiss {
         match self.on_miss {
             TypedMiss::Stop => OnMiss::Stop,
@@ -137,13 +137,13 @@ pub(super) enum NotReplayed {
     NoResult {
         /// Which step.
         step: u64,
-        /// What was called.
+        /// The name of the call.
         name: String,
     },
-    /// The replay came to a call whose result, or what it did to the folder, is not kept.
+    /// The replay reached a call whose result or folder changes are not kept.
     #[error("{}", .0.message)]
     NotServed(Box<Divergence>),
-    /// What a file held is not kept.
+    /// The content of a file is not kept.
     #[error("{0}")]
     NoWorkspace(String),
     /// It does not say what was run.
@@ -159,7 +159,7 @@ pub(super) enum NotReplayed {
         "the run started the run {0}, whose log is not in this store; replay with --kind verify or rerun"
     )]
     NoStarted(String),
-    /// Nobody answers here.
+    /// The recording has no answer for it.
     #[error("the run waits for somebody or something that the recording does not have")]
     Waits,
     /// The run is in no store here.

@@ -12,7 +12,7 @@ use crate::lookup::is_part;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "  runwright snapshot list
   runwright snapshot list --json")]
@@ -126,7 +126,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What a comparison came to, in its colour.
+/// The outcome of a comparison, in its colour.
 pub(super) fn matched(status: MatchStatus) -> String {
     let word = status.as_str();
     match status {

@@ -20,7 +20,7 @@ use self::notifications::{Notifications, ToldAgain, kept};
 use super::command::{said, surroundings};
 use crate::exit::{Exit, Failure};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "To be configured in the place of a server of tools on standard streams. Its calls are \
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 /// A server of tools, its input and its lines.
 type Server = (Child, ChildStdin, Lines<BufReader<ChildStdout>>);
 
-/// What goes between client and server.
+/// The state between client and server.
 struct Between {
     capture: Option<Client>,
     argv: Vec<String>,
@@ -53,15 +53,15 @@ struct Between {
     count: u64,
     /// The call that the server answered last, and what it told since while none was open.
     last: Option<(u64, Notifications)>,
-    /// What it told before it was asked anything.
+    /// Its messages before the first request.
     early: Notifications,
-    /// What the client was told from the recording.
+    /// Recorded messages already sent to the client.
     told: ToldAgain,
-    /// What the server asked it and has no answer to yet, by its id.
+    /// The server's requests to the client without an answer yet, by id.
     asked: BTreeMap<String, Asked>,
-    /// What the recording asks it, with what is told behind the answer.
+    /// The recording's requests to the client, with the messages after their answer.
     asked_again: BTreeMap<String, (Asked, Telling)>,
-    /// What the recording asked it and has no answer to.
+    /// The recording's requests to the client without a recorded answer.
     asked_in_vain: BTreeSet<String>,
 }
 
@@ -70,7 +70,7 @@ struct Pending {
     lists_tools: bool,
     /// By what notifications name it that say how far it is.
     progress: Value,
-    /// What the server told while it was open.
+    /// The server's messages while it was open.
     notifications: Notifications,
 }
 
@@ -126,7 +126,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
 fn start(argv: &[String]) -> Result<Server, Failure> {
     let child = Command::new(&argv[0])
         .args(&argv[1..])
-        // What it calls itself, its calls do.
+        // The server's own calls belong to the calls it serves.
         .envs(environment_of_server(&surroundings(), own_number()))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -142,7 +142,7 @@ fn start(argv: &[String]) -> Result<Server, Failure> {
     }
 }
 
-/// What this server is called by in its capture.
+/// The number of this server in its capture.
 fn own_number() -> u64 {
     std::process::id().into()
 }
@@ -155,7 +155,7 @@ async fn server_line(server: &mut Option<Server>) -> Option<String> {
     }
 }
 
-/// What an answer says: its result, or its error.
+/// The content of an answer: its result, or its error.
 fn output_of(message: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     let name = if message["error"].is_null() {
         "result"
@@ -181,7 +181,8 @@ fn refusal(batch: &[Value]) -> Value {
     }
 }
 
-/// What the client says, line by line; read on a thread of its own, as a read cannot be given up.
+/// The lines from the client. They are read on a separate thread, since a blocking read cannot be
+/// cancelled.
 fn client_lines() -> mpsc::Receiver<String> {
     let (lines, coming) = mpsc::channel(64);
     std::thread::spawn(move || {
@@ -286,7 +287,7 @@ impl Between {
         }
         match &mut self.server {
             Some((_, input, _)) => write(input, line).await,
-            // What asks for no answer gets none.
+            // Without a server, a notification is dropped.
             None => Ok(()),
         }
     }
@@ -301,7 +302,7 @@ impl Between {
         if let Some(hello) = &self.hello {
             write(&mut input, hello).await?;
             let id = serde_json::from_str::<Value>(hello).unwrap_or_default()["id"].clone();
-            // What it says of itself the client knows from the recording.
+            // The client knows the server's greeting from the recording.
             while let Some(line) = lines.next_line().await.map_err(said)? {
                 let message: Value = serde_json::from_str(&line).unwrap_or_default();
                 if message["method"].is_null() && message["id"] == id {
@@ -365,8 +366,8 @@ impl Between {
         to_client(line)
     }
 
-    /// The server tells something unasked: it is kept with the call whose progress it is, else with
-    /// every open one, as any of them may be the first to be answered again, else behind the last.
+    /// Keeps an unrequested message of the server: with the call whose progress it reports, else
+    /// with every open call, as any of them may be answered first in a replay, else after the last.
     async fn notified(&mut self, message: &Value) -> Result<(), Failure> {
         self.count += 1;
         let token = &message["params"]["progressToken"];

@@ -242,7 +242,7 @@ pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> 
     }
 }
 
-/// What an error of the folder means here.
+/// Converts an error of the folder.
 pub(crate) fn failed(error: FolderError) -> Failure {
     match error {
         FolderError::Io { path, error } => Failure::file(&path, &error),

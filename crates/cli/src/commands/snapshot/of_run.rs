@@ -78,7 +78,7 @@ impl OfRun<'_> {
         NotReplayed::NoRun(crate::text::one_line(self.run, 80))
     }
 
-    /// Of a run that a browser recorded, which save of it.
+    /// For a run that a browser recorded, the number of its save.
     fn save(&self) -> Option<u64> {
         let more = self.recorded.extensions.as_ref()?;
         more.other.get(DOCUMENT)?["save"].as_u64()
@@ -190,7 +190,7 @@ impl OfRun<'_> {
         self.judged(snapshot, (divergence, has_left), facts).await
     }
 
-    /// Holds what came of it against the snapshot.
+    /// Compares the result with the snapshot.
     async fn judged(
         &self,
         snapshot: Snapshot,
@@ -210,7 +210,7 @@ impl OfRun<'_> {
         };
         let status = match (judgement.match_status, has_left) {
             (Some(status), _) => status,
-            // Where it went another way, nothing it came to is the same.
+            // A replay that left its recording has no comparable result.
             (None, true) => MatchStatus::NoMatch,
             (None, false) => return Err(NotReplayed::NotComparable.into()),
         };
@@ -227,15 +227,15 @@ impl OfRun<'_> {
     }
 }
 
-/// What a fork came to, as it would be captured.
+/// The result of a fork, in the form of a capture.
 async fn captured_again(door: &Door, fork: &Run) -> Result<Snapshot, Failure> {
     let redaction = Redaction::of_environment(std::env::vars());
     let captured = from_run::read(door, &fork.header.stream, &redaction).await?;
     seal(captured.snapshot, &mut |value| redaction.value(value)).map_err(said)
 }
 
-/// Drives a branch to its end. What people answered in the recording is answered again. An engine
-/// that has nothing more to do is done; what is answered goes on with another.
+/// Drives a branch to its end. Recorded answers of people are repeated. An engine without further
+/// work ends; after an answer, another one continues.
 async fn drive(
     engine: &dyn Fn() -> Result<Engine, Failure>,
     fork: &StreamId,

@@ -7,7 +7,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "  runwright snapshot pin latest
   runwright snapshot pin latest --remove")]

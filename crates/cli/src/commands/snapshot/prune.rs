@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "  runwright snapshot prune
   runwright snapshot prune --apply

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Removes the document, its calls, its record of replays, its signature, and the \

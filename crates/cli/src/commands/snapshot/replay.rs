@@ -20,7 +20,7 @@ use crate::{style, talk, text};
 use faces::provenance::calls::Attempt;
 use kernel::time::Timestamp;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The kinds say what answers: verify takes models and tools from the recording, env runs \
@@ -103,7 +103,7 @@ struct One {
     /// How many calls are recorded.
     calls: usize,
     took: Duration,
-    /// What it came to, and its report.
+    /// Its result, and its report.
     end: Result<(Replayed, Value), NotReplayed>,
 }
 
@@ -130,7 +130,7 @@ impl One {
     }
 }
 
-/// Replays one snapshot and records what that came to.
+/// Replays one snapshot and records the outcome.
 async fn one(args: &Args, kept: Kept, session: &Session) -> Result<One, Failure> {
     let (folder, root) = args.rooted.of(&kept, session);
     let again = Again::new(args.again.clone(), kept.clone(), folder.clone(), &root)?;
@@ -165,7 +165,8 @@ async fn one(args: &Args, kept: Kept, session: &Session) -> Result<One, Failure>
             }
         }
         Ok(replayed) => {
-            // What was done in the same steps is no divergence: it tells why the status is none better.
+            // A difference after the same steps is not a divergence: it explains why the status is
+            // not better.
             let difference = replayed.difference();
             if let Some(found) = difference.filter(|_| replayed.divergence.is_none()) {
                 other.insert("difference".to_owned(), found);
@@ -301,7 +302,7 @@ async fn all(args: &Args, folder: &Folder, session: &Session) -> Result<Exit, Fa
     })
 }
 
-/// What a failure says.
+/// The message of a failure.
 fn said_by(failure: &Failure) -> String {
     match failure {
         Failure::Said { what, .. } | Failure::Damaged { what } => what.clone(),
@@ -336,7 +337,7 @@ pub(super) fn say_not_replayed(
     })
 }
 
-/// What it came to, for people.
+/// Prints the result for people.
 fn tell(data: &mut Data, replayed: &Replayed, kind: Kind) -> Result<(), Failure> {
     let verdict = if replayed.pass {
         style::good("pass")

@@ -14,7 +14,7 @@ use crate::{style, talk, text};
 /// Characters of a text that are shown.
 const SHOWN: usize = 2_000;
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "  runwright snapshot show latest
   runwright snapshot show 01a203d4-3b14 --json")]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// Shows a snapshot: as it stands in its file with `--json`.
+/// Shows a snapshot: with `--json`, its file unchanged.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
     let kept = find(&folder, &args.snapshot)?;

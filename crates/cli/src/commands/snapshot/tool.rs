@@ -28,7 +28,7 @@ const NOT_STARTED: u8 = 127;
 /// How long the rest of an input may take to come when the tool has ended.
 const REST: Duration = Duration::from_secs(2);
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "To be called by the command that is captured. In a replay whose tools come from the \
@@ -144,7 +144,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Code(code))
 }
 
-/// What a tool did.
+/// The result of a tool.
 struct Ran {
     stdout: (Vec<u8>, bool),
     stderr: (Vec<u8>, bool),
@@ -240,7 +240,7 @@ async fn tee(mut from: impl AsyncRead + Unpin, mut to: impl Write) -> (Vec<u8>, 
     (all, is_cut)
 }
 
-/// What is said of a tool that cannot be started, now or in the recording.
+/// The message about a tool that cannot be started, live or in the recording.
 fn not_started(program: &str, error: &dyn std::fmt::Display) -> Exit {
     talk::say(format!("{program} cannot be started: {error}"));
     Exit::Code(NOT_STARTED)
@@ -248,7 +248,7 @@ fn not_started(program: &str, error: &dyn std::fmt::Display) -> Exit {
 
 fn serve(program: &str, output: &Value) -> Exit {
     let write = |mut to: Box<dyn Write>, output: &Value| {
-        // Who does not listen any more misses it, as then: the tool ends as it ended.
+        // A closed output is ignored, as when recorded: the tool ends with the recorded code.
         let _ = to.write_all(&bytes_of(output)).and_then(|()| to.flush());
     };
     write(Box::new(std::io::stdout()), &output["stdout"]);

@@ -1,4 +1,4 @@
-//! Snapshots that secrets were not taken out of: asked for on purpose, and told of wherever they are met.
+//! Snapshots without redaction: confirmed on creation, and warned about at every use.
 
 use std::io::{BufRead, IsTerminal};
 
@@ -8,13 +8,13 @@ use provenance::Policy;
 use crate::exit::Failure;
 use crate::{style, talk};
 
-/// The word that is typed to go on.
+/// The word that confirms.
 const WORD: &str = "unredacted";
 
-/// Whether somebody wants secrets kept: by `--yes`, else by the answer to a question.
+/// Confirms that secrets are kept: by `--yes`, else by a question.
 ///
 /// # Errors
-/// When nobody says so.
+/// Without a confirmation.
 pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
     if says_yes {
         return Ok(());
@@ -49,7 +49,7 @@ pub(super) fn policy_of(snapshot: &Snapshot) -> Policy {
     }
 }
 
-/// Says of a snapshot that its secrets stand in it, where they do.
+/// Warns about a snapshot that contains secrets.
 pub(super) fn warn(snapshot: &Snapshot) {
     if snapshot.is_unredacted() {
         talk::say(format!(

@@ -1,4 +1,4 @@
-//! `runwright snapshot validate`: how often an execution comes to the same.
+//! `runwright snapshot validate`: how often repeated executions agree.
 
 use faces::provenance::document::Snapshot;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Each run is a replay in which everything is real; the snapshot is what they are held \
@@ -123,7 +123,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     })
 }
 
-/// What lets an execution come to something else another time.
+/// Sources of different results between executions.
 fn variance(baseline: &Snapshot, others: &[Snapshot]) -> Vec<String> {
     let mut sources = Vec::new();
     let config = &baseline.config;

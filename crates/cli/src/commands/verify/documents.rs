@@ -8,13 +8,13 @@ use store::{Loaded, ReadFrom, StoreError};
 
 use super::Check;
 
-/// What is said of a checkpoint that is not what was written.
+/// The message about a damaged checkpoint.
 const DAMAGED: &str = "the checkpoint is damaged; the log is read from its start instead, until \
     a later checkpoint takes its place";
 
 impl Check<'_> {
-    /// What a document's saves say has to be there, and to come to the document, the row and the
-    /// checkpoint.
+    /// Checks that the contents of a document's saves exist, and that they match the document, the
+    /// row and the checkpoint.
     pub(super) async fn document(
         &mut self,
         history: History,
@@ -76,7 +76,7 @@ impl Check<'_> {
                 return Ok(());
             }
         };
-        // Of a document that is being saved, the checkpoint may be ahead of what we read.
+        // The checkpoint of a document may be ahead of the read log while it is being saved.
         let read = loaded.records.iter();
         let ahead = whole.next_seq().saturating_sub(at.next_seq);
         let read = read.take(usize::try_from(ahead).unwrap_or(usize::MAX));

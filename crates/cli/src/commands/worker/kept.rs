@@ -24,7 +24,7 @@ const MAX_WRITTEN: usize = 64 << 20;
 /// The code of a failure where a program did not answer the task it was given.
 const ANSWER_UNREADABLE: &str = "answer_unreadable";
 
-/// What a program says of a task.
+/// A program's answer to a task.
 type Answer = Result<Map<String, Value>, TaskError>;
 
 /// The programs that wait for a task.
@@ -38,7 +38,7 @@ pub(super) struct Programs {
 /// A program that runs.
 struct Program {
     running: Running,
-    /// What it has written since its last answer.
+    /// Its output since its last answer.
     line: Vec<u8>,
     written: usize,
 }
@@ -163,7 +163,7 @@ impl Worker<'_> {
     }
 }
 
-/// What was heard of a program that has a task.
+/// The event of a program with a task.
 enum Heard {
     Answer(Answer),
     Ended(Finish),
@@ -181,7 +181,7 @@ impl Programs {
                 Some(Seen::Output(Stream::Stderr, _) | Seen::Started { .. }) => {
                     self.idle.lock().push(program);
                 }
-                // It has ended, or said something that nobody asked: dropping it ends it.
+                // It has ended, or printed unrequested output: dropping it ends it.
                 Some(Seen::Output(Stream::Stdout, _) | Seen::Finished(_)) => {}
             }
         }
@@ -194,7 +194,7 @@ impl Program {
         self.line.is_empty() && self.written < MAX_WRITTEN
     }
 
-    /// What it says of a task, once the line is complete.
+    /// Its answer to a task, once the line is complete.
     fn heard(&mut self, order: &Order) -> Option<Heard> {
         let Some(end) = self.line.iter().position(|byte| *byte == b'\n') else {
             let is_long = self.line.len() > MAX_LINE;

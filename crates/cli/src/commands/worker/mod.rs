@@ -39,7 +39,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5
 /// How long a server that does not answer is asked to take back what it handed out last.
 const GIVE_BACK: Duration = Duration::from_secs(10);
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright worker --queue render --server http://127.0.0.1:8080 --key $KEY -- ./render.sh
@@ -95,7 +95,7 @@ fn queue(text: &str) -> Result<String, String> {
     }
 }
 
-/// What every task of this worker needs.
+/// The shared state of all tasks of this worker.
 struct Worker<'a> {
     queue: String,
     id: String,
@@ -108,7 +108,7 @@ struct Worker<'a> {
     form: Form,
     /// Nothing more is taken.
     drain: CancellationToken,
-    /// What runs is stopped and given back.
+    /// Running tasks are stopped and released.
     stop: CancellationToken,
     /// Why the program could not be started, once it was not: nothing more is taken.
     unable: OnceLock<String>,
@@ -119,7 +119,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     is_there(&args.command[0], &session.place.project)?;
     let source = Source::open(session, &args.ports, &args.queue)?;
     let supervisor = compose::supervisor(session)?;
-    // Before there is a folder, which a signal that nobody hears would leave behind.
+    // Before the folder is created, so that no signal can leave it.
     let signals = Signals::heard()?;
     let folder = scratch::new_in(&std::env::temp_dir(), &supervisor)
         .map_err(|error| Failure::new(io_text(&error)))?;
@@ -148,7 +148,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     result
 }
 
-/// What asks it to stop.
+/// The signals that stop it.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -194,7 +194,8 @@ fn new_name() -> String {
 impl Worker<'_> {
     async fn work(&self, concurrency: usize, mut signals: Signals) -> Result<Exit, Failure> {
         let mut tasks = FuturesUnordered::new();
-        // One take at a time. It goes on while tasks end: what it hands out would be lost with it.
+        // One poll at a time. It stays open while tasks end, since its assignments would be lost
+        // with it.
         let mut take = None;
         talk::say(format!("{} takes tasks of {}", self.id, self.queue));
         loop {
@@ -275,7 +276,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Says what became of a task. Nobody has to read it.
+    /// Reports the outcome of a task. A closed output is ignored.
     fn say(&self, ended: &Ended) {
         let mut data = Data::new();
         let written = match self.form {

@@ -1,4 +1,4 @@
-//! What comes of a task by the end of its program.
+//! Derives the outcome of a task from the end of its program.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn failure(code: &str, message: impl Into<String>) -> TaskError {
     }
 }
 
-/// What a program that ended comes to.
+/// The result of an ended program.
 pub(super) fn conclude(
     finish: Finish,
     [stdout, stderr]: &[Output; 2],
@@ -46,7 +46,7 @@ pub(super) fn conclude(
             let text = beginning(text.trim_end());
             Map::from_iter([("stdout".to_owned(), Value::from(text))])
         });
-        // What its file holds may be longer as others write it: 1e15 is 1000000000000000.0.
+        // The server may format numbers longer than the file: 1e15 is 1000000000000000.0.
         return match Value::Object(result.clone()).to_string().len() {
             0..=MAX_TASK_RESULT_BYTES => Ok(result),
             _ => Err(too_large()),

@@ -1,4 +1,5 @@
-//! What a task's program writes: gathered into chunks, and kept as far as it may be its result.
+//! The output of a task's program: gathered into chunks, and kept as a possible result up to its
+//! limit.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 const CHUNK: usize = 32 << 10;
 /// How long less than that is gathered.
 const GATHER: Duration = Duration::from_millis(200);
-/// Bytes of each output that are sent. What is beyond stays where it was written.
+/// Bytes of each output that are sent. The rest is not sent.
 const MAX_SENT: usize = 1 << 20;
 
 /// One output of a program.
@@ -65,7 +66,7 @@ impl Output {
         let most = self.unsent.len().min(CHUNK);
         let end = match std::str::from_utf8(&self.unsent[..most]) {
             Ok(_) => most,
-            // A character that goes on behind what is there.
+            // An incomplete character at the end waits for its rest.
             Err(error) if error.error_len().is_none() && !(is_end && most < CHUNK) => {
                 error.valid_up_to()
             }

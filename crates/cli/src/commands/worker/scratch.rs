@@ -11,7 +11,7 @@ use crate::scratch::Scratch;
 /// How the name of a worker's folder begins.
 const PREFIX: &str = "runwright-worker-";
 
-/// Makes one among the others, after a look at which of them are nobody's any more. Blocks.
+/// Creates a folder, after clearing those of ended workers. Blocks.
 pub(super) fn new_in(parent: &Path, supervisor: &Supervisor) -> io::Result<Scratch> {
     Scratch::new(parent, PREFIX, |left| {
         let left = Supervisor {

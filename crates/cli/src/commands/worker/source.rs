@@ -44,7 +44,7 @@ pub(super) enum Refused {
     Never(Failure),
 }
 
-/// What is said of an assignment.
+/// A report about an assignment.
 pub(super) enum Word {
     Begin,
     Heartbeat,
@@ -185,7 +185,7 @@ impl<'a> Source<'a> {
 }
 
 impl Server<'_> {
-    /// What begins or ends a task goes with what else does; the rest goes alone.
+    /// Reports of beginnings and ends are batched; others are sent singly.
     async fn say(
         &self,
         queue: &str,

@@ -22,7 +22,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// How long after an error a report is sent again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// What became of a task.
+/// The outcome of a task.
 pub(super) struct Ended {
     pub(super) request: String,
     pub(super) assignment: String,
@@ -149,8 +149,8 @@ impl Worker<'_> {
         };
         match self.report(&order, word).await {
             Ok(()) => ended(status, code),
-            // What cannot be taken in as it is must not stay open, or the program would run again
-            // although it has ended: the node is told that.
+            // An unacceptable report must not leave the task open, or the program would run again
+            // although it has ended: the node gets an error instead.
             Err(NotTaken::Never(why)) => {
                 let error = TaskError {
                     retryable: Some(false),
@@ -287,8 +287,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Stops a program, saying until then that it runs: its task is not given to another before it
-    /// has ended. Says why it was not followed any more.
+    /// Stops a program, with heartbeats until it has ended: until then its task is not assigned to
+    /// another worker. Returns why it was cut off.
     pub(super) async fn stop_program(&self, order: &Order, running: Running) -> Cut {
         let mut stopping = std::pin::pin!(running.stop());
         let beats = async {
@@ -347,8 +347,8 @@ impl Worker<'_> {
         format!("{program} cannot be started: {message}")
     }
 
-    /// The environment of every program of this worker. Whoever starts a worker says what its
-    /// program needs; the key of the server is not part of it.
+    /// The environment of every program of this worker. It passes on the worker's own environment,
+    /// except the key of the server.
     pub(super) fn own_environment(&self) -> BTreeMap<String, String> {
         let inherited = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -1,4 +1,4 @@
-//! What a worker says of its tasks to a server: what comes together goes in one request.
+//! Batches a worker's reports to a server: concurrent reports share one request.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::source::{Refused, post};
 use crate::remote::Remote;
 
-/// Entries that wait for the next request to one address. Whoever has the turn sends for all.
+/// Entries that wait for the next request to one address. The holder of the turn sends all of them.
 pub(super) struct Together {
     path: String,
     // Held to add or take entries, never across an await.
@@ -34,7 +34,7 @@ impl Together {
         }
     }
 
-    /// Says one thing, with whatever else waits to be said.
+    /// Sends one report, with all waiting ones.
     pub(super) async fn say(&self, remote: &Remote, said: Value) -> Result<(), Refused> {
         let (reply, mut answer) = oneshot::channel();
         let bytes = said.to_string().len();
@@ -56,7 +56,7 @@ impl Together {
         }
     }
 
-    /// As much as one request holds. Whoever went away has nothing to say.
+    /// The entries that fit one request. Entries of cancelled callers are dropped.
     fn next_batch(&self) -> Vec<Entry> {
         let mut waiting = self.waiting.lock();
         let (mut batch, mut bytes) = (Vec::new(), 0);

@@ -15,7 +15,7 @@ use crate::faces_json;
 use crate::lookup::{self, RunName};
 use crate::session::{Form, Session};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   runwright workflow graph build.json                       Mermaid text
@@ -52,7 +52,7 @@ enum Picture {
     Svg,
 }
 
-/// What is drawn.
+/// The source of a picture.
 enum Drawn {
     Plan(Arc<Plan>),
     Run(Run),

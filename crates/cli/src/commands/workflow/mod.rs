@@ -1,4 +1,4 @@
-//! `runwright workflow`: definitions, before and beside runs.
+//! `runwright workflow`: definitions, independent of runs.
 
 mod graph;
 mod list;

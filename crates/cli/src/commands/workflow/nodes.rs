@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Describe these node types with everything their config takes

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{talk, text};
 
-/// What can be typed.
+/// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Putting a workflow again never changes a run that exists: each run keeps \

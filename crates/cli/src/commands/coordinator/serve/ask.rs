@@ -13,12 +13,12 @@ use crate::commands::coordinator::options::Options;
 /// How long a server may take to greet. One that hangs is gone without.
 const GREETING_WAIT: Duration = Duration::from_secs(1);
 
-/// What is said when nobody knows.
+/// The message for an unknown outcome.
 const NO_ANSWER: &str = "io error: the process that serves this directory ended before it answered; \
                          look at the snapshot before you try again";
 
-/// What the server made of the command. `None` where nobody serves the directory, or does not
-/// greet: the command was not given away then.
+/// The server's answer to the command. `None` where no server answers with its greeting: then the
+/// command was not sent.
 pub(in crate::commands::coordinator) fn ask(
     dir: &Path,
     json: &str,
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client makes of a server that greets, reads so much and goes.
+    /// The client's result for a server that greets, reads this much and disconnects.
     fn left_by(read: fn(UnixStream)) -> Option<Result<String, Refused>> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(data(dir.path())).unwrap();
@@ -91,7 +91,7 @@ mod tests {
         if cfg!(target_os = "linux") {
             assert!(unread.is_none());
         }
-        // One that was read may be done: nobody does it again.
+        // A command that was read may have been carried out, so it is not repeated.
         let read = left_by(|stream| {
             BufReader::new(stream)
                 .read_line(&mut String::new())

@@ -1,5 +1,5 @@
-//! The server's one writer: takes whatever waits, tells the runtime all of it, brings the files up
-//! to date once, and answers.
+//! The server's one writer: it takes all waiting commands, applies them to the runtime, updates the
+//! files once, and answers.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::commands::coordinator::folder::{Folder, agrees, store_file};
 use crate::commands::coordinator::options::{Options, ViewChoice};
 use crate::commands::coordinator::{Refused, exec, import, views};
 
-/// What is said when the store is not the one that was opened.
+/// The message for a store that is not the opened one.
 const TAKEN_AWAY: &str = "io error: the state directory was taken away or replaced";
 
 /// Commands that are done together at most.
@@ -26,7 +26,7 @@ pub(super) struct Order {
     pub reply: oneshot::Sender<Answer>,
 }
 
-/// What the server was told to do with every command, whatever its client says.
+/// The server's settings for every command, which override the client's.
 #[derive(Clone, Copy)]
 pub(super) struct Terms {
     enforce_leases: bool,
@@ -47,7 +47,7 @@ impl Terms {
     }
 }
 
-/// Works until nobody can ask any more.
+/// Works until all senders are gone.
 pub(super) fn work(
     folder: &Folder,
     mut waiting: mpsc::Receiver<Order>,
@@ -64,7 +64,7 @@ pub(super) fn work(
         for order in &mut orders {
             terms.apply(&mut order.request);
         }
-        // What is written to a store that was taken away would be lost.
+        // Writes to a removed store would be lost.
         if identity(&folder.path).ok() != Some(store) {
             answer_all(orders, |_| Answer::Refused(TAKEN_AWAY.to_owned()));
             return Err(TAKEN_AWAY.into());
@@ -83,7 +83,7 @@ pub(super) fn work(
 
 fn answer_all(orders: Vec<Order>, mut answer: impl FnMut(&Request) -> Answer) {
     for Order { request, reply } in orders {
-        // Who does not wait any more finds it in the log.
+        // A client that no longer waits finds it in the log.
         let _ = reply.send(answer(&request));
     }
 }
@@ -94,7 +94,7 @@ fn identity(dir: &Path) -> Result<(u64, u64), Refused> {
     Ok((file.dev(), file.ino()))
 }
 
-/// What all the commands come to, durable and shown.
+/// Applies all commands; the answers are durable and in the files.
 fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refused> {
     let _serial = folder.take_again().map_err(super::failed)?;
     import::take_over(folder).map_err(import::unloadable)?;

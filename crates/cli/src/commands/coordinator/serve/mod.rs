@@ -1,8 +1,7 @@
 //! `serve`: one process that keeps the store open and does what `exec` asks for over a Unix socket.
 //!
-//! Commands that come at the same time are made durable together. Nothing is acknowledged before
-//! it is durable, so a server that is killed loses nothing that was answered, and `exec` goes on
-//! without it.
+//! Concurrent commands are made durable together. Nothing is acknowledged before it is durable, so
+//! a killed server loses no acknowledged command, and `exec` continues without it.
 
 mod ask;
 mod group;
@@ -32,7 +31,7 @@ use wire::{Answer, GREETING, MAX_LINE, Near, Request, SOCKET};
 
 pub(super) use ask::ask;
 
-/// What can be said behind the command.
+/// The options of the command.
 pub(super) const WORDS: [&str; 5] = [
     "--state-dir=",
     "--views=",
@@ -42,7 +41,7 @@ pub(super) const WORDS: [&str; 5] = [
 ];
 /// Held by the one that serves.
 const LOCK: &str = "serve.lock";
-/// Commands that wait at a time; whoever comes next waits to be read.
+/// Maximum number of queued commands; further ones wait to be read.
 const MAX_WAITING: usize = 256;
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 512;
@@ -68,7 +67,7 @@ pub(super) fn run(options: &Options) -> Result<String, Refused> {
     let terms = group::Terms::of(options);
     let worker = thread("runtime", move || group::work(&folder, waiting, terms))?;
     let served = threads.block_on(serve(&data, orders));
-    // It says what it has begun, then nobody asks the writer any more.
+    // The notifier reports its pending outcomes, then the writer has no further sender.
     if let Some(Notifying { stop, thread }) = notifier {
         drop(stop);
         ended(thread)?;
@@ -143,8 +142,8 @@ struct Socket {
 }
 
 impl Socket {
-    /// Listens for this user alone. What a killed server left is replaced; the right to serve is
-    /// ours, so nobody listens there.
+    /// Listens for this user alone. A killed server's socket is replaced: this process holds the
+    /// right to serve, so no other server listens there.
     fn bind(data: &Path) -> std::io::Result<Self> {
         let near = Near::new(data)?;
         let fresh = near.path(".serve.sock.new");
@@ -163,7 +162,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // What stays behind refuses connections, and `exec` goes on without.
+        // A leftover socket refuses connections, and `exec` continues without a server.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -175,7 +174,7 @@ async fn serve(data: &Path, orders: mpsc::Sender<Order>) -> Result<(), Refused> 
         listen(SignalKind::interrupt())?,
     );
     let socket = Socket::bind(data).map_err(failed)?;
-    // Whoever started this waits for the line.
+    // The parent process waits for this line.
     let said = writeln!(std::io::stdout(), "serving {}", socket.path.display());
     let _ = said.and_then(|()| std::io::stdout().flush());
     let (stopping, stopped) = watch::channel(());
@@ -195,7 +194,7 @@ async fn serve(data: &Path, orders: mpsc::Sender<Order>) -> Result<(), Refused> 
             Some(_) = conversations.join_next(), if !has_room => {}
         }
     }
-    // Nobody comes any more; whoever has said a command is answered.
+    // No further connections are accepted; commands that were received are answered.
     drop(socket);
     drop(stopping);
     drop(orders);
@@ -210,8 +209,7 @@ async fn told(stop: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
-/// One command of one connection. Whatever goes wrong here ends the connection, and the other
-/// side knows what that means.
+/// One command of one connection. Any error ends the connection, which the client can interpret.
 async fn converse(
     mut stream: UnixStream,
     orders: mpsc::Sender<Order>,

@@ -1,7 +1,7 @@
 //! The notifier: puts pending requests before their targets, by typing into panes of tmux.
 //!
-//! It asks for nothing but what any client may ask: it reads the log, types, and says what came of
-//! it. A crash between the typing and the saying types again.
+//! It uses only what every client may: it reads the log, types, and reports the outcome. After a
+//! crash between typing and reporting, it types again.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ const PRESS: Duration = Duration::from_millis(100);
 const TAIL: &str = "-80";
 /// Programs that would run a message instead of reading it.
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "fish", "dash", "ksh", "tcsh", "nu"];
-/// What a pane shows while its program works on something.
+/// Texts that a pane shows while its program is busy.
 const AT_WORK: [&str; 2] = ["esc to interrupt", "ctrl+c to interrupt"];
 
 /// Requests that wait, and how often each was typed.
@@ -53,7 +53,7 @@ struct Waiting {
 enum Authority {
     /// Nobody's is needed.
     Published,
-    /// Of the native contract: whoever holds it.
+    /// The native contract: the holder of the lease.
     Native(String),
 }
 
@@ -66,7 +66,7 @@ struct Pane {
     program: String,
 }
 
-/// What a pane shows.
+/// The content of a pane.
 struct Seen {
     /// How often it shows a text.
     times: usize,
@@ -75,7 +75,7 @@ struct Seen {
 }
 
 impl Notifier {
-    /// One that reads by itself and says what came of it to the writer.
+    /// A notifier that reads the log itself and sends outcomes to the writer.
     pub(super) fn new(folder: Folder, options: Options, orders: mpsc::Sender<Order>) -> Self {
         Self {
             folder,
@@ -97,8 +97,7 @@ impl Notifier {
         }
     }
 
-    /// One round. `None` when nobody takes what it says any more; a store that cannot be read now
-    /// is read in the next round.
+    /// One round. `None` when the writer is gone; an unreadable store is read in the next round.
     fn look(&mut self) -> Option<()> {
         let Ok(news) = self.folder.events(self.next) else {
             return Some(());
@@ -171,7 +170,7 @@ impl Notifier {
                 ..
             } => {
                 let record = DispatchRecord::queued(request_id, target, metadata.as_deref(), at);
-                // What is for another way of delivery is left to it.
+                // Requests for another transport are left to it.
                 if said(&record, "transport_preference") != Some("prompt_stdin") {
                     let waiting = Waiting {
                         record,
@@ -244,7 +243,7 @@ impl Waiting {
         if SHELLS.contains(&pane.program.as_str()) {
             return Attempt::Shell;
         }
-        // Of the native contract it waits on, and must not be typed for ever.
+        // In the native contract the request stays pending, but must not be typed forever.
         if self.sent >= MAX_SENT {
             return Attempt::Sent(Sight::Unconfirmed);
         }
@@ -255,7 +254,7 @@ impl Waiting {
             return Attempt::NotSent;
         }
         std::thread::sleep(PRESS);
-        // What it showed before says nothing of what was typed now.
+        // Earlier content of the pane does not confirm this text.
         let seen = pane.look(&text).filter(|seen| seen.times > before);
         Attempt::Sent(match seen.map(|seen| seen.is_at_work) {
             Some(true) => Sight::ConfirmedActive,
@@ -265,7 +264,7 @@ impl Waiting {
         })
     }
 
-    /// What is typed: one line, in which nothing is a key of its own.
+    /// The text to type: one line without control keys.
     fn text(&self) -> String {
         let text = match said(&self.record, "trigger_message") {
             Some(text) => text.to_owned(),
@@ -286,11 +285,11 @@ fn blocked(owner: &str, request: &str, reason: &str) -> CommandJson {
     }
 }
 
-/// What tmux lists.
+/// The panes that tmux lists.
 fn panes() -> Vec<Pane> {
     let form = "#{pane_id}\t#{session_name}:#{window_index}.#{pane_index}\t#{pane_dead}\t\
                 #{pane_in_mode}\t#{pane_current_command}";
-    // Without a server there is no pane.
+    // Without a tmux server the list is empty.
     let listed = tmux(&["list-panes", "-a", "-F", form]).unwrap_or_default();
     let pane = |line: &str| {
         let mut fields = line.split('\t');
@@ -323,8 +322,8 @@ impl Pane {
         Some(())
     }
 
-    /// What the pane shows of the text. Lines are cut at the width of the pane, so blanks do not
-    /// count; a text of nothing else is never seen.
+    /// The occurrences of the text in the pane. Lines are cut at the width of the pane, so blanks
+    /// are ignored; a text of blanks only never matches.
     fn look(&self, text: &str) -> Option<Seen> {
         let tail = tmux(&["capture-pane", "-t", &self.id, "-p", "-S", TAIL])?;
         let without_blanks = |text: &str| -> String { text.split_whitespace().collect() };
@@ -340,7 +339,7 @@ impl Pane {
     }
 }
 
-/// What tmux prints. `None` where it could not.
+/// The output of tmux. `None` on failure.
 fn tmux(args: &[&str]) -> Option<String> {
     let mut command = Command::new("tmux");
     command
@@ -352,7 +351,7 @@ fn tmux(args: &[&str]) -> Option<String> {
     Some(String::from_utf8_lossy(&printed).into_owned())
 }
 
-/// What the sender said about a request, where it is a text.
+/// A text member of the sender's metadata of a request.
 fn said<'a>(record: &'a DispatchRecord, field: &str) -> Option<&'a str> {
     record.metadata.as_ref()?.get(field).and_then(Value::as_str)
 }

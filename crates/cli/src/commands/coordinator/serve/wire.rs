@@ -1,5 +1,5 @@
-//! What `exec` and the process that serves a state directory say to each other, over a Unix
-//! socket: the server greets, one command comes as a line, one answer goes back as a line.
+//! The protocol between `exec` and the server of a state directory, over a Unix socket: the server
+//! greets, one command is sent as a line, one answer is returned as a line.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::commands::coordinator::options::{Options, ViewChoice};
 /// The socket, in our folder of the state directory.
 pub(super) const SOCKET: &str = "serve.sock";
 
-/// What the server says first. Whoever understands another version goes without it.
+/// The server's greeting. A client of another version continues without the server.
 pub(super) const GREETING: &str = "runwright-runtime 2\n";
 
 /// The longest line: a command, escaped.
@@ -36,7 +36,7 @@ pub(super) struct Request {
     pub contract: Option<Contract>,
 }
 
-/// What came of it, as `exec` says it.
+/// The outcome, in the form of `exec`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {

@@ -52,7 +52,7 @@ impl RecordFile {
         self.text.as_bytes()
     }
 
-    /// Adds a record behind the last one. `None` when the file does not end as it should.
+    /// Appends a record. `None` when the file does not end as expected.
     pub(super) fn push(&mut self, record: &impl Serialize) -> Option<()> {
         let end = self.text.strip_suffix(TAIL)?.len();
         if !self.text.starts_with(HEAD) {
@@ -65,7 +65,7 @@ impl RecordFile {
         Some(())
     }
 
-    /// The first record whose first field has this value, and where it stands.
+    /// The first record whose first field has this value, and its range.
     pub(super) fn find(&self, field: &str, value: &str) -> Option<(std::ops::Range<usize>, &str)> {
         let value = serde_json::to_string(value).ok()?;
         // Line ends within texts are escaped: this can only be the beginning of a record.

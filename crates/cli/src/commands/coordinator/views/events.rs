@@ -24,7 +24,7 @@ pub(super) fn shown(event: &Event) -> Option<String> {
 enum Origin {
     /// This program.
     Here,
-    /// The one whose files were taken over. What it wrote stays there.
+    /// The program whose files were taken over. Its entries stay.
     Elsewhere,
 }
 
@@ -48,9 +48,9 @@ pub(super) fn voids(event: &CoordinatorEvent) -> bool {
     )
 }
 
-/// How many events of a log there are before the last lease began that somebody else's does not
-/// precede. The published program knows neither release nor takeover: of two owners it would keep to
-/// the first.
+/// The number of events before the beginning of the last lease without another owner's lease before
+/// it. The published program has neither release nor takeover: of two owners it would keep the
+/// first.
 fn before_authority(log: &[Event]) -> usize {
     let mut owner: Option<&str> = None;
     let mut begin = 0;
@@ -81,8 +81,7 @@ fn is_of_authority(event: &CoordinatorEvent) -> bool {
     }
 }
 
-/// The entries that a whole log comes to: what was taken out is not in it, as the published
-/// program erases it.
+/// The entries of a whole log, without removed requests, which the published program erases.
 pub(super) fn of_log(log: &[Event]) -> Vec<String> {
     let mut erased: HashSet<&RequestId> = HashSet::new();
     let mut settled: HashSet<&RequestId> = HashSet::new();
@@ -145,7 +144,7 @@ pub(super) fn text(entries: &[String]) -> String {
     }
 }
 
-/// Writes entries behind the last one. `false` when the file does not end as it should.
+/// Appends entries. `false` when the file does not end as expected.
 pub(super) fn extend(path: &Path, count: u64, entries: &[String]) -> Result<bool, Failed> {
     if entries.is_empty() {
         return Ok(true);

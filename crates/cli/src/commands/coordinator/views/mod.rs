@@ -1,8 +1,8 @@
-//! The published files: what clients read beside what the program prints. Views, made again from
-//! the log whenever they are not those of the moment before.
+//! The published files, which clients read in addition to the program's output. They are views,
+//! rebuilt from the log whenever they do not match its previous state.
 //!
-//! What is read without a lock is replaced by a rename, so that no reader sees half a file.
-//! `events.json` is read under the engine's lock and only grows at its end.
+//! Files without a lock are replaced by a rename, so that readers never see half a file.
+//! `events.json` is read under the engine's lock and only appended to.
 
 mod edit;
 mod events;
@@ -30,19 +30,19 @@ const DISPATCH: &str = "dispatch.json";
 pub(super) const LEDGER_VERSION: u32 = 2;
 /// Its epoch.
 pub(super) const LEDGER_EPOCH: u32 = 1;
-/// What is said where there are events and no ledger.
+/// The message for events without a ledger.
 pub(super) const LEDGER_MISSING: &str =
     "io error: missing dispatch seen ledger; pre-ledger dispatch history is ambiguous";
 
-/// What is said behind it where the log has every id.
+/// An addition to it where the log has every id.
 const WAY_BACK: &str = "note: put dispatch-seen.json back, or remove .runwright/views.json in the \
                         state directory: the next command then makes every file again from the log";
 
 /// The files whose state the stamp keeps.
 const STAMPED: [&str; 4] = [EVENTS, DISPATCH, MAILBOX, LEDGER];
 
-/// A ledger that this program wrote and somebody took away means that the directory was tampered
-/// with. Clients rely on being told.
+/// A removed ledger that this program had written means that the directory was tampered with.
+/// Clients rely on the error.
 pub(super) fn check_ledger(dir: &Path, data: &Path) -> Result<(), Refused> {
     let was_written = Stamp::read(data).is_some_and(|stamp| stamp.events > 0);
     if was_written && !dir.join(LEDGER).exists() {
@@ -61,8 +61,8 @@ pub(super) fn refresh(
     refreshed(try_refresh(folder, coordinator, rule))
 }
 
-/// The same after a command that was refused: one before it may have been killed on its way to the
-/// files. Of a runtime that was never told anything there are none.
+/// The same after a rejected command: an earlier one may have been killed before it wrote the
+/// files. A runtime without commands has none.
 ///
 /// # Errors
 /// As [`refresh`].

@@ -109,7 +109,7 @@ pub(super) fn follow(dir: &Path, news: &[Event]) -> Result<bool, Failed> {
             return Ok(false);
         }
     }
-    // The ledger first: every id that stands in another file stands in it.
+    // The ledger first: it must contain every id of the other files.
     if let Some(text) = ledger {
         replace(dir, LEDGER, text.as_bytes())?;
     }

@@ -12,7 +12,7 @@ use super::{Failed, STAMPED};
 /// The name of the stamp within our folder.
 const NAME: &str = "views.json";
 
-/// What the files show.
+/// The state that the files show.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Stamp {
     /// They show the log up to here.
@@ -22,7 +22,7 @@ pub(super) struct Stamp {
     files: Vec<Look>,
 }
 
-/// How a file looked. Whoever else writes it changes at least one of these.
+/// The properties of a file. A write by another program changes at least one of them.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Look {
     inode: u64,

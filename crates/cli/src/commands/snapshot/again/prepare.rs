@@ -1,4 +1,4 @@
-//! What a replay begins with: the folder as it was, the recording, and the command as it is run again.
+//! Prepares a replay: the original folder, the recording, and the command.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -31,20 +31,20 @@ use crate::exit::Failure;
 use crate::scratch::Scratch;
 use crate::{style, talk};
 
-/// What the folders are called that hold the copies of replays.
+/// The prefix of folders for the copies of replays.
 const COPIES: &str = "runwright-replay-";
-/// What the folder beside a copy is called whose scripts Python and Node load.
+/// The name of the folder next to a copy with the scripts for Python and Node.
 const SCRIPTS: &str = ".runwright-preload";
 
 /// Everything that a replay begins with.
 pub(in super::super) struct Prepared {
-    /// What is told of it.
+    /// The facts about it.
     pub about: About,
-    /// What is run.
+    /// The command.
     pub plan: Plan,
     /// Cleans what is kept of it.
     pub cleaner: Cleaner,
-    /// What the snapshot says was run.
+    /// The recorded process, from the snapshot.
     pub process: Value,
     /// The recorded calls.
     pub calls: Vec<Call>,
@@ -55,10 +55,10 @@ pub(in super::super) struct Prepared {
 }
 
 impl Again {
-    /// The folder, the recording and the command as they are to be.
+    /// Prepares the folder, the recording and the command.
     ///
     /// # Errors
-    /// What keeps anything from being run; or why there is nothing to compare.
+    /// When nothing can be executed, or there is nothing to compare.
     pub(in super::super) async fn prepare(&self) -> Result<Prepared, ReplayError> {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let process = more.and_then(|more| more.other.get(PROCESS));
@@ -97,7 +97,7 @@ impl Again {
             copied.path().canonicalize().map_err(said)?.join(name)
         };
         let surroundings = surroundings();
-        // What was recorded with its secrets is matched with them.
+        // A recording with its secrets is matched with them.
         let policy = policy_of(&self.kept.document.snapshot);
         let redaction = Redaction::of_policy(policy, surroundings.clone());
         let names = names_of(&self.root, &self.root);
@@ -174,7 +174,7 @@ impl Again {
         })
     }
 
-    /// What the recording lacks for this kind of replay.
+    /// Content of the recording that this kind of replay needs and that is missing.
     fn missing(&self, calls: &[Call]) -> Option<NotReplayed> {
         let snapshot = &self.kept.document.snapshot;
         let sources = self.kind.sources();
@@ -193,8 +193,8 @@ impl Again {
         None
     }
 
-    /// Says which tools the program runs within itself: they are run again, and the next request
-    /// shows whether they came to the same.
+    /// Reports tools that the program runs inside itself: they run again, and the next request
+    /// shows whether their results are the same.
     fn say_within(&self, calls: &[Call]) {
         let within = capture::family::unobserved(calls);
         if !self.kind.sources().tools || within.is_empty() {
@@ -312,7 +312,7 @@ impl Again {
         })
     }
 
-    /// What was watched although it would not be, and what was not.
+    /// Patterns of additionally watched files, and of excluded ones.
     fn patterns(&self) -> (Vec<String>, Vec<String>) {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let watched = more.and_then(|more| more.other.get("watched"));
@@ -323,7 +323,7 @@ impl Again {
         (list("include"), list("exclude"))
     }
 
-    /// What of tools' inputs did not count in the recording.
+    /// The ignored input fields of the recording.
     fn ignored(&self) -> Ignored {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let listed = more.and_then(|more| more.other.get(IGNORED)).cloned();
@@ -366,7 +366,7 @@ impl Again {
         }
     }
 
-    /// Asks before a command runs that somebody else recorded.
+    /// Asks before running a command from another person's recording.
     fn consent(&self, plan: &Plan) -> Result<(), Failure> {
         if !self.typed.argv.is_empty() || key::is_own(&self.folder, &self.kept) {
             return Ok(());
@@ -384,8 +384,8 @@ impl Again {
         if self.typed.in_place || !argument.starts_with("../") {
             return argument;
         }
-        // Links are left as they are: a program may look for what belongs to it beside the one that
-        // it was started by.
+        // Links are not resolved: a program may look for files relative to the path that started
+        // it.
         let mut meant = cwd.to_owned();
         let mut rest = Path::new(&argument);
         while let Ok(below) = rest.strip_prefix("..") {
@@ -399,7 +399,7 @@ impl Again {
         text.unwrap_or(argument)
     }
 
-    /// What a command that asks for real may ask: what it might when it was recorded.
+    /// The allowed network access of a live replay: as during the recording.
     pub(in super::super) fn elsewhere(&self) -> Elsewhere {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let network = more.and_then(|more| more.other.get(NETWORK));
@@ -409,8 +409,7 @@ impl Again {
         }
     }
 
-    /// What the clock and chance are to give again: what they gave, where anything comes from the
-    /// recording.
+    /// The recorded readings of the clock and of randomness, where any call is served.
     fn readings(&self, sources: Sources, source: &dyn Keep) -> Result<Readings, Failure> {
         let more = self.kept.document.snapshot.extensions.as_ref();
         let listed = more.and_then(|more| more.other.get(READINGS));
@@ -440,7 +439,7 @@ impl Again {
         let cwd = self.cwd(other(PROCESS), root, &cleaner)?;
         let sources = self.kind.sources();
         if sources.models {
-            // Clients refuse to begin without a key; nobody asks for it here.
+            // Clients refuse to start without a key; this value is never checked.
             for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"] {
                 surroundings
                     .entry(name.to_owned())

@@ -1,4 +1,4 @@
-//! What a replay came to, and how it is told.
+//! The result of a replay, and its report.
 
 use capture::tape::Divergence;
 use faces::provenance::compare::Comparison;
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use crate::commands::snapshot::how::rounded;
 use crate::exit::Exit;
 
-/// The reason of a difference in what an execution came to, by the same steps.
+/// The reason for a different result after the same steps.
 const OTHER_OUTCOME: &str = "other_outcome";
 
-/// What a replay came to.
+/// The result of a replay.
 pub(in super::super) struct Replayed {
-    /// What was captured of it.
+    /// Its captured snapshot.
     pub snapshot: Snapshot,
     /// The word for how far it agrees.
     pub status: Option<MatchStatus>,
-    /// What had to hold.
+    /// The condition to pass.
     pub strategy: Strategy,
     /// Whether it does.
     pub pass: bool,
@@ -31,7 +31,7 @@ pub(in super::super) struct Replayed {
     pub(in super::super) has_left: bool,
 }
 
-/// What is told of a replay besides.
+/// Further facts about a replay.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Facts {
     /// Whether some calls were made although they were to be answered.
@@ -48,7 +48,7 @@ pub(in super::super) struct Facts {
     pub exit_code: Option<i32>,
 }
 
-/// What went another way is not the same, whatever came of it.
+/// A replay that left its recording is not a match, for any result.
 pub(in super::super) fn at_most(status: MatchStatus, has_left: bool) -> MatchStatus {
     match (status, has_left) {
         (MatchStatus::ExactMatch | MatchStatus::SemanticMatch, true) => MatchStatus::PartialMatch,
@@ -57,8 +57,8 @@ pub(in super::super) fn at_most(status: MatchStatus, has_left: bool) -> MatchSta
 }
 
 impl Replayed {
-    /// The same without secrets in anything that is told of it. A recording may have one that was
-    /// not known when it was made.
+    /// The result with secrets removed everywhere. A recording may contain one that was unknown
+    /// when it was made.
     pub(super) fn cleaned(mut self, redaction: &Redaction) -> Self {
         self.divergence = self.divergence.map(|found| found.cleaned(redaction));
         for pair in &mut self.judgement.meaning.worst {
@@ -102,7 +102,7 @@ impl Replayed {
         })
     }
 
-    /// Where it went another way: at a step, else, where every step was the same, in what it came to.
+    /// The first divergence: at a step, or, if every step was the same, in the result.
     pub(in super::super) fn first_divergence(&self) -> Option<Value> {
         match &self.divergence {
             Some(found) => Some(json!(found)),
@@ -110,7 +110,7 @@ impl Replayed {
         }
     }
 
-    /// Where what it came to begins to differ, in the form of a divergence. Nothing is left of the
+    /// The first difference of the result, in the form of a divergence. The replay has not left its
     /// recording by it.
     pub(in super::super) fn difference(&self) -> Option<Value> {
         let first = self.judgement.first_divergence.as_ref();
@@ -149,7 +149,7 @@ impl Replayed {
         std::iter::once(response).chain(fields).collect()
     }
 
-    /// What the program says by its exit code.
+    /// The exit code of the program.
     pub(in super::super) fn exit(&self) -> Exit {
         match (self.pass, self.has_left) {
             (true, _) => Exit::Done,

@@ -1,6 +1,7 @@
-//! What a server of tools asks its client (a model's answer, a person's, its folders), and what that
-//! answers: recorded as a part of the call it came with. Where the call is served the client is asked
-//! the same again, before anything that came behind its answer, and has to answer the same.
+//! Requests of a tool server to its client (for a model's answer, a person's input, its folders),
+//! and the answers: recorded as part of the surrounding call. When the call is served, the client
+//! receives the same request again, before any messages after the answer, and has to answer the
+//! same.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Between, Failure, Pending, kept, output_of, said, to_client};
 
-/// What the client was asked, and within which call.
+/// A request to the client, and its surrounding call.
 pub(super) struct Asked {
     method: String,
     params: Value,
@@ -48,7 +49,7 @@ impl Asked {
     }
 }
 
-/// What is still to be told around a call that is served.
+/// The remaining messages around a served call.
 pub(super) struct Telling {
     /// The call, for its client.
     pub id: Value,
@@ -111,7 +112,7 @@ impl Between {
             }
             return Ok(false);
         }
-        // What came too late in the recording, or never, nobody waits for.
+        // A recorded answer that came too late, or never, is not waited for.
         if self.asked_in_vain.remove(&id) {
             return Ok(false);
         }
@@ -121,8 +122,8 @@ impl Between {
         Ok(true)
     }
 
-    /// The server asks its client something: it stands where a notification would, with the call that
-    /// it is asked within and no other.
+    /// A server's request to its client: it is kept like a notification, but only with its
+    /// surrounding call.
     pub(super) async fn asks(&mut self, message: &Value) -> Result<(), Failure> {
         self.count += 1;
         let kept = kept(self.count, message, false);
@@ -153,7 +154,7 @@ impl Between {
         });
     }
 
-    /// What the server asked before it was asked anything itself is kept with the first call.
+    /// Requests from before the first call are kept with that call.
     pub(super) fn asked_within(&mut self, seq: u64) {
         for asked in self.asked.values_mut() {
             asked.within.get_or_insert(seq);

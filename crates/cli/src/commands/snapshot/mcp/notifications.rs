@@ -1,5 +1,5 @@
-//! What a server of tools tells its client without being asked: on its way into a recording, with
-//! the calls it came around, and out of one.
+//! Unrequested messages of a tool server to its client: recorded with the calls around them, and
+//! repeated from a recording.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ impl Notifications {
     pub(super) fn push(&mut self, told: Value) {
         self.bytes += canonical_json(&told).len();
         self.is_cut |= self.bytes > MAX_BYTES;
-        // What comes behind a gap would stand at another place.
+        // Messages after a gap would be in the wrong place.
         if !self.is_cut {
             self.waiting.push(told);
         }
@@ -76,7 +76,7 @@ pub(super) fn kept(nth: u64, message: &Value, is_progress: bool) -> Value {
     kept
 }
 
-/// What was told again so far.
+/// The messages repeated so far.
 #[derive(Debug, Default)]
 pub(super) struct ToldAgain(BTreeSet<Digest>);
 

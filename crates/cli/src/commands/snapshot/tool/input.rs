@@ -1,4 +1,4 @@
-//! What a tool reads: passed on as it comes, and recorded on its way.
+//! The standard input of a tool: passed on as it arrives, and recorded.
 
 use std::io::Read;
 
@@ -12,11 +12,11 @@ use super::as_output;
 /// Bytes of it that are recorded.
 const MAX_INPUT: usize = 16 << 20;
 
-/// What a tool is given to read.
+/// The source of a tool's standard input.
 pub(super) enum Given {
     /// There is none.
     Nothing,
-    /// This program's own, which nobody records.
+    /// This program's own input, unrecorded.
     Own,
     /// The same, recorded.
     Recorded(Input),
@@ -25,7 +25,7 @@ pub(super) enum Given {
 /// A standard input that is recorded.
 pub(super) struct Input {
     pieces: mpsc::Receiver<Vec<u8>>,
-    /// What came of it so far, at most a piece more than is recorded.
+    /// The bytes so far, at most one piece more than is recorded.
     came: Vec<u8>,
 }
 
