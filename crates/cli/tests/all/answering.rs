@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::serving::{Serving, call, key};
 use crate::support::*;
 
-/// A gate, and a script behind it that leaves a line.
+/// A gate, and a script after it that writes a line.
 fn gated(lab: &Lab) -> String {
     let config = json!({ "title": "Ship it?", "actions": ["accept", "reject"] });
     let nodes = [
@@ -286,7 +286,7 @@ fn a_person_at_the_terminal_is_asked() {
         .spawn()
         .unwrap();
     let mut typed = child.stdin.take().unwrap();
-    // What is typed before a question is shown is no answer.
+    // Input before a question is shown is not an answer.
     let mut screen = child.stdout.take().unwrap();
     let mut shown = String::new();
     for answer in ["maybe\n", "accept looks good\n"] {

@@ -19,7 +19,7 @@ fn audit(lab: &Lab, args: &[&str]) -> Ended {
     lab.call(&args)
 }
 
-/// What a server answers.
+/// The server's answer.
 fn get(url: &str, path: &str) -> Value {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -145,7 +145,7 @@ fn a_changed_row_is_found_and_named() {
     serving.stop();
 }
 
-/// Changes the rows of the trail of tenant `acme` behind the program's back.
+/// Changes the rows of the trail of tenant `acme` directly in the database.
 fn meddle(lab: &Lab, sql: &str) {
     let store = Connection::open(lab.path().join("store/store.db")).unwrap();
     store.execute_batch("PRAGMA foreign_keys = ON;").unwrap();

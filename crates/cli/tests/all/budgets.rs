@@ -14,7 +14,7 @@ use crate::support::*;
 /// Tokens that each call uses, as the server says.
 const TOKENS_OF_A_CALL: u64 = 600;
 
-/// What each answer wants before there is another.
+/// The condition for sending the next answer.
 #[derive(Clone, Copy)]
 enum Wants {
     Nothing,

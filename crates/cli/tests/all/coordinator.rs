@@ -171,7 +171,7 @@ fn a_long_command_comes_by_file_or_by_stdin() {
 fn a_command_that_is_too_long_is_refused_and_not_cut() {
     let lab = Lab::new();
     let mut command = queue("r").to_string();
-    // What stands behind a command of this length would not be seen.
+    // Text after a command of this length would not be read.
     command.push_str(&" ".repeat((16 << 20) - command.len()));
     lab.write("fits.json", &command);
     lab.write("long.json", command + "}");

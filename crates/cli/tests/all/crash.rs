@@ -1,4 +1,4 @@
-//! What a `kill -9` of the engine leaves, and how the next `runwright resume` goes on.
+//! The state after a `kill -9` of the engine, and how the next `runwright resume` continues.
 //!
 //! Every process writes into a ledger when it starts and ends, and counts the living processes
 //! of its attempt. The tests hold the ledger against the log.
@@ -71,7 +71,7 @@ fn ledger(lab: &Lab) -> Vec<Entry> {
     entries.collect()
 }
 
-/// What was durable when the engine was killed.
+/// The durable state when the engine was killed.
 #[derive(Debug)]
 struct Kill {
     completed: BTreeSet<String>,
@@ -84,7 +84,7 @@ struct Kill {
 }
 
 impl Kill {
-    /// Looks at log and ledger after a kill, when nothing runs any more.
+    /// Checks log and ledger after a kill, once all processes have ended.
     fn look(lab: &Lab, run: &str) -> Self {
         lab.wait_until_quiet();
         let events = lab.events(run);
@@ -396,7 +396,7 @@ fn a_second_interrupt_stops_at_once() {
     check(&lab, &run, &[kill], 1);
 }
 
-/// A run that somebody drives is left alone, and the message says who that is.
+/// A run with another driver is left alone, and the message names that driver.
 #[test]
 fn two_engines_do_not_share_a_run() {
     let lab = lab();

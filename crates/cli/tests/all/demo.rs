@@ -92,7 +92,7 @@ fn kept_it_can_be_looked_at() {
     let trail = ["audit", "list", "--data", data, "--json"];
     let trail = lab.call(&trail).with(0).json_lines();
     assert_eq!(trail[0]["action"], "key.created");
-    // Between them stand the engine's checkpoints, as many as there was time for.
+    // The engine's checkpoints are between them, in any number.
     let done = |action: &str| {
         let entries = trail.iter().filter(|entry| entry["action"] == action);
         entries
@@ -115,7 +115,7 @@ fn interrupted_it_takes_everything_with_it() {
     let is_in_flight = |line: &String| line.contains("slowest started");
     let seen = lines.by_ref().map(Result::unwrap).find(is_in_flight);
     assert!(seen.is_some(), "the demo ended before its run began");
-    // What is in flight may not have begun yet.
+    // The processes in flight may not have begun yet.
     assert!(alive(&lab).len() >= 2, "the demo and its server");
     let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
@@ -137,7 +137,7 @@ fn killed_it_leaves_no_server_behind() {
     assert!(left.len() >= 2, "the demo and its server");
     child.kill().unwrap();
     child.wait().unwrap();
-    // Nobody is left who could end them.
+    // Their supervisor is gone.
     left.into_iter().for_each(wait_until_gone);
     alive(&lab).into_iter().for_each(wait_until_gone);
     assert_eq!(

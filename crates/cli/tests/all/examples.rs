@@ -144,7 +144,7 @@ fn data_check_ends_a_file_that_is_cut_off_as_a_dead_letter_and_accepts_a_whole_o
         .with(0)
         .prints("4 orders, 71.70 in all");
 
-    // What is wrong in the middle of a file is found by the checks.
+    // Errors in the middle of a file are found by the checks.
     let bad = lab.write(
         "bad.csv",
         "number,item,pieces,cents\n1,tea,2,900\n1,cups,6,x\nEND\n",

@@ -15,13 +15,13 @@ fn two_steps(lab: &Lab) -> String {
     lab.workflow(&workflow("two", &nodes, &[("first", "second")]))
 }
 
-/// The sequence behind an event.
+/// The sequence after an event.
 fn behind(events: &[Value], what: impl Fn(&Value) -> bool) -> String {
     let event = events.iter().find(|event| what(event)).unwrap();
     (event["sequence"].as_u64().unwrap() + 1).to_string()
 }
 
-/// What events say, without the id of the run they are of.
+/// The content of events, without the id of their run.
 pub(crate) fn content(events: &[Value]) -> Vec<Value> {
     let content = |event: &Value| {
         let mut payload = event["payload"].clone();
@@ -199,7 +199,7 @@ fn replay_finds_what_nobody_decided() {
         .json();
     assert_eq!(found["divergence"]["sequence"], 0);
     assert_eq!(found["divergence"]["kind"], "output");
-    // A replay of it goes on with what is decided now, and says where they parted.
+    // A replay of it continues with the current decision, and reports where it diverged.
     let replay = lab
         .call(&["runs", "fork", "last", "--mode", "replay"])
         .with(1)

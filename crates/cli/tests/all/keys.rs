@@ -213,7 +213,7 @@ fn a_name_belongs_to_one_key_that_works() {
     let refused = lab.call(&create).with(2).says("`ci`").says("keys rotate");
     assert_eq!(refused.stdout, "");
     assert_eq!(lab.keys("local").len(), 1);
-    // Each tenant has its own names, and a key that works no more lets go of its.
+    // Each tenant has its own names, and an invalid key releases its name.
     lab.call(&["keys", "create", "--name", "ci", "--tenant", "acme"])
         .with(0);
     lab.call(&["keys", "revoke", key_id(&first)]).with(0);

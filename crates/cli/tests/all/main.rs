@@ -1,12 +1,13 @@
-//! The real program in a fresh folder. A module per topic: `usage` for what can be typed wrong,
-//! `documents` for bad workflows, `running` for runs that end, `reading` for what is told of
-//! them, `steering` for what is done to them, `forks` and `replays` for runs made of others, `crash` for what a
-//! kill leaves of one run, `load` for many runs under many kills, `race` for two engines at once,
-//! `output` for a process that writes much, `models` for questions to models, `tools` for what they have done, `mcp` for servers of tools, `tenants` for a
-//! store of several, `secrets` for what nobody is told, `play` for sessions of templates, `snapshots` and
-//! `captures` for evidence of runs and of commands, `serving` and `remote` for a server and for
-//! what is asked of one, `origins` for who may ask without a key, `permissions` for the files of
-//! a store, `programs` for what workflows of tenants may start.
+//! The real program in a fresh folder. A module per topic: `usage` for invalid command lines,
+//! `documents` for invalid workflows, `running` for runs that end, `reading` for displays of runs,
+//! `steering` for commands to runs, `forks` and `replays` for runs made of others, `crash` for one
+//! run after a kill, `load` for many runs under many kills, `race` for two engines at once,
+//! `output` for a process with much output, `models` for calls of models, `tools` for their tool
+//! calls, `mcp` for tool servers, `tenants` for a store of several, `secrets` for the
+//! confidentiality of secrets, `play` for sessions of templates, `snapshots` and `captures` for
+//! evidence of runs and of commands, `serving` and `remote` for a server and its clients, `origins`
+//! for access without a key, `permissions` for the files of a store, `programs` for the programs
+//! that tenants' workflows may start.
 
 mod answering;
 mod audit;

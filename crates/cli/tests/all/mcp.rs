@@ -86,7 +86,7 @@ fn the_protocols_round_trip_of_a_tool_reaches_real_servers() {
             returned["payload"]["callId"], called["payload"]["callId"],
             "{how}"
         );
-        // Whoever reads it is told that nobody vouches for it.
+        // Readers are told that the content is untrusted.
         assert_eq!(returned["contentTrust"], "untrusted", "{how}");
         let given = &of("node.completed")["payload"]["outputs"];
         assert_eq!(given["text"], "roundtrip-probe", "{how}");

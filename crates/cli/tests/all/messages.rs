@@ -1,5 +1,5 @@
-//! What is said of a definition that is wrong: what, where, and what to write instead. The same
-//! table is put to `workflow validate` and to the server.
+//! Messages about invalid definitions: the error, its place, and the correction. The same table is
+//! put to `workflow validate` and to the server.
 
 use serde_json::{Value, json};
 
@@ -7,13 +7,13 @@ use crate::secrets::send;
 use crate::serving::{Serving, key, lab};
 use crate::support::*;
 
-/// A definition with one thing wrong, and what has to be said of it.
+/// A definition with one error, and its expected message.
 struct Wrong {
-    /// What is changed in a definition that is right, by JSON pointer.
+    /// The changes to a valid definition, by JSON pointer.
     change: Vec<(&'static str, Value)>,
     /// The path that is named.
     path: &'static str,
-    /// What stands in the line that is named.
+    /// The text of the named line.
     line: &'static str,
     /// Parts of the message.
     says: &'static [&'static str],
@@ -74,7 +74,7 @@ fn with(change: &[(&str, Value)]) -> Value {
     document
 }
 
-/// What is refused.
+/// The rejected definitions.
 fn refused() -> Vec<Wrong> {
     let mut table = ports_and_names();
     table.extend(values());
@@ -486,7 +486,7 @@ fn the_server_says_the_same_and_repeats_no_value() {
         let text = serde_json::to_string_pretty(&with(&wrong.change)).unwrap();
         let (status, answer) = send(&serving, &key, "POST", "/v1/workflows", &text);
         if wrong.path.ends_with("/typeId") {
-            // What this server does not have may come later.
+            // Features that this server lacks may come later.
             assert_eq!(status, 201, "{answer}");
             continue;
         }
@@ -598,7 +598,7 @@ fn a_version_stands_for_one_content() {
         .0,
         201
     );
-    // To go back to what a version stands for is no change of it.
+    // Registering a version's content again does not change it.
     assert_eq!(post(&first).0, 201);
 }
 

@@ -125,7 +125,7 @@ fn a_real_model_answers_the_same_twice_and_in_a_replay_without_it() {
     assert_eq!(said[0], said[1], "temperature 0 and a seed answer the same");
     let answered = lab.last_run();
 
-    // Whatever the model says, an answer of a shape has it.
+    // With any output of the model, an answer of a shape has it.
     let shape = json!({ "type": "object", "required": ["n", "ok"], "additionalProperties": false,
         "properties": { "n": { "type": "integer", "minimum": 0, "maximum": 99 },
             "ok": { "type": "boolean" } } });
@@ -205,7 +205,7 @@ fn the_example_asks_a_real_model() {
 fn what_keeps_a_model_from_being_asked_is_said() {
     let lab = Lab::new();
     let file = asking(&lab, "127.0.0.1:9", json!({}));
-    // Nothing is final: the same run goes on where the engine is given what it lacked.
+    // The same run continues once the engine has the missing provider.
     lab.call(&["run", &file])
         .with(3)
         .says("the provider is not configured")

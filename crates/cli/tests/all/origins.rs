@@ -146,7 +146,7 @@ fn a_foreign_host_or_page_reaches_no_route() {
         for host in &evil {
             refused(&request, &[host], "host_not_allowed");
         }
-        // What the page of a rebound name can send: it is of one origin with what it calls.
+        // Possible requests from the page of a rebound name: it has the same origin as its target.
         let page = [&evil[1], rebound.as_str(), "authorization: Bearer x"];
         refused(&request, &page, "host_not_allowed");
         refused(&request, &[], "host_not_allowed");
@@ -189,7 +189,7 @@ fn a_foreign_host_or_page_reaches_no_route() {
     }
 }
 
-/// A web server of somebody else, on the same machine.
+/// Another user's web server on the same machine.
 struct Elsewhere {
     port: u16,
     reports: Receiver<Vec<String>>,

@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::support::*;
 
-/// What the engine and the supervisor may each take at their highest, beyond what the same
-/// program takes for hardly any output.
+/// The allowed additional peak of the engine and of the supervisor, compared with the same program
+/// with hardly any output.
 const MORE_KIB: u64 = 96 << 10;
 
 /// The highest resident size of a process so far, in KiB.
@@ -18,7 +18,7 @@ fn peak(pid: i32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Runs a process that writes so many bytes; gives the peaks of engine and supervisor in KiB.
+/// Runs a process that writes `bytes` bytes; returns the peaks of engine and supervisor in KiB.
 fn peaks(bytes: u64) -> (u64, u64) {
     let lab = Lab::new();
     // The last line waits, so that both can be looked at once everything before it is through.

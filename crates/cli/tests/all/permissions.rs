@@ -1,4 +1,4 @@
-//! What others may do with the files of a store: nothing, whatever the umask.
+//! The permissions of other users on the files of a store: none, with any umask.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -45,12 +45,12 @@ fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// What others may use of these, with everything below.
+/// Paths in and below these that other users can access.
 fn loose(lab: &Lab, names: &[&str]) -> Vec<String> {
     let tops = names.iter().map(|name| lab.path().join(name));
     let all: Vec<PathBuf> = tops.flat_map(|top| all_below(&top)).collect();
     assert!(all.len() > names.len(), "something is there: {all:?}");
-    // What is gone since has no permissions any more.
+    // A file that vanished since has no permissions.
     let there = all
         .iter()
         .filter(|path| path.exists() && !path.is_symlink());

@@ -161,7 +161,7 @@ fn programs_of_stored_workflows_need_the_permission_of_now() {
         (status, &json_of(&said)["error"]),
         (403, &json!("programs_not_allowed"))
     );
-    // The run that was created before comes to the program now.
+    // The run that was created before reaches the program now.
     let run = lab.read("run");
     let answer = json!({ "resumeValue": { "action": "accept" } }).to_string();
     let (status, said) = send(
@@ -243,7 +243,7 @@ fn a_confined_program_reaches_nothing_of_others() {
         ]
     );
     assert!(!report.to_string().contains(CANARY));
-    // The server goes on.
+    // The server continues.
     assert_eq!(ran(&serving, &beta, "note")["status"], "completed");
     serving.stop();
     lab.call(&["verify", "--data", "store"]).with(0);

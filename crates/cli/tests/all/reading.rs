@@ -1,4 +1,4 @@
-//! What is told of runs and workflows, from the store alone.
+//! The display of runs and workflows, from the store alone.
 
 use serde_json::json;
 
@@ -174,7 +174,7 @@ fn an_artifact_is_what_the_process_wrote() {
     lab.call(&["runs", "artifact", "last", "art-nope"])
         .with(2)
         .says("runwright runs show");
-    // Nobody is shown what its node says where the workflow hides that, here as over HTTP.
+    // A node's output that the workflow hides is not shown, as over HTTP.
     let config = json!({ "argv": ["sh", "-c", "echo canary; seq 1 3"], "keepOutput": "always" });
     let mut step = node("step", "runwright.process", config);
     step["outputSensitivity"] = json!({ "stdout": true });

@@ -1,4 +1,4 @@
-//! A run of a server, as people are told of it.
+//! A run of a server, as displayed to people.
 
 use std::fs;
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::serving::{Serving, call, lab};
 use crate::support::*;
 
-/// What is told without what differs from run to run: ids, times, the order of what happens in
-/// two runs, and what started, which is told only where it is seen before its end.
+/// The display without parts that differ between runs: ids, times, the order of events of two runs,
+/// and starts, which are only shown if they are seen before the end.
 fn told(text: &str) -> Vec<String> {
     let words = |line: &str| -> Vec<String> {
         let shown = line.split(' ').map(|word| match word {
@@ -54,7 +54,7 @@ fn a_run_of_a_server_is_told_as_one_of_a_store() {
         assert_eq!(told(&there.stderr.replace(&place, "")), told(&here.stderr));
         assert_eq!(there.stdout, here.stdout);
     }
-    // Where the server is stands in what is proposed next, and what it proposes works.
+    // The suggested next commands name the server, and work.
     let failed = call(&lab, &serving, "", &["run", &parent]).with(1);
     let failed = failed
         .says("call/step completed")
@@ -164,7 +164,7 @@ fn an_artifact_of_a_server_is_what_the_process_wrote() {
     there(&["runs", "artifact", "last", "art-nope"])
         .with(2)
         .says("runwright runs show");
-    // What the workflow hides is refused before there is a file.
+    // A hidden artifact is rejected before its file is created.
     let mut hidden = step;
     hidden["outputSensitivity"] = json!({ "stdout": true });
     let id = left_by(&lab.workflow(&workflow("hides", &[hidden], &[])));

@@ -1,5 +1,5 @@
-//! Replays and forks over the wire and through crashes: what was done once is not done again, and
-//! what was begun and cut off leaves nothing behind.
+//! Replays and forks over the wire and through crashes: completed work is not repeated, and
+//! interrupted forks leave nothing.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,7 +21,7 @@ use crate::forks::forge;
 use crate::serving::Serving;
 use crate::support::*;
 
-/// What a model streams.
+/// A streamed answer of a model.
 const COMPLETION: &str = concat!(
     r#"data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"hello"}}]}"#,
     "\n\n",
@@ -379,7 +379,7 @@ fn a_fork_killed_in_the_middle_is_cleared_away() {
     let lab = Lab::new();
     let source = long_run(&lab);
     let mut left = Vec::new();
-    // The source has 41 events: a branch goes on behind them, a replay decides the last again.
+    // The source has 41 events: a branch continues after them, a replay decides the last again.
     for (mode, at, whole) in [("branch", "41", 42), ("replay", "40", 42)] {
         // A fork may be whole before it is killed: then once more.
         let half = (0..50).find_map(|_| {
@@ -475,7 +475,7 @@ fn a_purge_killed_in_the_middle_is_ended_by_the_next() {
     child.wait().unwrap();
     let left = lengths(&lab);
     assert!(!left.is_empty(), "it was killed before it was done");
-    // What is left is whole: whoever is named by another goes first.
+    // The rest is complete: named runs are removed first.
     lab.call(&["verify"]).with(0);
     let named = parents(&lab);
     assert!(!named.is_empty());

@@ -236,7 +236,7 @@ fn wrong_inputs_of_a_file_are_named_with_their_lines() {
         .says("line 2, column 11: must be of type string, not a number")
         .says("line 3, column 13: the workflow declares no such variable; did you mean `folder`?")
         .says("line 4, column 12: must be of type number, not a string");
-    // What is typed counts, and has no line.
+    // A typed input counts, and has no line.
     let ended = lab
         .call(&["run", &file, "--input-file", "in.json", "-i", "count=some"])
         .with(2);

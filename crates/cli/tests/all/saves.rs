@@ -1,5 +1,5 @@
-//! Runs of browser apps on disk: what outlives a kill of their server, and what is said of a store
-//! that was damaged.
+//! Runs of browser apps on disk: what survives a kill of their server, and the messages about a
+//! damaged store.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -129,7 +129,7 @@ fn soak_kills_of_savers_lose_no_acknowledged_save() {
             })
             .collect();
         drop(told);
-        // The kill comes in the middle of the saves behind these.
+        // The kill comes in the middle of the saves after these.
         let enough = 8 + usize::try_from(seed % 25).unwrap();
         let mut acknowledged: Vec<Acknowledged> = heard.iter().take(enough).collect();
         serving.kill();
@@ -153,7 +153,7 @@ fn soak_kills_of_savers_lose_no_acknowledged_save() {
                 .max()
                 .unwrap_or_default();
             let history = get(&serving, &format!("/api/runs/{id}/revisions"));
-            // At most the one that was on its way is there beside them.
+            // At most the one in flight is present in addition.
             let saves = match history.status {
                 404 => 0,
                 _ => history.json()["saves"].as_u64().unwrap(),
@@ -253,7 +253,7 @@ fn a_row_that_does_not_say_what_the_document_says_is_named_and_made_good_by_the_
 #[test]
 fn what_is_damaged_is_named_and_the_rest_can_still_be_read() {
     let cases = [
-        // What of a store, what is said of it, and how many of the saves can still be read.
+        // The damage to a store, its message, and the number of saves that are still readable.
         (
             "UPDATE streams SET index_row = '{}' WHERE name LIKE 'doc-%'",
             "index row is not what was written",

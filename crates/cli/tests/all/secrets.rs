@@ -1,4 +1,4 @@
-//! Secrets, end to end: kept by the command line, resolved in runs of a server, told to nobody.
+//! Secrets, end to end: kept by the command line, resolved in runs of a server, never shown.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::serving::Serving;
 use crate::support::*;
 
-/// What must be found nowhere. Nothing about it looks like a credential.
+/// Must not be found anywhere. It does not look like a credential.
 const CANARY: &str = "plain-looking-canary-7731";
 const OTHERS: &str = "another-plain-value-2048";
 
-/// A peer that says back whatever it was sent, in the ways a careless one might: as a web page, as
-/// the pieces and the name of a model, as the reason of a refusal.
+/// A peer that echoes its input, in the ways a careless one might: as a web page, as the pieces and
+/// the name of a model, as the reason of a refusal.
 fn echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn send(
 ) -> (u16, String) {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
-    // Of version 1.0, so that the body comes in one piece.
+    // Version 1.0, so that the body comes in one piece.
     let request = format!(
         "{method} {path} HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {key}\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -419,7 +419,7 @@ fn everybody_has_secrets_of_their_own() {
     assert_eq!(look(&bob, &fork), sum(OTHERS));
     let fork = made(&serving, &ada, &format!("/v1/runs/{run}:fork"), &branch);
     assert_eq!(look(&ada, &fork), sum(CANARY));
-    // What is taken away is gone at once.
+    // A removed secret is gone at once.
     let remove = [
         "secrets",
         "remove",

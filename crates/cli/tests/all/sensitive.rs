@@ -1,4 +1,4 @@
-//! What a workflow declares sensitive, at a terminal and in the files of the store.
+//! Sensitive values of a workflow, at a terminal and in the files of the store.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::Lab;
 
-/// What is given, and what a program makes that no definition has.
+/// Inputs, and a program's output that the definition does not contain.
 const CANARIES: [&str; 3] = ["canary-in", "canary-out", "canary-err"];
 
 fn holds(folder: &Path, canary: &str) -> Vec<String> {

@@ -95,7 +95,7 @@ impl Serving {
 }
 
 impl Drop for Serving {
-    /// A test that does not end its server, or fails before it does, leaves no process behind.
+    /// A test that does not end its server, or fails before it does, leaves no process running.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -149,7 +149,7 @@ pub(crate) fn call(lab: &Lab, serving: &Serving, key: &str, args: &[&str]) -> En
 fn every_tenants_key_runs_the_workflows_of_the_folders() {
     let lab = lab();
     let serving = Serving::of(&lab, &[]);
-    // Keys that are made while the server runs work at once, whatever the tenant.
+    // Keys that are made while the server runs work at once, for any tenant.
     for tenant in ["acme", "umbrella", "acme"] {
         let key = key(&lab, tenant);
         let lines = call(&lab, &serving, &key, &["run", "three", "--json"])
@@ -273,7 +273,7 @@ fn an_issuer_is_told_of_where_its_keys_are_public() {
     }
 }
 
-/// What a server says it can do.
+/// A server's capabilities.
 fn capabilities(serving: &Serving) -> Value {
     let address = serving.url.strip_prefix("http://").unwrap();
     let mut connection = TcpStream::connect(address).unwrap();
@@ -314,7 +314,7 @@ fn the_real_workbench_client_drives_it() {
     let lab = lab();
     let serving = Serving::of(&lab, &[]);
     let keys = [key(&lab, "acme"), key(&lab, "umbrella")];
-    // Packages are looked for beside the script.
+    // Packages are looked for next to the script.
     let modules = std::path::Path::new(&modules).join("node_modules");
     std::os::unix::fs::symlink(modules, lab.path().join("node_modules")).unwrap();
     let script = lab.path().join("workbench.mjs");

@@ -36,7 +36,7 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     found
 }
 
-/// A snapshot of somebody else, as JSON.
+/// A snapshot of another person, as JSON.
 fn foreign(id: &str, captured: &str, response: &str) -> Value {
     json!({
         "snapshot_id": id, "workflow_id": "theirs", "version": "1.0", "captured_at": captured,
@@ -169,7 +169,7 @@ fn exit_codes_say_what_is_wrong() {
     lab.call(&["snapshot", "import", "./changed.json"]).with(4);
     lab.write("half.json", &text[..text.len() / 2]);
     lab.call(&["snapshot", "verify", "./half.json"]).with(4);
-    // Nothing is said of evidence that is not what was written, but that it is not.
+    // For damaged evidence, only the damage is reported.
     for damaged in ["./changed.json", "./half.json"] {
         for args in [
             &["snapshot", "compare", &path, damaged, "--json"][..],
@@ -324,7 +324,7 @@ fn killed(lab: &Lab, args: &[&str], micros: u64) {
     child.wait().unwrap();
 }
 
-/// What the list passes over, by name.
+/// The names that the list passes over.
 fn broken(lab: &Lab) -> Vec<String> {
     let list = lab.call(&["snapshot", "list", "--json"]).with(0).json();
     let broken = list["broken"].as_array().unwrap().iter();
@@ -376,7 +376,7 @@ fn soak_kills_of_writers_and_pruners() {
             (2, vec![]),
             "seed {seed}: the pinned one and its mark"
         );
-        // What is left came from elsewhere, without a seal.
+        // The remaining one is foreign, and unsealed.
         lab.call(&["snapshot", "verify"]).with(4).prints("unsealed");
     }
 }

@@ -1,4 +1,4 @@
-//! What is done to runs from outside, while an engine drives them and while none does.
+//! Commands to runs from outside, with and without a driving engine.
 
 use std::fs;
 
@@ -41,7 +41,7 @@ fn a_run_that_another_process_drives_is_cancelled() {
         .says("cancelled already");
 }
 
-/// What follows an answer was begun by nobody, so nobody was lost with it.
+/// Work after an answer was not in progress before, so none was lost.
 #[test]
 fn a_step_that_must_not_be_repeated_runs_after_an_answer_from_outside() {
     let lab = Lab::new();

@@ -18,12 +18,12 @@ use crate::support::*;
 const OF_ONE: usize = 10;
 /// Memory that one subscriber may cost the server.
 const EACH: u64 = 256 << 10;
-/// Memory that goes up and down whatever the subscribers do: caches, runs, buffers.
+/// Varying memory that does not depend on subscribers: caches, runs, buffers.
 const SLACK: u64 = 128 << 20;
 /// Nothing takes so long unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(300);
 
-/// A workflow of so many steps, each after a short delay.
+/// A workflow of `count` steps, each after a short delay.
 fn steps(count: usize) -> Value {
     let mut nodes = Vec::new();
     for n in 0..count {
@@ -42,7 +42,7 @@ fn steps(count: usize) -> Value {
     workflow("steps", &nodes, &edges)
 }
 
-/// What a subscriber came to.
+/// The events that a subscriber received.
 #[derive(Default)]
 struct Came {
     /// The types of all events of its run, in order.
@@ -87,7 +87,7 @@ async fn follow(
         if response.status() != 200 {
             return Err(format!("status {}", response.status()));
         }
-        // Every third stays to the end, the others leave after so many pieces.
+        // Every third stays to the end, the others leave after this many pieces.
         let mut left = match seed % 3 {
             0 => u64::MAX,
             _ => 1 + random.below(12),

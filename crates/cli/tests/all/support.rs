@@ -23,7 +23,7 @@ pub(crate) struct Lab {
 pub(crate) struct Gate(File);
 
 impl Gate {
-    /// Lets the script that waits, or comes next, go on.
+    /// Lets the waiting or next script continue.
     pub(crate) fn open(&mut self) {
         self.0.write_all(b"open\n").unwrap();
     }
@@ -202,7 +202,7 @@ impl Lab {
         listed.json()["runId"].as_str().unwrap().to_owned()
     }
 
-    /// Puts one text in the place of another, wherever the store of the lab has it.
+    /// Replaces one text with another everywhere in the store of the lab.
     pub(crate) fn tamper(&self, original: &str, counterfeit: &str) {
         let store = self.path().join(".runwright/store.db");
         let connection = rusqlite::Connection::open(store).unwrap();
@@ -242,7 +242,7 @@ impl Lab {
         alive("cmdline", is_ours)
     }
 
-    /// Waits until nothing of this lab runs any more.
+    /// Waits until all processes of this lab have ended.
     pub(crate) fn wait_until_quiet(&self) {
         loop {
             let running = [self.supervisors_alive(), self.attempts_alive()].concat();
@@ -269,7 +269,7 @@ fn alive(file: &str, is_ours: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     let pids = fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &i32| {
-        // What has ended and waits to be collected has neither file content.
+        // A zombie process has neither file's content.
         fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|bytes| is_ours(&bytes))
     })
     .collect()

@@ -1,4 +1,4 @@
-//! What the operator of a store sees and does, whosever the runs are.
+//! The operator's view of a store, and commands for runs of any tenant.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

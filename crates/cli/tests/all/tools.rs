@@ -1,5 +1,5 @@
-//! Tools that a model has called, by the real program: what was done is done once, whatever becomes
-//! of the engine, and a replay does nothing.
+//! Tools called for a model, by the real program: a completed call is not repeated, despite crashes
+//! of the engine, and a replay executes nothing.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::forks::content;
 use crate::support::*;
 
-/// A model that wants a tool called, and answers with what it is told of it.
+/// A model that requests a tool, and answers with its result.
 struct Model {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -20,9 +20,9 @@ struct Model {
     holds: Arc<AtomicUsize>,
     /// Says that a question is held.
     held: Receiver<()>,
-    /// What it was told last.
+    /// Its last input.
     heard: Arc<Mutex<Vec<Value>>>,
-    /// Whatever it is told, it wants the tool called again.
+    /// For any input, it requests the tool again.
     insists: Arc<AtomicBool>,
 }
 
@@ -78,7 +78,7 @@ impl Model {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// What lets the program ask it.
+    /// The options that let the program use it.
     fn options(&self, lab: &Lab) -> [String; 4] {
         let address = self.address;
         lab.write(
@@ -231,7 +231,7 @@ fn a_model_goes_on_with_what_its_tools_gave_before_the_engine_was_killed() {
     let file = asking(&lab, "echo \"$1\" >> notes; echo noted");
     model.holds.store(2, Ordering::SeqCst);
     let mut engine = lab.engine(&with(&["run", &file], &options));
-    // The tool is over and the model is told of it.
+    // The tool is over and its result was sent to the model.
     model.held.recv().unwrap();
     engine.kill();
     lab.wait_until_quiet();
@@ -255,7 +255,7 @@ fn a_model_goes_on_with_what_its_tools_gave_before_the_engine_was_killed() {
     assert_eq!(of("provider.usage"), 2, "the call before the kill counts");
     let done = events.iter().find(|event| is("node.completed")(event));
     assert_eq!(done.unwrap()["payload"]["outputs"]["content"], said);
-    // What it decides does not depend on who drove it.
+    // Its decisions do not depend on its driver.
     lab.call(&["verify"]).with(0);
 }
 

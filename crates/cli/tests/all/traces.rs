@@ -1,4 +1,4 @@
-//! Traces: taken over from whoever starts a run, and found again in lines of the log.
+//! Traces: adopted from the caller that starts a run, and found in lines of the log.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What can be typed, and typed wrong.
+//! Command lines, valid and invalid.
 
 use crate::support::*;
 
@@ -176,7 +176,7 @@ fn runs_are_found_by_parts_of_their_ids_and_no_other_run_is_taken_for_them() {
             run.as_str()
         );
     }
-    // The beginning of what lists show stands for the run, its middle only brings it to mind.
+    // The beginning of the displayed id denotes the run; its middle is only suggested.
     lab.call(&["runs", "show", &tail[..5]]).with(0);
     let middle = &tail[1..7];
     let is_an_end = tail.starts_with(middle) || tail.ends_with(middle);
@@ -189,7 +189,7 @@ fn runs_are_found_by_parts_of_their_ids_and_no_other_run_is_taken_for_them() {
             assert!(!ended.stderr.contains(tail), "{ended:#?}");
         }
     }
-    // What merely looks like an id is another one.
+    // A similar id is another one.
     let other = if tail.ends_with('0') { "1" } else { "0" };
     let slip = format!("{}{other}", &tail[..7]);
     let ended = lab.call(&["runs", "show", &slip]).with(2);
@@ -239,7 +239,7 @@ fn a_reader_that_goes_away_is_no_error() {
     drop(reader);
     let ended = Ended::from(command.stdout(writer).output().unwrap());
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
-    // The run does not end with whoever watched it.
+    // The run does not end with its watcher.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = lab.command(&["run", &file, "--json"]);

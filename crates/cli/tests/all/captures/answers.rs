@@ -1,4 +1,4 @@
-//! What of a model's answer is not its body: headers, how it is packed, and what does not count.
+//! The parts of a model's answer other than its body: headers, encoding, and ignored ones.
 
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn headers_of_an_answer_come_and_come_again() {
             .contains("accept-encoding: identity\r\n"),
         "{head}"
     );
-    // What the program prints is compared, so all of it came again.
+    // The program's output is compared, so all of it came again.
     let report = bench.replay("verify", 0);
     assert_eq!(report["match_status"], "exact_match", "{report}");
     assert_eq!(bench.peer.came().len(), 1);
@@ -127,7 +127,7 @@ fn an_upload_is_the_same_whatever_boundary_its_client_chose() {
     let ended: crate::support::Ended = command.env("FILE", "other").output().unwrap().into();
     let report = ended.with(3).json();
     assert_eq!(report["first_divergence"]["reason"], "changed", "{report}");
-    // What is no text comes to the server as it was sent.
+    // Binary content reaches the server unchanged.
     capture(&bench, "binary");
     let came = bench.peer.came().pop().unwrap();
     let has = |part: &[u8]| came.bytes.windows(part.len()).any(|bytes| bytes == part);

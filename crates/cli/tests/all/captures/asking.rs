@@ -83,7 +83,7 @@ fn what_a_server_of_tools_asks_belongs_to_its_call() {
         assert_eq!(named(inner)["parent"], named(outer)["seq"], "{calls:#?}");
     }
 
-    // The client is asked again, and nobody else.
+    // Only the client is asked again.
     let report = replay(&bench, "yes", 0);
     assert_eq!(
         (&report["match_status"], &report["live"]),
@@ -265,7 +265,7 @@ fn a_question_outside_of_calls_that_nobody_answers_is_told_and_asked_again() {
             "{way}"
         );
         let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
-        // What the client was told in which order is its output, and so its response.
+        // The order of messages to the client is part of its output, and so of the response.
         let response = snapshot["outputs"]["response"].as_str().unwrap();
         assert!(
             response.contains("elicitation/create\nnotifications/message"),

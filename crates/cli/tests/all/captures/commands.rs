@@ -9,7 +9,7 @@ use super::peer::says;
 use super::{Bench, artifacts, busy, has_python, lay_out, read};
 use crate::support::wait_until_gone;
 
-/// What an agent tells the test by.
+/// A pipe by which an agent signals the test.
 fn whistle(bench: &Bench) -> File {
     let path = bench.lab.path().join("started");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
@@ -128,7 +128,7 @@ fn a_verify_replay_is_exact_and_asks_nobody() {
     bench.capture(&[]);
     let asked = bench.peer.came().len();
     assert_eq!(asked, 3);
-    // What has changed in the folder since is the folder's business.
+    // Later changes of the folder are kept.
     bench.write("edited.txt", "changed by somebody");
     let report = bench.replay("verify", 0);
     assert_eq!(report["match_status"], "exact_match", "{report}");
@@ -202,7 +202,7 @@ fn a_call_that_is_another_is_named_at_its_step() {
     let extra = json!({ "tool": "extra", "argv": ["true"] });
     let told = check(&with(note + 1, extra.clone()), 4, "added");
     assert_eq!(told["actual"]["name"], "extra");
-    // Also one that is called like the one behind it, and one that was called before.
+    // Also a call with the name of the next one, and one with the name of an earlier one.
     let like = json!({ "tool": "note", "argv": ["true"] });
     check(&with(note, like), 3, "added");
     check(&with(note, original[count].clone()), 3, "added");
@@ -605,7 +605,7 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
         let started: Vec<i32> = children(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
-        // The command does not go on without being recorded.
+        // The command does not continue unrecorded.
         started.into_iter().for_each(wait_until_gone);
     }
     let listed = bench
@@ -614,7 +614,7 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
         .json();
     assert_eq!(listed["snapshots"].as_array().unwrap().len(), 1);
     assert_eq!(listed["broken"].as_array().unwrap().len(), 1, "{listed}");
-    // What was not written to its end is told of, and the rest is as valid as before.
+    // A truncated record is reported, and the rest is as valid as before.
     let verify = ["snapshot", "verify", "--root", "shop", "--json"];
     let verified = bench.call(&verify).with(0).json();
     assert_eq!(verified["valid"], true);

@@ -1,4 +1,4 @@
-//! Comparing, where whoever reads the report takes his time.
+//! Comparisons whose report is read slowly.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -25,7 +25,7 @@ fn a_signal_is_heard_while_the_report_is_written() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It is longer than the pipe: once some of it came, the rest waits for somebody to read it.
+        // It is longer than the pipe: after its first part, the rest waits for the reader.
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_exact(&mut [0]).unwrap();
         kill_process(Pid::from_child(&child), signal).unwrap();
@@ -41,7 +41,7 @@ fn a_signal_is_heard_while_the_report_is_written() {
 
 #[test]
 fn compare_says_match_mismatch_or_needs_review() {
-    // Whoever is asked as a judge finds everything the same.
+    // The judge considers everything equal.
     let bench = Bench::new(|_, _| says("{\"verdicts\": [\"same\"]}"));
     for (name, text) in [
         ("one", "I've run it 3 times."),
@@ -75,6 +75,6 @@ fn compare_says_match_mismatch_or_needs_review() {
         scorer.as_str().unwrap().starts_with("judge:127.0.0.1"),
         "{scorer}"
     );
-    // What a rule found is not put to a judge.
+    // A rule's finding is not put to a judge.
     assert_eq!(compare("other", &judge, 1).0, "mismatch");
 }

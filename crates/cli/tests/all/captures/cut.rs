@@ -71,7 +71,7 @@ fn capture(bench: &Bench, ways: &[&str]) -> (Value, Vec<Value>, String) {
     (read(&path), calls.collect(), ended.stdout)
 }
 
-/// What an agent printed counts: the response of these has the text of a model in it.
+/// An agent's output counts: the response of these has the text of a model in it.
 fn stdout_hash(snapshot: &Value) -> Value {
     snapshot["extensions"]["process"]["stdout_hash"].clone()
 }
@@ -117,7 +117,7 @@ fn what_a_program_gave_up_it_gives_up_again() {
         let report = bench.replay("verify", 0);
         assert_eq!(report["match_status"], "exact_match", "{ways:?}: {report}");
         assert_eq!(bench.peer.came().len(), asked, "nobody was asked");
-        // And what came of it for real is the same: the agent hung up there, too.
+        // A live replay has the same result: the agent disconnected there, too.
         let again = capture(&bench, ways).0;
         assert_eq!(stdout_hash(&again), stdout_hash(&snapshot), "{ways:?}");
     }

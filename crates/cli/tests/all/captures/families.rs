@@ -9,8 +9,8 @@ use super::peer::Peer;
 use super::runs::streams;
 use crate::support::*;
 
-/// A supervisor that sends two workers at once, each of which starts a run of its own, asks a
-/// model about what that came to, asks a person, and runs a program.
+/// A supervisor that sends two workers at once. Each of them starts a child run, asks a model about
+/// its result, asks a person, and runs a program.
 struct Team {
     lab: Lab,
     peer: Peer,
@@ -173,7 +173,7 @@ fn where_a_run_that_was_started_leaves_its_recording_is_named_with_the_way_to_it
         0 | 1 => "yes".to_owned(),
         _ => "no".to_owned(),
     });
-    // The model says something else: the program behind it is not in the recording.
+    // With another answer of the model, the following program is not in the recording.
     let report = team.replay("model", 3);
     let found = &report["first_divergence"];
     let name = found["actual"]["name"].as_str().unwrap();
@@ -206,7 +206,7 @@ fn where_a_run_that_was_started_leaves_its_recording_is_named_with_the_way_to_it
         (&found["reason"], &found["at"]),
         (&json!("changed"), &json!("/count"))
     );
-    // For real everything is done, and the innermost run is the first that comes to another end.
+    // In a live replay everything runs, and the innermost run is the first with another result.
     let report = team.replay("rerun", 0);
     let found = &report["first_divergence"];
     let name = found["actual"]["name"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! What a tool reads, and who reads what it writes.
+//! The input of a tool, and the readers of its output.
 
 use serde_json::json;
 
@@ -6,8 +6,8 @@ use super::peer::says;
 use super::{Bench, has_python};
 use crate::support::Ended;
 
-/// Speaks with a tool line by line, or all at once, or hands it an output that nobody reads. Who waits
-/// in vain ends with exit code 9.
+/// Uses a tool line by line, or all at once, or with an unread output. A wait without result ends
+/// with exit code 9.
 const AGENT: &str = r#"
 import os, subprocess, sys, threading
 watchdog = threading.Timer(60, os._exit, [9])

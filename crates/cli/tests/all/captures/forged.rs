@@ -159,7 +159,7 @@ fn a_forged_member_is_refused_by_name() {
         }
         fs::write(&path, &whole).unwrap();
     }
-    // The order of members and white space are no part of what is sealed.
+    // The order of members and white space are not sealed.
     fs::write(&path, read(&path).to_string()).unwrap();
     lab.call(&["snapshot", "verify", "--root", "shop", "--strict"])
         .with(0);

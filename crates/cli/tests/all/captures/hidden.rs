@@ -1,5 +1,4 @@
-//! What a replay of a run tells, keeps and hands on is without secrets and without what the
-//! workflow hides.
+//! A replay of a run reports, keeps and exports neither secrets nor values that the workflow hides.
 
 use serde_json::{Value, json};
 
@@ -63,7 +62,7 @@ fn a_divergence_of_a_run_tells_no_secret() {
     document["nodes"][0]["inputs"] =
         json!({ "url": { "type": "variable", "variableName": "url" } });
     let file = lab.workflow(&document);
-    // Nobody knows yet that a secret stands in the address.
+    // The secret in the address is still unknown here.
     let input = format!("url=postgres-at {SECRET} host");
     lab.call(&["run", &file, "--input", &input]).with(0);
     call(&lab, &["snapshot", "capture", "--run", "last"]).with(0);
@@ -93,7 +92,7 @@ fn a_divergence_of_a_run_tells_nothing_that_the_workflow_hides() {
         "pin": { "type": "variable", "variableName": "pin" },
         "made": { "type": "connection", "nodeId": "makes", "outputKey": "stdout" },
     });
-    // Made by the kernel of what is hidden, it stands in the log as it is.
+    // A value that the kernel makes from a hidden one is stored unsealed in the log.
     let joined = node(
         "joined",
         "runwright.transform",
@@ -121,7 +120,7 @@ fn a_divergence_of_a_run_tells_nothing_that_the_workflow_hides() {
     for kind in ["rerun", "env", "verify"] {
         let (report, all) = everything(&lab, kind);
         if kind != "verify" {
-            // What is sealed is another text each time, and no difference by itself.
+            // A sealed value changes each time, and is not a difference by itself.
             let found = &report["first_divergence"];
             assert_eq!(found["actual"]["name"], "tells/0/0", "{report}");
         }

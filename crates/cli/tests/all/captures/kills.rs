@@ -16,14 +16,14 @@ use super::peer::says;
 use super::{Bench, has_python, lay_out};
 use crate::support::Ended;
 
-/// What changes the disk, as the system calls it.
+/// The system calls that change the disk.
 const CHANGES: &str =
     "link,linkat,unlink,unlinkat,rename,renameat,renameat2,ftruncate,fsync,mkdir,mkdirat";
 
 /// Nothing in these tests takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What is killed.
+/// The commands that are killed.
 const COMMANDS: [&str; 5] = ["capture", "of-run", "import", "replay", "prune"];
 
 fn bench() -> Bench {
@@ -37,7 +37,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// A snapshot of somebody else that is past its time.
+/// An expired snapshot of another person.
 fn old(id: &str) -> String {
     json!({
         "snapshot_id": id, "workflow_id": "theirs", "version": "1.0",
@@ -93,12 +93,12 @@ fn killed(bench: &Bench, args: &[&str], nth: u64) -> bool {
     child.wait().unwrap().code().is_some()
 }
 
-/// What must hold of a folder whatever was killed in it.
+/// The invariants of a folder after any kill.
 fn is_sound(bench: &Bench, what: &str) {
     let listed = list(bench);
     for broken in listed["broken"].as_array().unwrap() {
         let file = broken["file"].as_str().unwrap();
-        // Of a snapshot itself there is never half.
+        // A snapshot itself is never incomplete.
         let is_half = file.starts_with(".unfinished-") || !file.ends_with(".json");
         assert!(is_half, "{what}: {broken}");
     }
@@ -180,7 +180,7 @@ fn soak_kills_at_each_change_of_the_disk() {
         let after = list(&bench)["snapshots"].as_array().unwrap().len();
         let lost = before.saturating_sub(after);
         assert!(lost <= usize::from(command == "prune"), "{what}");
-        // Whatever it left, it is done again and comes to its end.
+        // After any remains, the command can be repeated and finishes.
         lay_out(&bench);
         bench.call(&args).with(0);
         is_sound(&bench, &what);

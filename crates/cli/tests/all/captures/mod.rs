@@ -50,7 +50,7 @@ pub(crate) fn has_python(test: &str) -> bool {
     found.is_ok()
 }
 
-/// A project with an agent beside it.
+/// A project with an agent in a sibling folder.
 pub(crate) struct Bench {
     pub(crate) lab: Lab,
     pub(crate) peer: Peer,

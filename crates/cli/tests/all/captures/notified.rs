@@ -1,4 +1,4 @@
-//! What a server of tools tells unasked is recorded and told again where it came.
+//! Unrequested messages of a tool server are recorded and repeated in their place.
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use super::peer::says;
 use super::{Bench, has_python};
 use crate::support::Ended;
 
-/// Asks for the list of tools before and behind a call, as often as LISTS says, and sends a batch.
+/// Asks for the list of tools before and after a call, as often as LISTS says, and sends a batch.
 const CLIENT: &str = r#"
 import json, os, subprocess, sys
 server = subprocess.Popen([os.environ["PROGRAM"], "snapshot", "mcp", "--", "python3", "../server.py"],

@@ -1,5 +1,4 @@
-//! What a replay says where everything was called as it was, and what is told of an execution whose
-//! model nobody reached.
+//! The report of a replay with unchanged calls, and of an execution whose model was not reached.
 
 use std::net::TcpListener;
 
@@ -55,7 +54,7 @@ fn another_outcome_of_the_same_steps_is_shown_with_both_sides() {
     let report = lab.call(&[&args[..], &other].concat()).with(1).json();
     assert_eq!(report["match_status"], "partial_match");
     assert_eq!(report["first_divergence"]["at"], "made", "{report}");
-    // For real it comes to something else, too.
+    // The live replay has a different result, too.
     lab.write("which", "two\n");
     let rerun = ["--kind", "rerun", "--strategy", "exact"];
     let report = lab.call(&[&args[..], &rerun].concat()).with(1).json();
@@ -88,7 +87,7 @@ fn another_outcome_of_the_same_steps_is_shown_with_both_sides() {
     let first: Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
     assert_eq!(first["difference"]["actual"], side("other"));
     assert_eq!(first.get("divergence"), None);
-    // What comes to the same has none.
+    // An equal result has none.
     std::fs::remove_file(lab.path().join("which")).unwrap();
     let report = lab.call(&args).with(0).json();
     assert_eq!(report["first_divergence"], Value::Null);
@@ -111,7 +110,7 @@ except urllib.error.HTTPError as error:
     print(error.code, error.headers["content-type"], error.read().decode())
 "#);
     let ask = bench.lab.path().join("ask.py");
-    // Nobody listens there any more.
+    // A port without a listener.
     let gone = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()

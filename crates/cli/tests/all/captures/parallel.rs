@@ -119,7 +119,7 @@ fn a_call_of_a_thread_that_is_another_is_named_at_its_step() {
         let found = &report["first_divergence"];
         assert_eq!(found["reason"], reason, "{way}: {report}");
         assert_eq!(asked(&found["expected"]), expected, "{way}: {report}");
-        // Of two that are early because of the same one, either is told.
+        // Either of two early calls with the same cause may be reported.
         if way != "swapped" {
             assert_eq!(asked(&found["actual"]), actual, "{way}: {report}");
         }
@@ -222,7 +222,7 @@ fn what_a_tool_calls_itself_comes_with_it() {
         );
         assert_eq!(report["first_divergence"], Value::Null, "{kind}: {report}");
     }
-    // What is left out is the outer call, at its step.
+    // The missing call is the outer one, at its step.
     bench.script(&[json!({ "ask": "First?" })]);
     let report = bench.replay("verify", 3);
     let found = &report["first_divergence"];
@@ -231,7 +231,7 @@ fn what_a_tool_calls_itself_comes_with_it() {
         (&json!("missing"), &json!(2), &json!("outer")),
         "{report}"
     );
-    // A fork behind it takes all of it from the recording.
+    // A fork after it takes all of it from the recording.
     bench.script(&[json!({ "ask": "First?" }), outer, json!({ "ask": "And?" })]);
     let asked = bench.peer.came().len();
     let args = ["snapshot", "fork", "latest", "--root", "shop", "--at", "2"];

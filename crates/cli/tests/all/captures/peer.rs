@@ -46,13 +46,13 @@ impl Peer {
         lab.write("providers.toml", file);
     }
 
-    /// What a command is given so that it may ask.
+    /// The options that let a command ask.
     pub(crate) fn options(&self) -> [&str; 4] {
         let file = "providers.toml";
         ["--providers", file, "--allow-http", &self.address]
     }
 
-    /// What came so far.
+    /// The requests so far.
     pub(crate) fn came(&self) -> Vec<Came> {
         self.came.lock().unwrap().clone()
     }

@@ -90,7 +90,8 @@ fn a_file_that_lost_a_value_is_not_put_back_without_it() {
         "the folder itself is as it was"
     );
 
-    // Put back by somebody who has the value, it is taken as it stands; the other is put back.
+    // A file restored by a holder of the value is taken unchanged; the other is restored by the
+    // replay.
     bench.write("app.py", APP);
     let report = replay(&bench, &[], &[], 0);
     assert_eq!(report["match_status"], "exact_match", "{report}");
@@ -108,7 +109,7 @@ fn a_file_of_which_nothing_but_a_value_changed_is_not_taken_for_what_it_was() {
         message.contains("--in-place") && !message.contains("--kind"),
         "{message}"
     );
-    // What it advises helps.
+    // The suggested option helps.
     bench.write("app.py", APP);
     let report = replay(&bench, &["--in-place"], &[], 0);
     assert_eq!(report["match_status"], "exact_match", "{report}");
@@ -192,7 +193,7 @@ fn a_value_that_had_another_spelling_is_not_put_back_in_its_own() {
         assert_eq!(report["error"]["code"], "content_unavailable", "{report}");
         let message = report["error"]["message"].as_str().unwrap();
         assert!(message.contains("db.conf"), "{message}");
-        // What a tool wrote so is not written in its own spelling either.
+        // The same for a tool's file: its spelling cannot be restored.
         bench.write("from.conf", text);
         let script = "\"$PROGRAM\" snapshot tool move -- cp from.conf db.conf";
         capture(&bench, script, &has_it);

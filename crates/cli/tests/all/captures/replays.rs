@@ -19,7 +19,7 @@ fn a_tool_that_only_reads_may_be_run_where_the_recording_has_no_answer() {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
-    // A replay works in a copy of the folder: beside it is nothing.
+    // A replay works in a copy of the folder, which has no sibling files.
     let path = |name: &str| bench.lab.path().join(name).display().to_string();
     bench.lab.write(
         "server.py",
@@ -83,7 +83,7 @@ for line in sys.stdin:
     assert_eq!(report["is_mixed"], true, "{report}");
     assert_eq!(report["live"], json!({ "models": 0, "tools": 1 }));
     assert_eq!(report["first_divergence"]["reason"], "added", "{report}");
-    // What it asks its client is a part of it.
+    // Its requests to its client are part of it.
     assert_eq!(report["run_status"], "succeeded", "{report}");
     assert_eq!(called(), "look\nchange\nlook\nin file:///shop\n");
     assert_ne!(report["match_status"], "exact_match");
@@ -142,7 +142,7 @@ fn answers_with_other_ids_are_no_divergence_where_all_comes_to_the_same() {
     assert_eq!(report["match_status"], "exact_match", "{report}");
     assert_eq!(report["first_divergence"], Value::Null, "{report}");
     assert_eq!(report["live"]["models"], 1, "it was asked again");
-    // Another end is one, whatever was answered.
+    // Another exit is a divergence, with any answers.
     ends("3");
     let report = replay(&bench, &["--kind", "rerun"], 0);
     assert_eq!(
@@ -162,7 +162,7 @@ fn in_place_the_folder_itself_is_worked_in() {
     bench.capture(&[]);
     let text = |name: &str| bench.lab.read(&format!("shop/{name}"));
     assert_eq!(text("edited.txt"), "after");
-    // As it was before, but for what somebody else has put there since.
+    // As before, except for another person's later files.
     lay_out(&bench);
     for name in ["renamed.txt", "by-tool.txt", "new/made.txt"] {
         std::fs::remove_file(bench.root().join(name)).unwrap();
@@ -291,7 +291,7 @@ fn a_replay_is_held_against_the_recording_as_it_is_told() {
         let args: Vec<&str> = ["--kind", "rerun"].iter().chain(more).copied().collect();
         replay(&bench, &args, code)
     };
-    // Other numbers are another answer, whoever reads; half of the sentences are the same.
+    // Different numbers are a different answer, for any reader; half of the sentences are the same.
     let report = rerun(&[], 1);
     assert_eq!(
         (&report["strategy"], &report["match_status"]),
@@ -318,7 +318,7 @@ fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
     if !has_python("a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to") {
         return;
     }
-    // The peer answers questions, and embeds whatever it is sent as the same vector.
+    // The peer answers questions, and embeds every text as the same vector.
     let bench = Bench::new(|number, came| match came.path.as_str() {
         "/v1/embeddings" => {
             let texts = came.body["input"].as_array().unwrap();
@@ -383,7 +383,7 @@ fn a_signal_ends_a_replay_that_compares() {
     if !has_python("a_signal_ends_a_replay_that_compares") {
         return;
     }
-    // Whoever reads meaning takes its time.
+    // The reader of meaning is slow.
     let (asked, heard) = mpsc::channel();
     let (release, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);

@@ -25,10 +25,10 @@ const IN_HEADER: &str = "YWRhOmhlYWRlcjU1";
 /// A variable that a program inherits, with the name of a secret.
 const INHERITED: &str = "plainly-inherited-8842";
 
-/// What stands behind the name of a secret, and the second line of such a value.
+/// A value after the name of a secret, and its second line.
 const NAMED: [&str; 2] = ["plainly.named/6157", "plainly-second-line"];
 
-/// What one may print that has secrets known by their names alone.
+/// Possible output with secrets that only their names reveal.
 fn named() -> String {
     let [named, second] = NAMED;
     format!(
@@ -49,7 +49,7 @@ fn has_none(what: &str, bytes: &[u8]) {
     );
 }
 
-/// Fails where bytes have a secret that is known, or has the shape of one. What only stands behind a
+/// Fails if bytes contain a known secret, or text in the shape of one. A value that only follows a
 /// name is data, and stays in a run.
 #[track_caller]
 fn is_known_in_none(what: &str, bytes: &[u8]) {
@@ -137,7 +137,7 @@ fn look_through(data: &Path) -> usize {
 
 #[test]
 fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
-    // Says back whatever it was given, as an answer and as an error.
+    // Echoes its input, as an answer and as an error.
     let peer = Peer::start(|_, came| match came.path.as_str() {
         "/v1/chat/completions" => streams(&format!(
             "it is {PLANTED} and {SHAPED}, at ftp://ada:{IN_URL}@db.example/?token={IN_QUERY}"
@@ -151,7 +151,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
     lab.write("planted.txt", format!("{SHAPED} and ada:{IN_URL}"));
     lab.write("named.txt", named());
     let secret = json!({ "T": "env:RUNWRIGHT_SECRET_PLANTED" });
-    // What a program says, reads and writes, and what a model is told and answers.
+    // A program's output, input and files, and a model's prompt and answer.
     let program = node(
         "program",
         "runwright.process",
@@ -212,7 +212,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         runs.push(shown["extensions"]["run_id"].as_str().unwrap().to_owned());
     }
     lab.wait_until_quiet();
-    // What only reads like it stays.
+    // Similar text stays.
     let said = Value::from(lab.events(&runs[0])).to_string();
     for stays in [r#"token_count\": 5"#, "max_tokens: 7", "--user me"] {
         assert!(said.contains(stays), "{stays}");

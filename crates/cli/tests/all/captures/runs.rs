@@ -8,7 +8,7 @@ use super::peer::{Came, Peer};
 use crate::forks::forge;
 use crate::support::*;
 
-/// What a model streams.
+/// A streamed answer of a model.
 pub(super) fn streams(text: &str) -> Value {
     let piece = json!({ "id": "c", "model": "m", "choices": [{ "index": 0, "delta": { "content": text } }] });
     let end = json!({ "id": "c", "model": "m", "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
@@ -183,9 +183,9 @@ fn where_a_run_leaves_its_recording_is_named_at_the_step() {
     assert_eq!(found["step"], found["recorded_step"]);
     assert_eq!(report["pass"], false);
     assert_eq!(works.effects()[2..], [1, 1], "nothing behind it is done");
-    // Taken from the recording the old answer of the program stands.
+    // With the program served from the recording, its old answer counts.
     assert_eq!(works.replay("model", 0)["match_status"], "exact_match");
-    // For real the run goes another way and comes to something else: found, not left.
+    // The live run takes another way and has another result: a difference, not a divergence.
     let args = ["snapshot", "replay", "latest", "--kind", "rerun", "--json"];
     let semantic: Vec<&str> = args
         .iter()
@@ -205,7 +205,7 @@ fn where_a_run_leaves_its_recording_is_named_at_the_step() {
         )
     );
     let args = ["snapshot", "validate", "latest", "--runs", "2", "--json"];
-    // What is held against it decides: the shape is the same, the text is not.
+    // The strategy decides: the shape is the same, the text is not.
     let report = works.call(&args).with(0).json();
     assert_eq!(report["verdict"], "WARNING", "{report}");
     let args: Vec<&str> = args
@@ -292,7 +292,7 @@ fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
         lab.call(&args).with(0);
     }
     lab.call(&["resume"]).with(0);
-    // The run went on: another snapshot, which names the one before.
+    // The run continued: another snapshot, which names the earlier one.
     let capture = ["snapshot", "capture", "--run", &run, "--json"];
     let made = lab.call(&capture).with(0).json();
     assert_eq!(made["new"], true);
@@ -317,7 +317,7 @@ fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
     let report = lab.call(&rerun).with(0).json();
     assert_eq!(report["match_status"], "exact_match", "{report}");
     assert_eq!(lab.read("ran").lines().count(), 2);
-    // What is for commands is refused for runs.
+    // Options for commands are rejected for runs.
     for odd in [&["--in-place"][..], &["--on-miss", "live"], &["--", "true"]] {
         let args: Vec<&str> = rerun[..3].iter().chain(odd).copied().collect();
         lab.call(&args).with(2).says("are for commands");
@@ -346,7 +346,7 @@ fn a_replay_that_is_killed_counts_for_nothing_and_is_not_gone_on_with() {
     child.wait().unwrap();
     lab.wait_until_quiet();
     std::fs::remove_file(lab.path().join("wait")).unwrap();
-    // Whoever goes on with what was interrupted leaves it alone.
+    // Resuming interrupted runs leaves it alone.
     lab.call(&["resume"]);
     assert_eq!(ran(), 2);
     let shown = lab.call(&["snapshot", "show", "latest", "--json"]).json();

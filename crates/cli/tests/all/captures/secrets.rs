@@ -251,7 +251,7 @@ fn a_file_with_a_secret_in_its_name_is_renamed_again() {
         .json();
     assert_eq!(report["match_status"], "exact_match", "{report}");
     assert_eq!(report["first_divergence"], Value::Null, "{report}");
-    // Without the secret nobody knows what the file was called.
+    // Without the secret the name of the file is unknown.
     let refused = run(&["replay", "latest", "--json"], None).with(3);
     assert_eq!(refused.json()["error"]["code"], "content_unavailable");
     assert!(!refused.stdout.contains(PLANTED[0].1));

@@ -44,7 +44,7 @@ fn a_folder_that_a_link_leads_to_is_called_the_same_again() {
     assert_eq!(said, format!("in {shown}\n{}/below", real.display()));
     assert_eq!(response, format!("in {root}/below\n{root}/below\n"));
     assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
-    // Where the command runs elsewhere than whoever captures it, it is told where.
+    // Where the command runs in another folder than the capture, it is told the path.
     let (said, response) = capture(&bench, bench.lab.path(), "link");
     assert_eq!(said, format!("in {0}\n{0}", real.display()));
     assert_eq!(response, format!("in {root}\n{root}\n"));

@@ -173,8 +173,8 @@ for line in sys.stdin:
     assert_ne!(client, other);
     bench.lab.write("client.py", other);
     for (kind, code) in [("verify", 3), ("env", 1)] {
-        // In place, because the server lies beside the folder. By its shape alone the output of the
-        // client, which is made of lines of data, would pass.
+        // In place, because the server is in a sibling folder. Its shape alone would let the
+        // client's output, which consists of lines of data, pass.
         let args = [
             "snapshot",
             "replay",

@@ -1,4 +1,4 @@
-//! Folders with parts that nobody here may read, or that come and go while they are looked at.
+//! Folders with unreadable parts, or with parts that appear and vanish during the scan.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{artifacts, read};
 use crate::support::{Ended, Lab};
 
-/// Somebody to whom permissions mean something.
+/// A user to whom permissions apply.
 const NOBODY: u32 = 65_534;
 
 /// Calls the program as a user without privileges, to whom everything in the lab belongs.
@@ -133,7 +133,7 @@ fn what_was_shut_before_is_told_and_what_is_left_out_is_not_missed() {
     replayed
         .says("empty in the copy")
         .says("node_modules/inner");
-    // What comes to light later is not said to have been made.
+    // Files that become readable later are not reported as created.
     let (_, snapshot) = capture(
         &lab,
         &["--exclude", "skipped"],
@@ -176,7 +176,7 @@ fn folders_that_come_and_go_while_they_are_looked_at_cost_no_capture() {
     command.env("PROGRAM", env!("CARGO_BIN_EXE_runwright"));
     let is_over = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
-        // Somebody builds in the folder meanwhile.
+        // A concurrent build in the folder.
         scope.spawn(|| {
             let at = |number: usize| lab.path().join(format!("shop/build-{number}"));
             while !is_over.load(Ordering::Relaxed) {

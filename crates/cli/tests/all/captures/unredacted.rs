@@ -56,7 +56,7 @@ fn unredacted_capture_is_confirmed_and_reported() {
         let mut command = bench.command(&args);
         Ended::from(command.envs(provider).output().unwrap())
     };
-    // Nobody is there to be asked.
+    // Without a terminal to ask at.
     capture(&[]).with(2).says("--yes");
     assert!(!bench.root().join("made.txt").exists(), "nothing was run");
     let of_run = ["snapshot", "capture", "--run", "last", "--no-redact"];

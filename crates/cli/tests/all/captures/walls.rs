@@ -31,7 +31,7 @@ fn bench() -> Bench {
     })
 }
 
-/// Asks a model at an address that stands in the text, as clients do that know proxies.
+/// Calls a model at a hard-coded address, like clients with proxy support.
 fn asks(address: &str) -> String {
     format!(
         "import json, urllib.request as u\n\
@@ -58,7 +58,7 @@ fn capture(bench: &Bench, options: &[&str], script: &str) -> Ended {
     let head = ["snapshot", "capture", "--root", "shop"];
     let tail = ["--", "python3", "-c", script];
     let mut command = bench.command(&[&head, options, &tail].concat());
-    // What the variables say is another server.
+    // The variables name another server.
     command.env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
     command.output().unwrap().into()
 }

@@ -1,4 +1,4 @@
-//! What belongs to a snapshot: it goes where the snapshot goes, and is missed where it is not there.
+//! The parts of a snapshot: they move with it, and their absence is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn what_a_replay_needs_comes_along_however_a_snapshot_is_handed_on() {
     let lab = Lab::new();
     let root = project(&lab, "mo");
     let path = captured(&lab, "mo");
-    // Whatever undoes the work of the command, so that the folder is what it was.
+    // Undoes the work of the command, so that the folder is as before.
     let bundle = ["snapshot", "export", "latest", "--format", "bundle"];
     let bundle = call(&lab, &root, &bundle).with(0).stdout;
     lab.write("b.json", bundle);
@@ -103,7 +103,7 @@ fn edited(ending: &'static str, edit: impl Fn(&str) -> String + 'static) -> Box<
     })
 }
 
-/// What is kept under the hash of a text: removed, or another in its place.
+/// Removes or replaces the content under the hash of a text.
 fn content(text: &'static str, other: Option<&'static str>) -> Box<dyn Fn(&Path)> {
     Box::new(move |folder| {
         let hex = kernel::digest::Digest::of(text.as_bytes()).to_string();

@@ -13,14 +13,14 @@ use super::queue;
 use super::served::Served;
 use crate::support::Lab;
 
-/// Stops whoever writes the first file of a change: nobody reads the other end.
+/// Stops the writer of the first file of a change: the pipe has no reader.
 fn block_files(lab: &Lab) -> PathBuf {
     let path = lab.path().join("state/.dispatch-seen.json.new");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
     path
 }
 
-/// Waits until the log has so many events.
+/// Waits until the log has `count` events.
 fn wait_for_events(lab: &Lab, count: u64) {
     let options = Options {
         access: Access::Read,

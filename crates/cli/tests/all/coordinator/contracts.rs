@@ -109,7 +109,7 @@ fn a_directory_may_be_made_with_its_rules() {
     lab.exec(&notify("r"))
         .with(1)
         .says("no lease currently held");
-    // The first command is the first event to whoever follows.
+    // The first command is the first event for followers.
     lab.exec(&json!({ "command": "RequestReplay", "cursor": "e0" }))
         .with(0);
     assert_eq!(lab.snapshot()["replay"]["pending_events"], 1);
@@ -152,7 +152,7 @@ fn who_serves_without_a_word_leaves_it_to_the_first_command() {
         let (command, contract) = (command.to_string(), format!("--contract={contract}"));
         lab.runtime(&["exec", &command, "--state-dir=state", &contract])
     };
-    // What is refused settles nothing.
+    // A rejected command does not set the contract.
     exec(
         &json!({ "command": "ReleaseAuthority", "owner": "o" }),
         "published",

@@ -1,4 +1,4 @@
-//! The files that commands leave behind for clients that read them.
+//! The files that commands write for clients.
 
 use std::fs;
 
@@ -71,7 +71,7 @@ fn files_made_step_by_step_are_those_made_at_once() {
     }
     lab.exec(&deliver("q\"\\")).with(0);
     let step_by_step = VIEWS.map(|name| lab.read(&format!("state/{name}")));
-    // Whoever touches a file is not trusted with it: everything is made again from the log.
+    // A touched file is not trusted: everything is rebuilt from the log.
     fs::remove_file(lab.path().join("state/events.json")).unwrap();
     fs::write(lab.path().join("state/dispatch.json"), "{").unwrap();
     lab.exec(&json!({ "command": "MarkReplayed", "event_id": "e1" }))
@@ -97,8 +97,8 @@ fn without_files_nothing_but_the_answer_is_written() {
     );
 }
 
-/// One that was killed before it wrote the files has taken its id: whoever asks again is refused,
-/// and finds the files as they should be.
+/// A command killed before it wrote the files has taken its id: a repetition is rejected, and
+/// updates the files.
 #[test]
 fn a_command_that_is_refused_brings_the_files_up_to_date() {
     let lab = Lab::new();

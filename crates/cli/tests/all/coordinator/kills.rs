@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{VIEWS, notify, queue};
 use crate::support::Lab;
 
-/// What became of a command that was killed.
+/// The outcome of a killed command.
 struct Killed {
     /// It had been answered.
     was_answered: bool,
@@ -24,17 +24,18 @@ struct Killed {
 
 /// When a command is killed.
 enum Moment {
-    /// After so many thousandths of the time that the last one took.
+    /// After this many thousandths of the last command's duration.
     Part(u32),
-    /// As soon as it has the store open, and then so many thousandths.
+    /// Once it has the store open, and then after this many thousandths.
     Amid(u32),
     /// As soon as it answers.
     Answer,
 }
 
-/// Kills the program at random moments of a command. Whatever was answered is there, nothing else
-/// is but what was being done, and no id of a refused command is taken. It goes on until one was
-/// answered and one was killed amid its work: a sample on a busy machine may have neither.
+/// Kills the program at random moments of a command. Acknowledged commands are present, only the
+/// command in progress may be in addition, and a rejected command takes no id. It continues until
+/// one command was acknowledged and one was killed in the middle: a sample on a busy machine may
+/// have neither.
 #[test]
 fn soak_kills_of_exec() {
     let mut killed: Vec<Killed> = Vec::new();

@@ -307,7 +307,7 @@ fn what_is_not_known_stays_in_the_file_as_it_was_written() {
     assert_eq!(names(&text), kept);
     assert_eq!(lab.snapshot()["authority"]["owner"], "o");
 
-    // Made again from the log it says the same; only who leads no more is not in it.
+    // Rebuilt from the log it has the same content; only a former leader is missing.
     fs::remove_file(lab.path().join("state/events.json")).unwrap();
     lab.exec(&deliver("a")).with(0);
     let text = lab.read("state/events.json");

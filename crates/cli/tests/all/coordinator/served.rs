@@ -65,7 +65,7 @@ fn socket(lab: &Lab) -> PathBuf {
     lab.path().join("state/.runwright/serve.sock")
 }
 
-/// What commands print and how they end, and the files they leave, without times.
+/// The output and exit codes of commands, and the files they write, without times.
 fn story(lab: &Lab) -> (Vec<(i32, String, String)>, Vec<Value>) {
     let mail = json!({ "command": "CreateMailboxMessage", "message_id": "m", "from_worker": "x",
         "to_worker": "y", "body": "hello" });
@@ -118,12 +118,12 @@ fn a_served_directory_answers_and_looks_as_one_that_is_not() {
     assert_eq!(story(&lab), story(&direct));
     served.stop();
     assert!(!socket(&lab).exists());
-    // Nobody serves it any more; it is told directly.
+    // Without a server, the command works directly.
     lab.exec(&queue("later")).with(0);
     lab.call(&["verify", "--data", "state/.runwright"]).with(0);
 }
 
-/// What it was told when it was started holds for every command that it does.
+/// The options at its start hold for every command that it carries out.
 #[test]
 fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
     let lab = Lab::new();
@@ -135,7 +135,7 @@ fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
         assert!(!lab.path().join("state").join(name).exists(), "{name}");
     }
     served.stop();
-    // One that was told nothing leaves it to whoever asks.
+    // Without options at its start, the client decides.
     let served = Served::of(&lab, &[]);
     lab.exec(&past("c")).with(1).says("b");
     let enforced = past("c").to_string();
@@ -204,10 +204,10 @@ fn soak_kills_of_a_server() {
                 .flat_map(|worker| worker.join().unwrap());
             told.collect::<Vec<_>>()
         });
-        // The socket it left behind keeps nobody out.
+        // The leftover socket does not block a new server.
         assert!(socket(&lab).exists(), "seed {seed}");
         for (id, code) in &ended {
-            // Without an answer nobody knows; with one, it is kept for ever.
+            // Without an answer the outcome is unknown; with one, it is kept forever.
             let again = lab.exec(&queue(id));
             assert!(again.code == 1 || *code == 1, "seed {seed}: {id}");
         }

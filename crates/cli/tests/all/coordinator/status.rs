@@ -62,7 +62,7 @@ fn people_are_told_what_waits_and_who_works() {
     assert_eq!(json["phase"], "plan");
     lab.runtime(&["status"]).with(1).says("--state-dir=DIR");
 
-    // Nobody hears of a worker by its being silent.
+    // Silence of a worker does not update its last contact.
     let second = || {
         let json = lab.runtime(&["status", "--json", "--state-dir=state"]);
         let worker = json.with(0).json()["workers"][1].clone();
@@ -75,7 +75,7 @@ fn people_are_told_what_waits_and_who_works() {
     );
     assert_eq!(second(), (json!("stalled: gone"), seen));
 
-    // What is done is in nobody's hands.
+    // A finished task no longer counts as assigned.
     native(
         &lab,
         &json!({ "command": "AssignWorker", "worker": "w1", "task_id": "two" }),
@@ -99,7 +99,7 @@ fn people_are_told_what_waits_and_who_works() {
         .prints("replay     from elsewhere, which names no event\n");
 }
 
-/// Of many workers those come first that people look for.
+/// The most relevant of many workers come first.
 #[test]
 fn who_works_and_who_fell_silent_is_listed_before_who_is_idle() {
     let lab = Lab::new();

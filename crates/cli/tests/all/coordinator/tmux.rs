@@ -183,7 +183,7 @@ fn what_is_typed_is_text_and_nothing_else() {
     assert_eq!(heard, messages.map(|(_, _, line)| line));
 }
 
-/// What a pane showed before, or a text of nothing, says nothing of what was typed.
+/// Earlier content of a pane, or an empty text, does not confirm the typing.
 #[test]
 fn a_text_that_was_there_before_confirms_nothing() {
     const NAME: &str = "a_text_that_was_there_before_confirms_nothing";
@@ -274,7 +274,7 @@ fn of_the_native_contract_what_cannot_be_typed_waits_and_says_why() {
         status["phase"] == "blocked on system: blind: tmux_send_keys_unconfirmed"
             && status["snapshot"]["backlog"]["pending"] == 2
     });
-    // What comes later is told its pane's, and nobody types on where it was given up.
+    // Later requests are typed into their pane, and typing ends where it was given up.
     for id in ["first", "second"] {
         native(&request(id, "w", &message(&reader)));
         wait_until(&lab, |status| {

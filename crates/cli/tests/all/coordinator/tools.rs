@@ -1,4 +1,4 @@
-//! What the published program does beside keeping a runtime: a rename, an identity, a lock.
+//! Further functions of the published program: a rename, an identity, a lock.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -126,7 +126,7 @@ fn a_lock_is_held_for_as_long_as_stdin_is_open() {
         gone.contains("cannot verify visible mutex leaf: "),
         "{gone}"
     );
-    // Whoever closes is done, whatever was found.
+    // Closing succeeds regardless of the lock's state.
     let closed = second.ask(r#"{"id":4,"op":"close"}"#);
     assert!(closed.contains(r#""id":4,"ok":false"#), "{closed}");
     assert!(second.child.wait().unwrap().success());

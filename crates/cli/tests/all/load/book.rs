@@ -1,4 +1,4 @@
-//! What was told to somebody who watches, and how it is held against what is there in the end.
+//! The events that a watcher received, compared with the final state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(super) struct Book {
     pub(super) kills: usize,
 }
 
-/// What the store and the ledger say in the end.
+/// The final figures of the store and the ledger.
 #[derive(Default, Debug)]
 pub(super) struct Figures {
     pub(super) kills: usize,
@@ -183,8 +183,8 @@ impl Book {
         }
     }
 
-    /// Each attempt started as often as its log allows, and never after its completion was
-    /// shown; each completed one came to its end. Gives the number of starts.
+    /// Each attempt started as often as its log allows, and never after its completion was shown;
+    /// each completed one finished. Returns the number of starts.
     fn check_ledger(
         &self,
         lab: &Lab,

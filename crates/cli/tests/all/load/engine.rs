@@ -1,4 +1,4 @@
-//! The program while it drives whatever there is, until it is killed at some moment.
+//! The program while it drives all runs, until it is killed at some moment.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -14,9 +14,9 @@ use crate::support::*;
 /// When an engine is killed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Moment {
-    /// After so many lines.
+    /// After this many lines.
     Lines(u64),
-    /// So long after its first line, whatever it does then.
+    /// This long after its first line, during any work.
     After(Duration),
 }
 
@@ -46,7 +46,7 @@ impl Resumed {
         let reader = std::thread::spawn(move || {
             let mut line = String::new();
             while output.read_line(&mut line).unwrap() > 0 {
-                // What the kill cut short was not said.
+                // Output that the kill truncated does not count.
                 if line.ends_with('\n') {
                     let value = serde_json::from_str(&line);
                     let _ = sender.send(value.unwrap_or_else(|_| panic!("{line}")));

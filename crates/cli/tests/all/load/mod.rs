@@ -96,7 +96,7 @@ impl Load {
         }
     }
 
-    /// Somebody does something from outside while the engine is at work.
+    /// Performs actions from outside while the engine is at work.
     fn act(&mut self) {
         for _ in 0..self.random.below(3) {
             let runs: Vec<&String> = self.book.created.iter().collect();
@@ -131,7 +131,7 @@ impl Load {
         }
     }
 
-    /// No more kills: everything comes to its end.
+    /// Without further kills, everything finishes.
     fn end(&mut self, seed: u64) {
         for _ in 0..20 {
             let listed = self
@@ -161,7 +161,7 @@ mod chained {
 
     use super::*;
 
-    /// Creates so many runs of so many steps each.
+    /// Creates `runs` runs of `steps` steps each.
     pub(crate) fn chained(runs: usize, steps: usize) -> Lab {
         let lab = works::lab();
         let file = works::chain(&lab, "chain", steps);

@@ -14,7 +14,7 @@ const KILLS: u64 = 3;
 const SCRIPT: &str = "echo \"$WF_NODE_ID $WF_ATTEMPT_KEY\" >> starts; head -c 4000000 /dev/urandom \
                       | cksum > /dev/null; echo \"out of $WF_NODE_ID after [$1]\"";
 
-/// Thirty nodes: chains, groups of three, checkpoints that go on.
+/// Thirty nodes: chains, groups of three, checkpoints that continue.
 fn thirty() -> Value {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut before: Vec<String> = Vec::new();
@@ -80,7 +80,7 @@ fn soak_player() {
 }
 
 impl Lab {
-    /// What every node wrote.
+    /// The output of every node.
     fn outputs(&self) -> BTreeMap<String, String> {
         let folder = self.sessions()[0].join("artifacts");
         let files = std::fs::read_dir(folder).unwrap().flatten();
@@ -118,7 +118,7 @@ fn survive(seed: u64, expected: &Value, outputs: &BTreeMap<String, String>) -> (
             engine.kill();
             kills += 1;
         }
-        // What the log has as completed must not start again; what it has in flight may, once.
+        // Completed nodes of the log must not start again; nodes in flight may, once.
         let Some(state) = lab.begun() else { continue };
         for (node, of) in state["node_states"].as_object().unwrap() {
             if of["status"] == "running" {

@@ -1,5 +1,5 @@
-//! The state file of a session that stands at its second node, as it lies on disk, against the
-//! documented one: field by field, in the documented order.
+//! The state file of a session at its second node, compared with the documented one: field by
+//! field, in the documented order.
 
 use std::path::PathBuf;
 
@@ -117,7 +117,7 @@ fn keys(text: &str, indent: usize) -> Vec<&str> {
         .collect()
 }
 
-/// Plays to the second node, hands out the state file, and lets the session go on to its end.
+/// Plays to the second node, passes the state file on, and lets the session continue to its end.
 fn at_the_second_node(look: impl FnOnce(&Lab, &str)) {
     let lab = Lab::with_template(&documented());
     let mut gate = lab.gate("gate");
@@ -193,7 +193,7 @@ fn asked_for() -> Option<Value> {
 fn same_shape(at: &str, asked: &Value, ours: &Value) {
     match (asked, ours) {
         (Value::Object(asked), Value::Object(ours)) => {
-            // What the document leaves out.
+            // Members omitted in the document.
             let is_cut = asked.contains_key("...");
             for key in asked.keys().filter(|key| *key != "...") {
                 assert!(ours.contains_key(key), "{at}/{key} is missing");

@@ -64,7 +64,7 @@ fn an_abort_settles_a_session_whose_player_was_killed() {
     lab.call(&["verify"]).with(0);
 }
 
-/// Nobody but the abort itself can end what the process group has become then.
+/// Only the abort itself can end the remaining process group then.
 #[test]
 fn an_abort_ends_processes_whose_supervisor_was_killed_too() {
     let lab = Lab::with_template(&chain(&[node("a", WAITS, "")]));
@@ -73,8 +73,8 @@ fn an_abort_ends_processes_whose_supervisor_was_killed_too() {
     let supervisors = lab.supervisors_alive();
     assert_eq!(supervisors.len(), 1, "{supervisors:?}");
     let supervisor = Pid::from_raw(supervisors[0]).unwrap();
-    // The player is stopped, so that it does not see the death of the supervisor. (A supervisor that
-    // is stopped goes on for a moment when its player dies: its group is an orphan then.)
+    // The player is stopped, so that it does not see the death of the supervisor. (A supervisor
+    // that is stopped continues for a moment when its player dies: its group is an orphan then.)
     player.signal(Signal::STOP);
     while !is_stopped(player.pid()) {
         std::thread::yield_now();
@@ -123,7 +123,7 @@ fn an_abort_from_another_terminal_ends_what_a_player_drives() {
     assert_eq!((code, &last.unwrap()["status"]), (1, &json!("aborted")));
 }
 
-/// What aborting a failure means: a node failed and abort was chosen. File and run say so.
+/// The effect of aborting a failure: a node failed and abort was chosen. File and run show it.
 #[test]
 fn an_abort_of_a_parked_failure_is_a_failed_session_for_good() {
     let lab = Lab::with_template(&chain(&[node("b", "exit 3", ""), node("c", "true", "")]));
@@ -253,7 +253,7 @@ fn a_bare_resume_repairs_files_of_a_session_that_ended() {
     let lab = Lab::with_template(&chain(&[node("a", "echo x >> ran", "")]));
     lab.call(&["play", "sample"]).with(0);
     let (id, ended) = (lab.session(), lab.state());
-    // What a player leaves that is killed between the end of the log and its file.
+    // The state left by a player that is killed between the end of the log and its file.
     let mut before = ended.clone();
     before["status"] = json!("running");
     before["completed_at"] = json!(null);

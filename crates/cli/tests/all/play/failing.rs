@@ -67,7 +67,7 @@ fn a_failed_node_may_be_left_out() {
     );
 }
 
-/// What a skipped node leaves empty is said where it is missing, not only passed on.
+/// An empty reference to a skipped node is reported, in addition to being passed on.
 #[test]
 fn a_reference_to_a_node_that_was_skipped_is_warned_of() {
     let mut skipped = fragile();

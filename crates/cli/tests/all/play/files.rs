@@ -1,4 +1,5 @@
-//! Whoever reads the files while a session goes on sees whole states, one later than the other.
+//! A reader of the files of a session in progress sees complete states, each later than the one
+//! before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -103,7 +104,7 @@ fn large_groups_follow_one_another() {
     );
 }
 
-/// Names hold a second. Where one is taken, by whomever, the next gets a number behind it.
+/// Names contain a second. If one is taken, the next gets a number.
 #[test]
 fn sessions_of_the_same_second_have_names_of_their_own() {
     let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
@@ -127,7 +128,7 @@ fn sessions_of_the_same_second_have_names_of_their_own() {
     });
     assert_ne!(one, other);
     for id in [one, other] {
-        // WFR-sample-DATE-TIME-2, or -3 beside another that took that.
+        // WFR-sample-DATE-TIME-2, or -3 if another session took that.
         assert_eq!(id.split('-').count(), 5, "{id}");
         assert_eq!(lab.state_of(&id)["status"], "completed");
     }

@@ -92,7 +92,7 @@ fn the_files_are_made_again_from_the_log() {
     assert_eq!(lab.state(), state);
 }
 
-/// Whoever aborted at a checkpoint, or never answered, has not passed it.
+/// A checkpoint that was aborted at, or never answered, was not passed.
 #[test]
 fn a_session_from_a_checkpoint_that_was_not_passed_asks_there_again() {
     let ends: [&[&str]; 2] = [
@@ -187,7 +187,7 @@ fn of_several_sessions_one_has_to_be_named() {
         .says("there is no session");
 }
 
-/// What runs is ended and stays in flight in the log.
+/// The running node is ended and stays in flight in the log.
 #[test]
 fn a_player_that_is_told_to_end_leaves_a_session_that_goes_on() {
     let script = "[ -e ok ] || exec tail -f /dev/null";

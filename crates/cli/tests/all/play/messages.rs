@@ -1,4 +1,4 @@
-//! What is said of everything that keeps a session from beginning.
+//! Messages about everything that prevents a session.
 
 use serde_json::json;
 

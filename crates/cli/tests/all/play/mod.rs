@@ -131,7 +131,7 @@ impl Lab {
         folders[0].file_name().unwrap().to_str().unwrap().to_owned()
     }
 
-    /// The id of the one session beside those that are known.
+    /// The id of the one session other than the known ones.
     #[track_caller]
     fn newest(&self, known: &[&str]) -> String {
         let names = self.sessions().into_iter();
@@ -153,7 +153,7 @@ impl Lab {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
 
-    /// What a node of the one session wrote.
+    /// The output of a node of the one session.
     #[track_caller]
     fn log(&self, node: &str) -> String {
         self.read(&format!(

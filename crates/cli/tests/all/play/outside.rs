@@ -105,8 +105,8 @@ fn a_checkpoint_may_be_answered_through_another_face() {
     assert_eq!(lab.state(), shown);
 }
 
-/// At the moment a session has begun it is a run of a server on its store; a checkpoint is
-/// approved there, the server goes on with the session, and its files follow.
+/// From its beginning a session is a run of a server on its store; a checkpoint is approved there,
+/// the server continues the session, and its files follow.
 #[test]
 fn a_session_is_seen_approved_and_gone_on_with_over_http() {
     let lab = Lab::with_template(&chain(&[
@@ -130,7 +130,7 @@ fn a_session_is_seen_approved_and_gone_on_with_over_http() {
     assert_eq!(lab.read("after"), "x\n");
     let seen = over_http(&["runs", "show", &id, "--json"]).json();
     assert_eq!(seen["status"], "completed");
-    // The folder is the server's doing as well: nobody plays.
+    // The server maintains the folder as well, without a player.
     assert_eq!(
         statuses(&lab.state()),
         ["completed", "completed", "completed"]

@@ -1,4 +1,4 @@
-//! Sessions that go on with a template that was edited.
+//! Sessions that continue with an edited template.
 
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ const TEST: &str =
 /// Adds a line to `work`, and notes what it was given.
 const FIX: &str = "echo \"$WF_NODE_ID: $1\" >> given; echo more >> work";
 
-/// Code, then test and fix in at most so many rounds, then an end.
+/// Code, then test and fix in at most `rounds` rounds, then an end.
 fn loops(rounds: u32) -> Value {
     let nodes = [
         node("code", "echo code >> work", ""),

@@ -33,8 +33,8 @@ sys.stdout.flush()
 os._exit(os.waitstatus_to_exitcode(status))
 "#;
 
-/// Plays on a terminal; gives the exit code and what was shown. `None` where there is no Python to
-/// make a terminal with.
+/// Plays on a terminal; returns the exit code and the output. `None` without Python, which makes
+/// the terminal.
 fn typed(lab: &Lab, args: &[&str], answers: &[(&str, &str)]) -> Option<(i32, String)> {
     let mut argv = vec![env!("CARGO_BIN_EXE_runwright")];
     argv.extend(args);

@@ -1,4 +1,4 @@
-//! `--status`: how sessions stand, who drives them, and what to do about those that nobody does.
+//! `--status`: the state of sessions, their drivers, and the next step for those without one.
 
 use serde_json::json;
 
@@ -110,8 +110,7 @@ fn a_callback_that_nobody_waits_for_any_more_is_named() {
         ));
 }
 
-/// Its snapshot is saved and its state says so; whoever reads the figures wants to know whether
-/// it was passed.
+/// Its snapshot is saved and its state shows that; the figures count passed checkpoints only.
 #[test]
 fn a_checkpoint_that_still_asks_is_not_counted() {
     let mut skipped = node("a", "exit 1", "");

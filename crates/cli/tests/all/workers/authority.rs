@@ -7,8 +7,8 @@ use kernel::time::Timestamp;
 
 use super::*;
 
-/// Every lease is taken from nobody, from one that gave it up, or after it ran out; and whatever
-/// is handed out or taken back is so under a live one, by its owner. Answers the owners in turn.
+/// Every lease is acquired when it was free, released or expired; and every assignment or release
+/// of a task is under a live lease, by its owner. Returns the owners in turn.
 pub(super) fn judge_authority(events: &[Event]) -> Vec<String> {
     let mut held: Option<Lease> = None;
     let mut owners: Vec<String> = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn judge_authority(events: &[Event]) -> Vec<String> {
     owners
 }
 
-/// Who is the authority while another server is frozen: whoever writes a lease then.
+/// The authority while another server is frozen: the server that writes a lease then.
 fn authority_beside(lab: &Lab, frozen: &Serving, alive: &Serving) -> String {
     loop {
         frozen.signal(Signal::STOP);
@@ -114,7 +114,7 @@ fn of_two_servers_one_is_the_authority_and_the_other_takes_over() {
     first.kill();
     let id = run(&lab, &second, "ten");
     for worker in workers {
-        // That of the server which is gone goes on asking it.
+        // The worker of the dead server keeps polling it.
         worker.signal(Signal::TERM);
     }
     let last = Worker::start(&lab, &["--server", &second.url], "w9", "printf '{}'", &tell);
@@ -146,7 +146,7 @@ fn soak_takeovers_from_a_killed_holder() {
     let mut killed_at = Vec::new();
     for _ in testkit::seeds(2, 20) {
         let other = Serving::of(&lab, &of);
-        // It stands by for as long as the holder renews.
+        // It waits as long as the holder renews.
         let before = snapshot(&other)["authority"].clone();
         wait(|| snapshot(&other)["authority"]["leased_until"] != before["leased_until"]);
         assert_eq!(snapshot(&other)["authority"]["owner"], owner);
@@ -167,7 +167,7 @@ fn soak_takeovers_from_a_killed_holder() {
         CoordinatorEvent::AuthorityAcquired(_) => Some(event.at),
         _ => None,
     });
-    // The first was taken from nobody.
+    // The first lease was free.
     let mut took: Vec<u64> = (killed_at.iter().zip(acquired.skip(1)))
         .map(|(killed, taken)| taken.ms_since(*killed))
         .collect();

@@ -20,7 +20,7 @@ const WORKERS: usize = 3;
 /// The folder of the programs here.
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/workers");
 
-/// A way to a server on which one answer of so many is lost, with its connection.
+/// A proxy to a server that drops one of this many answers, with its connection.
 struct BadLine {
     url: String,
     lost: Arc<AtomicUsize>,

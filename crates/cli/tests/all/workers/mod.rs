@@ -38,7 +38,7 @@ struct Worker {
     child: Child,
 }
 
-/// What a worker said: which worker, and the line. `None` when it has ended.
+/// A worker's output: its name, and the line. `None` when it has ended.
 type Said = (String, Option<Value>);
 
 impl Worker {
@@ -98,7 +98,7 @@ fn until(said: &Receiver<Said>, status: &str) -> Value {
     }
 }
 
-/// A workflow of so many nodes that workers do.
+/// A workflow of `nodes` nodes that workers carry out.
 fn flow(lab: &Lab, id: &str, nodes: usize, config: &Value) {
     let nodes: Vec<Value> = (0..nodes)
         .map(|n| {
@@ -218,7 +218,7 @@ fn ask(serving: &Serving, method: &str, path: &str, body: &str) -> Option<Value>
     serde_json::from_str(body).ok()
 }
 
-/// How the queue stands, by a server that lives.
+/// The state of the queue, from a live server.
 fn snapshot(serving: &Serving) -> Value {
     loop {
         if let Some(found) = ask(serving, "GET", "snapshot", "") {
@@ -383,7 +383,7 @@ fn a_worker_on_the_store_itself_needs_no_server() {
         json!({ "stdout": "done" })
     );
     lab.call(&["verify", "--data", "store"]).with(0);
-    // What workers did is in the run's log: as evidence, and done again without them.
+    // Workers' results are in the run's log: captured as evidence, and replayed without workers.
     let capture = ["snapshot", "capture", "--run", &id, "--data", "store"];
     lab.call(&capture).with(0);
     for kind in ["verify", "model"] {

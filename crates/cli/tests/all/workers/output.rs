@@ -5,7 +5,7 @@ use super::*;
 
 /// Lines of a case, each with a secret of its own.
 const LINES: usize = 12;
-/// One piece in so many is sent to a server that is killed before it answers.
+/// One piece in this many is sent to a server that is killed before it answers.
 const KILLED: usize = 6;
 /// Bytes of a piece at most.
 const PIECE: usize = 24;
@@ -58,7 +58,7 @@ fn soak_kills_of_servers_amid_output() {
     for seed in testkit::seeds(1, 20) {
         let mut dice = Dice(seed);
         let lab = Lab::new();
-        // Nobody beats: it must be longer than the case.
+        // Without heartbeats: it must be longer than the case.
         let config = json!({ "queue": "q", "repeat": "once", "heartbeatTimeoutMs": 3_600_000 });
         flow(&lab, "one", 1, &config);
         let join = ["--dev", "--join", "--workflows", "flows"];
@@ -115,7 +115,7 @@ fn soak_kills_of_servers_amid_output() {
         let expected: String = (0..LINES)
             .map(|n| format!("{n} is [REDACTED] !\n"))
             .collect();
-        // No piece is missing, and none stands there twice.
+        // Every piece is present exactly once.
         assert_eq!(written, expected, "seed {seed}");
         for serving in servers.into_iter().flatten() {
             serving.stop();

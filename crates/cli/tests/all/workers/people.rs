@@ -1,4 +1,4 @@
-//! A node that waits for a worker asks nobody anything: how people see it, and what they may do.
+//! A node that waits for a worker does not ask a person: its display, and the allowed commands.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn a_task_is_shown_as_one_and_is_no_question() {
         .with(0)
         .prints("worker")
         .prints(awaits);
-    // A replay that is asked for keeps it from being ready, and nobody from being given a task.
+    // A requested replay keeps the queue from being ready, but does not block assignments.
     let replay = json!({ "command": "RequestReplay", "cursor": "e0" });
     ask(&serving, "POST", "commands", &replay.to_string()).unwrap();
     assert_eq!(snapshot(&serving)["readiness"]["ready"], false);
@@ -38,7 +38,7 @@ fn a_task_is_shown_as_one_and_is_no_question() {
                 .says("settle the task by a command");
         }
     }
-    // By the address itself, and by a token that nobody is given.
+    // By the path itself, and by a token, which is not issued.
     let path = format!("/v1/runs/{id}/interrupts/n0");
     let refused = post(&serving, &path, r#"{"resumeValue": {"outputs": {}}}"#);
     assert_eq!(refused["error"], "awaits_worker", "{refused}");
@@ -59,7 +59,7 @@ fn a_task_is_shown_as_one_and_is_no_question() {
     serving.stop();
 }
 
-/// Nobody is given a task while nobody hands out, and whoever has one is waited for.
+/// A task waits for its queue to assign it, then for its worker.
 #[test]
 fn a_task_waits_first_for_its_queue_to_be_ready_and_then_for_its_worker() {
     let lab = Lab::new();
@@ -87,7 +87,7 @@ fn a_task_waits_first_for_its_queue_to_be_ready_and_then_for_its_worker() {
     serving.stop();
 }
 
-/// What a server answers to a request that does not concern the queue.
+/// A server's answer to a request outside the queue.
 fn post(serving: &Serving, path: &str, body: &str) -> Value {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();

@@ -1,4 +1,4 @@
-//! Results that nobody takes as they are: their programs have ended and do not run again.
+//! Rejected results: their programs have ended and do not run again.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
     let mut config = config();
     config["heartbeatTimeoutMs"] = json!(60_000);
     flow(&lab, "one", 1, &config);
-    // Short as it stands here, and four times as long as it is written elsewhere.
+    // Short in this form, and four times as long in the server's.
     let numbers = vec!["1e15"; 90_000].join(",");
     lab.write("numbers.json", format!("{{\"n\": [{numbers}]}}"));
     let (open, close) = ("[".repeat(118), "]".repeat(118));
@@ -37,7 +37,8 @@ fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
             worker.stop();
             assert_eq!(lab.read("begun"), "x\n", "{place:?}: {program}");
         }
-        // What fits is taken in: as deep as may be, and as much plain output as a result has.
+        // A fitting result is accepted: with the maximum depth, and with the maximum of plain
+        // output.
         for (program, is_it) in [
             ("cat flat.json", 1),
             ("head -c 300000 /dev/zero", (512 << 10) / 6),

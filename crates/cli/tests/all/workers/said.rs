@@ -1,4 +1,4 @@
-//! What a live server says of its queues where it is true: the words of the runtime contract.
+//! A live server's statements about its queues: the words of the runtime contract.
 
 use std::cell::RefCell;
 
@@ -29,14 +29,14 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
     flow(&lab, "one", 1, &config);
     let serving = Serving::of(&lab, &["--dev", "--authority-lease", "2s"]);
     let id = run(&lab, &serving, "one");
-    // Nobody takes it: the authority lives, and the run is blocked on the system.
+    // Not assigned: the authority lives, and the run is blocked on the system.
     let waiting = happens(&serving, "run.heartbeat", |_| true);
     assert_eq!(waiting["phase"], "waiting_for_workers", "{waiting}");
     happens(&serving, "run.blocked_on_system", |event| {
         event["reason"] == "no worker takes what waits"
     });
 
-    // One that takes it and asks somebody something.
+    // A worker that takes it and asks a person.
     let take = |worker: &str| {
         let body = json!({ "worker": worker, "wait_ms": 1_000 });
         let mut taken = None;
@@ -73,7 +73,7 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
         });
     }
 
-    // It falls silent, and is heard of again.
+    // It misses heartbeats, and returns.
     let stalled = happens(&serving, "worker.stalled", |event| event["worker"] == "w1");
     assert_eq!(stalled["reason"], "no heartbeat for 8000 ms");
     let beat = json!({ "fence": first["fence"] });
@@ -132,7 +132,7 @@ fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
     assert_eq!(stand["readiness"]["ready"], false);
     let reason = "authority lease is stale: lease expired";
     assert_eq!(stand["readiness"]["reasons"], json!([reason]));
-    // Nobody has to ask for it.
+    // Reported without a request.
     happens(&beside, "run.blocked_on_system", |event| {
         event["reason"] == reason
     });
@@ -153,7 +153,7 @@ fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
     lab.call(&status).with(0).prints(reason).prints("1 pending");
     beside.stop();
 
-    // With one that stands for it the task goes out.
+    // With a server that may become the authority, the task is assigned.
     let serving = Serving::of(&lab, &["--dev"]);
     let (tell, said) = channel();
     let worker = Worker::start(&lab, &["--server", &serving.url], "w", "printf '{}'", &tell);

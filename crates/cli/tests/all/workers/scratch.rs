@@ -1,4 +1,4 @@
-//! What a worker leaves in the system's temporary folder.
+//! Leftovers of a worker in the system's temporary folder.
 
 use std::sync::mpsc::channel;
 

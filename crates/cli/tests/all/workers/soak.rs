@@ -13,7 +13,7 @@ const WORKERS: usize = 8;
 /// Runs of a case, and tasks of a run: 200 tasks.
 const RUNS: usize = 4;
 const TASKS: usize = 50;
-/// How long nobody says anything before the queue is asked.
+/// The silence before the queue is polled.
 const QUIET: Duration = Duration::from_secs(2);
 /// Some work, and a ledger of what was begun.
 const SCRIPT: &str = r#"echo "$RUNWRIGHT_REQUEST_ID" >> begun
@@ -50,7 +50,7 @@ fn soak_workers() {
     let mut frozen: VecDeque<Worker> = VecDeque::new();
     let (mut kills, mut freezes, mut refused) = (0, 0, 0);
     let began = Instant::now();
-    // All of it waits from the beginning: a hand-out costs the same whatever waits behind it.
+    // All of it waits from the beginning: an assignment costs the same for any length of the queue.
     let runs: Vec<String> = (0..seeds.len() * RUNS)
         .map(|_| run(&lab, &serving, "many"))
         .collect();
@@ -92,7 +92,7 @@ fn soak_workers() {
             if frozen.len() > 3
                 && let Some(zombie) = frozen.pop_front()
             {
-                // It goes on where it was, and then ends in order.
+                // It continues where it was, and then ends in order.
                 zombie.signal(Signal::CONT);
                 zombie.stop();
             }
