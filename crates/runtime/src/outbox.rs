@@ -19,7 +19,7 @@ use crate::door::DoorError;
 use crate::engine::Engine;
 use crate::seal::Seal;
 
-/// What a message says, by whom it is for.
+/// The payload of a message, by its kind of target.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Post {
@@ -31,7 +31,7 @@ enum Post {
 /// Messages read at a time.
 const BATCH: usize = 256;
 
-/// Delivers messages for as long as the engine runs.
+/// Delivers messages while the engine runs.
 pub(crate) async fn deliver(engine: Engine) {
     let drain = engine.inner.shutdown.drain.clone();
     loop {
@@ -56,7 +56,7 @@ pub(crate) async fn deliver(engine: Engine) {
     }
 }
 
-/// Why a child will never be there; `None` where it is, or where delivery is tried again.
+/// Why a child will never exist; `None` if it does, or if delivery is retried.
 fn unborn(created: &Result<(), DoorError>) -> Option<NodeError> {
     match created {
         Ok(()) | Err(DoorError::Rejected(Rejection::Duplicate | Rejection::Existing)) => None,
@@ -71,7 +71,7 @@ fn unborn(created: &Result<(), DoorError>) -> Option<NodeError> {
     }
 }
 
-/// Nobody else would tell a parent that its child could not be created.
+/// Reports a failed creation to the parent: a child that does not exist sends no message.
 async fn tell_of_unborn(
     engine: &Engine,
     parent: StreamId,
@@ -121,13 +121,13 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
         }
         delivered.push(message.place);
     }
-    // What is done often, such as creating runs, costs a trail one append for many.
+    // Entries are collected per trail: one append covers many.
     for (tenant, entries) in entries {
         let keyring = &*engine.inner.ports.keyring;
         let uncovered = trail::record_all(&**store, &tenant, entries, Some(keyring)).await?;
         engine.door().hints().audit(uncovered >= checkpoints::SOON);
     }
-    // So it does a queue.
+    // The same for queues.
     let mut failed = Ok(());
     for ((tenant, queue), (places, told)) in tasks {
         let named = authority::named(&tenant, &queue);
@@ -141,9 +141,9 @@ async fn deliver_some(engine: &Engine) -> Result<usize, StoreError> {
     failed.map(|()| delivered.len())
 }
 
-/// Seals what a child gives back before its parent's log has it: what the parent keeps in sensitive
-/// variables, and what the child itself hides, as no reader of the parent knows what that is. A
-/// parent that hides everything needs no more.
+/// Seals a child's outputs before they enter the parent's log: those the parent keeps in sensitive
+/// variables, and those the child itself hides, as readers of the parent cannot know which. A
+/// parent that hides everything needs no sealing here.
 async fn seal_for_parent(
     engine: &Engine,
     parent: &StreamId,
@@ -161,7 +161,7 @@ async fn seal_for_parent(
     };
     let header = match header_of(engine, parent).await? {
         Some(header) => header,
-        // The command will find that too.
+        // The command itself reports this.
         None => return Ok(()),
     };
     let door = &engine.inner.door;
@@ -187,7 +187,7 @@ async fn seal_for_parent(
     sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
-/// The header of a run, where there is one.
+/// The header of a run, if it exists.
 async fn header_of(engine: &Engine, run: &StreamId) -> Result<Option<StreamHeader>, StoreError> {
     let store = engine.inner.door.store();
     match store.load(run, ReadFrom::Seq(u64::MAX), 0).await {
@@ -197,8 +197,8 @@ async fn header_of(engine: &Engine, run: &StreamId) -> Result<Option<StreamHeade
     }
 }
 
-/// Delivers one message. An error means that it must be tried again; a message its target
-/// refuses for good is delivered all the same.
+/// Delivers one message. An error means that it must be retried; a message that its target rejects
+/// for good counts as delivered.
 async fn deliver_one(
     engine: &Engine,
     message: &Outgoing,
@@ -228,7 +228,7 @@ async fn deliver_one(
     };
     match result {
         Ok(()) | Err(DoorError::Rejected(Rejection::Duplicate | Rejection::Existing)) => Ok(()),
-        // A settled run takes nothing more; a purged one is not there.
+        // A settled run accepts nothing; a purged one does not exist.
         Err(DoorError::Rejected(rejection)) => {
             tracing::debug!(id = %message.id, %rejection, "a message was refused");
             Ok(())

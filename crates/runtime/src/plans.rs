@@ -1,4 +1,4 @@
-//! Compiled definitions, kept by digest: a definition never changes, so a plan is built once.
+//! Compiled definitions, cached by digest: a definition never changes, so a plan is built once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::nodes::Registry;
 use crate::redact::literal_secrets;
 use crate::schema_words;
 
-/// Plans kept in memory; the least recently asked for go first.
+/// Plans cached; the least recently used are evicted first.
 const KEPT: usize = 512;
 
-/// Compiles definitions and keeps the plans.
+/// Compiles definitions and caches the plans.
 pub struct Plans {
     registry: Arc<Registry>,
     kept: Mutex<Kept>,
@@ -34,30 +34,30 @@ struct Kept {
     clock: u64,
 }
 
-/// Why there is no plan.
+/// Why a plan is unavailable.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PlanError {
     /// The document is not a workflow this engine can run.
     #[error("the workflow definition has problems")]
     Invalid(Problems),
-    /// Its version is registered with other content.
+    /// The version is registered with other content.
     #[error("{}", Rejection::VersionTaken)]
     VersionTaken,
-    /// The store.
+    /// A store error.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// A definition that was checked and lies in the store.
+/// A definition that was checked and stored.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// Where it lies.
+    /// Its reference.
     pub definition: DefinitionRef,
     /// The plan.
     pub plan: Arc<Plan>,
 }
 
-/// Refuses a `configurableSchema` that is none: every run would be refused by it.
+/// Rejects an invalid `configurableSchema`: it would reject every run.
 fn check_schema(plan: &Plan) -> Result<(), Problems> {
     let Some(schema) = &plan.configurable_schema else {
         return Ok(());
@@ -71,7 +71,7 @@ fn check_schema(plan: &Plan) -> Result<(), Problems> {
 }
 
 impl Plans {
-    /// Plans over these node types.
+    /// Plans with these node types.
     pub fn new(registry: Arc<Registry>) -> Self {
         Self {
             registry,
@@ -79,15 +79,15 @@ impl Plans {
         }
     }
 
-    /// The node types plans are made of.
+    /// The node types.
     pub(crate) fn nodes(&self) -> &Registry {
         &self.registry
     }
 
-    /// Reads and compiles a document, without keeping it anywhere.
+    /// Parses and compiles a document without storing it.
     ///
     /// # Errors
-    /// Every problem of the document at once.
+    /// All problems of the document.
     pub fn compile(&self, document: &[u8]) -> Result<(Arc<Plan>, Vec<u8>), Problems> {
         let limits = Limits {
             max_bytes: MAX_DEFINITION_BYTES,
@@ -98,18 +98,18 @@ impl Plans {
         Ok((Arc::new(plan), json::canonical(&value)))
     }
 
-    /// As [`Plans::compile`], for a document that is kept and not run: node types this engine
+    /// As [`Plans::compile`], for a document that is stored but not run: node types this engine
     /// does not have are warnings of the plan, and [`Plans::unknown_type`] names the first.
     ///
     /// # Errors
-    /// Every other problem of the document at once.
+    /// All other problems of the document.
     pub fn compile_lenient(&self, document: &[u8]) -> Result<(Plan, Vec<u8>), Problems> {
         let value = json::parse(document, Limits::DEFINITION)?;
         let plan = self.compiled(document, &value, UnknownTypes::Warn)?;
         Ok((plan, json::canonical(&value)))
     }
 
-    /// The plan of a new document, whose problems say where in the text they are.
+    /// The plan of a new document; its problems have positions in the text.
     fn compiled(
         &self,
         document: &[u8],
@@ -134,11 +134,11 @@ impl Plans {
         }
     }
 
-    /// The plan of a document that was registered before, perhaps by an earlier version: no rule of
-    /// registration is asked, and node types this engine does not have are warnings.
+    /// The plan of a registered document, perhaps of an earlier version: rules for registration do
+    /// not apply, and node types this engine does not have are warnings.
     ///
     /// # Errors
-    /// What keeps the document from being a workflow.
+    /// Problems that prevent compilation.
     pub fn of_stored(&self, document: &[u8]) -> Result<Plan, Problems> {
         self.stored(document, UnknownTypes::Warn)
     }
@@ -155,7 +155,7 @@ impl Plans {
             .find(|node| node.kind == NodeKind::Work && self.registry.kind(&node.type_id).is_none())
     }
 
-    /// Checks a document of the operator and puts it into the store under its digest.
+    /// Checks a document of the operator and stores it under its digest.
     ///
     /// # Errors
     /// Its problems, or the store's.
@@ -177,10 +177,10 @@ impl Plans {
         Ok(Prepared { definition, plan })
     }
 
-    /// The plan of a definition that lies in the store.
+    /// The plan of a stored definition.
     ///
     /// # Errors
-    /// `Missing` or `Corrupt` where the document is gone or not a workflow any more.
+    /// `Missing` or `Corrupt` if the document is gone or no longer a valid workflow.
     pub async fn load(
         &self,
         store: &dyn Store,

@@ -1,11 +1,12 @@
-//! Files and folders for their owner alone, whatever the umask.
+//! Files and folders that only their owner can access, whatever the umask.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Makes a folder for its owner alone, and those above it as usual. One that is there stays as it is.
+/// Makes a folder that only its owner can access; missing parents get the usual mode. An existing
+/// one is unchanged.
 ///
 /// # Errors
 /// The system's.
@@ -19,7 +20,7 @@ pub fn folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// How to open a file that is for its owner alone where it is made.
+/// Options that create a file only its owner can access.
 pub fn file() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);

@@ -1,4 +1,4 @@
-//! Heartbeats of workers: rows beside the log, which they never touch.
+//! Heartbeats of workers: rows next to the log, which they never touch.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use store::{Conflict, KeyRow, Store, StoreError};
 
 use crate::door::{CoordinatorName, Door};
 
-/// How long it is known when a worker was last heard of.
+/// How long the time of a worker's last contact is kept.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// How often that is written at most.
+/// How often that time is written at most.
 const SEEN_EVERY: Duration = Duration::from_secs(2);
 
-/// The last that was heard of an assignment.
+/// The last heartbeat of an assignment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Beat {
     pub(crate) at: Timestamp,
-    /// What its worker waits for, and why.
+    /// Whom its worker waits for, and why.
     pub(crate) blocked: Option<(BlockedOn, String)>,
 }
 
@@ -43,7 +43,7 @@ fn of_workers(named: &CoordinatorName) -> String {
     format!("{}/worker", named.stream())
 }
 
-/// The last heartbeat of an assignment that still counts.
+/// The last heartbeat of an assignment, if it is still valid.
 pub(crate) async fn last(
     store: &dyn Store,
     named: &CoordinatorName,
@@ -56,8 +56,8 @@ pub(crate) async fn last(
     Ok(read(row.as_ref()))
 }
 
-/// How much later than it is written an assignment was heard of last, at most: of several
-/// heartbeats within this time only the first is written.
+/// How much older the written heartbeat may be than the last one received: of several heartbeats
+/// within this time only the first is written.
 pub(crate) fn unwritten(timeout: Duration) -> Duration {
     if timeout >= SEEN_EVERY * 5 {
         SEEN_EVERY
@@ -66,7 +66,7 @@ pub(crate) fn unwritten(timeout: Duration) -> Duration {
     }
 }
 
-/// Keeps a heartbeat, unless one that says the same was kept a moment ago; answers the one before.
+/// Writes a heartbeat, unless an equal one was written a moment ago; returns the previous one.
 pub(crate) async fn beat(
     store: &dyn Store,
     named: &CoordinatorName,
@@ -94,7 +94,7 @@ pub(crate) async fn beat(
 }
 
 impl Door {
-    /// When a worker of a queue was last heard of, where that is remembered.
+    /// The time of a worker's last contact, if it is still remembered.
     ///
     /// # Errors
     /// The store's.
@@ -107,7 +107,7 @@ impl Door {
     }
 }
 
-/// When a worker was last heard of.
+/// The time of a worker's last contact.
 pub(crate) async fn last_seen(
     store: &dyn Store,
     named: &CoordinatorName,
@@ -119,7 +119,7 @@ pub(crate) async fn last_seen(
     Ok(read(row.as_ref()))
 }
 
-/// Notes that a worker was heard of, unless that was noted a moment ago.
+/// Records a contact of a worker, unless one was recorded a moment ago.
 pub(crate) async fn seen(
     store: &dyn Store,
     named: &CoordinatorName,
@@ -142,7 +142,7 @@ fn read<T: DeserializeOwned>(row: Option<&KeyRow>) -> Option<T> {
     serde_json::from_slice(row?.answer.as_ref()?).ok()
 }
 
-/// A row that stands for what was heard last.
+/// A key row for the last contact.
 struct Row {
     namespace: String,
     key: String,
@@ -166,7 +166,7 @@ impl Row {
             expires_at: Some(store.now().plus(self.ttl)),
         };
         match store.put_key(&named.tenant, claim, before).await {
-            // Another heartbeat of the same moment was faster, and says the same.
+            // Another heartbeat of the same moment won, and is equal.
             Ok(()) | Err(StoreError::Conflict(Conflict::Key { .. })) => Ok(answer),
             Err(error) => Err(error),
         }

@@ -1,13 +1,13 @@
-//! The authority of queues: an engine that stands for it takes the lease of every queue of its
-//! store that has work, renews it, looks for missed heartbeats, and gives it up when it is idle
-//! or drained. Of several engines one holds a lease at a time; the log says which.
+//! The authority of queues: an engine that is a candidate takes the lease of every queue of its
+//! store that has work, renews it, watches for missed heartbeats, and releases it when it is idle
+//! or drained. Of several engines one holds a lease at a time; the log names it.
 //!
-//! Others may hold it, too, by commands. They hear no heartbeats, as those come to servers: any
-//! engine misses them in their name. And where nobody holds it, any engine says so.
+//! Other owners may take it by commands. They receive no heartbeats, as those go to servers: any
+//! engine reports missed ones in their name. And if a queue has no owner, any engine records that.
 //!
-//! Nothing is remembered that the log and the rows of heartbeats do not say, except since when a
-//! queue has had no work. An assignment is missed at the earliest a whole timeout after the
-//! authority was taken, because nobody could take its heartbeats before.
+//! The only state apart from the log and the heartbeat rows is since when a queue has had no work.
+//! An assignment is missed at the earliest a whole timeout after the authority was taken, because
+//! earlier heartbeats could not be received.
 
 pub(crate) mod beats;
 
@@ -30,22 +30,22 @@ use store::{ListCursor, ListQuery, StoreError};
 use crate::door::{CoordinatorError, CoordinatorName, Door};
 use crate::engine::Engine;
 
-/// Rows looked at at a time.
+/// Rows read at a time.
 const PAGE: usize = 256;
-/// How often queues are looked at, as a part of the lease, within these bounds.
+/// How often queues are checked, as a part of the lease, within these bounds.
 const PART: u32 = 8;
 const OFTEN: Duration = Duration::from_millis(100);
 const SELDOM: Duration = Duration::from_secs(1);
-/// A lease of a queue without work is given up after so many leases.
+/// The lease of a queue without work is released after this many lease periods.
 const IDLE_LEASES: u32 = 20;
-/// Said once for tasks that wait for a worker.
+/// Recorded once for tasks that wait for a worker.
 const NO_WORKER: &str = "no worker takes what waits";
 
-/// How an engine stands for the authority of queues.
+/// The settings of a candidate for the authority of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority {
-    /// How long a lease may last without renewal: within so long of a crash another engine has
-    /// taken over.
+    /// The life of a lease without renewal: the longest time after a crash until another engine
+    /// takes over.
     pub lease: Duration,
 }
 
@@ -62,8 +62,8 @@ impl Authority {
         (self.lease / PART).clamp(OFTEN, SELDOM)
     }
 
-    /// For how long the log says that a lease is taken: less, by what others need to see that it
-    /// has run out and to take it, so that they have it within a whole one.
+    /// The expiry of a lease in the log. Shorter than `lease` by the time others need to notice it
+    /// and take over, so that they succeed within `lease`.
     fn term(&self) -> Duration {
         self.lease
             .saturating_sub(self.every() * 2)
@@ -71,17 +71,17 @@ impl Authority {
     }
 }
 
-/// What this process knows of the leases it holds, and of what it watches.
+/// The leases this process holds, and the state of its watching.
 struct Held {
-    /// Since when it has looked.
+    /// When it began to watch.
     began: Timestamp,
-    /// Since when each has had no work.
+    /// Since when each queue has had no work.
     leases: BTreeMap<StreamId, Option<Timestamp>>,
     /// When assignments are missed at the earliest.
     due: BTreeMap<(StreamId, Seq), Timestamp>,
 }
 
-/// Stands for the authority for as long as the engine runs; without it, only watches.
+/// Acts as a candidate while the engine runs; without settings it only watches.
 pub(crate) async fn keep(engine: Engine, authority: Option<Authority>) {
     let drain = engine.inner.shutdown.drain.clone();
     let every = authority.map_or(SELDOM, |authority| authority.every());
@@ -108,14 +108,14 @@ pub(crate) async fn keep(engine: Engine, authority: Option<Authority>) {
     }
 }
 
-/// The name of this engine as an owner. A digest: where it runs is nobody's business.
+/// The name of this engine as an owner. A digest, so as not to disclose where it runs.
 fn owner(engine: &Engine) -> String {
     let holder = engine.inner.options.holder.as_str();
     let hex = Digest::of(holder.as_bytes()).to_string();
     format!("engine-{}", &hex[..16])
 }
 
-/// Whether an owner is an engine, which looks after its queue itself.
+/// Whether an owner is an engine, which maintains its queue itself.
 fn is_engine(owner: &str) -> bool {
     let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
     let hex = owner.strip_prefix("engine-");
@@ -127,7 +127,7 @@ async fn round(
     authority: Option<Authority>,
     held: &mut Held,
 ) -> Result<(), StoreError> {
-    // Work that came and was done between two rounds leaves a lease that is to be looked after.
+    // Work that came and was done between two rounds leaves a lease to maintain.
     for stream in std::mem::take(&mut *engine.inner.taken_leases.lock().await) {
         held.leases.entry(stream).or_default();
     }
@@ -137,7 +137,7 @@ async fn round(
         }
         match look_after(engine, authority, held, &named).await {
             Ok(()) => {}
-            // Somebody else was faster; the next round sees what they did.
+            // Another engine won the race; the next round sees its result.
             Err(CoordinatorError::Rejected(rejection)) => {
                 tracing::debug!(queue = %named.name, %rejection, "a queue was left alone");
                 held.leases.remove(&named.stream());
@@ -148,7 +148,7 @@ async fn round(
     Ok(())
 }
 
-/// Every coordinator of the store, and how many of its requests are not settled.
+/// Every coordinator of the store, with the number of its unsettled requests.
 async fn coordinators(door: &Door) -> Result<Vec<(CoordinatorName, u64)>, StoreError> {
     let mut found = Vec::new();
     let mut query = ListQuery {
@@ -183,7 +183,7 @@ pub(crate) fn named(tenant: &TenantId, queue: &str) -> CoordinatorName {
     }
 }
 
-/// How a coordinator stands, as far as its authority has to know.
+/// The state of a coordinator that its authority needs.
 struct Glance {
     contract: Contract,
     lease: Option<Lease>,
@@ -263,7 +263,7 @@ async fn look_after(
         }
         _ if glance.open > 0 => {
             if !take(engine, authority, named).await? {
-                // Not free any more: the next round sees whose it is.
+                // No longer free: the next round sees its owner.
                 return Ok(());
             }
             held.leases.insert(stream.clone(), None);
@@ -273,7 +273,7 @@ async fn look_after(
             return Ok(());
         }
     }
-    // Taken just now: nobody was listened to before.
+    // Just taken: heartbeats before now could not be received.
     let since = glance.since.filter(|_| !glance.is_stale).unwrap_or(now);
     miss(engine, named, held, (&me, since), &glance.handed).await?;
     let phase = glance.phase().to_owned();
@@ -289,7 +289,7 @@ async fn look_after(
     Ok(())
 }
 
-/// Looks after a queue whose authority is not this engine's.
+/// Watches a queue that has another authority.
 async fn watch(
     engine: &Engine,
     held: &mut Held,
@@ -299,7 +299,7 @@ async fn watch(
     match glance.lease.as_ref().filter(|_| !glance.is_stale) {
         Some(lease) if is_engine(&lease.owner) => Ok(()),
         Some(lease) => {
-            // Before this engine began there may have been nobody to hear a heartbeat.
+            // Before this engine began there may have been no server to receive a heartbeat.
             let since = glance
                 .since
                 .map_or(held.began, |since| since.max(held.began));
@@ -313,8 +313,7 @@ async fn watch(
     }
 }
 
-/// Looks for assignments whose heartbeats stayed away, in the name of who has had the authority
-/// since then.
+/// Reports assignments with missed heartbeats, in the name of the owner since `since`.
 async fn miss(
     engine: &Engine,
     named: &CoordinatorName,
@@ -376,7 +375,7 @@ async fn tell(
     door.command_queue(named, &command).await.map(drop)
 }
 
-/// Takes the lease of a queue that nobody holds, where this engine stands for the authority.
+/// Takes the free lease of a queue, if this engine is a candidate.
 ///
 /// # Errors
 /// The store's.
@@ -391,14 +390,14 @@ pub(crate) async fn stand_in(engine: &Engine, named: &CoordinatorName) -> Result
         return Ok(());
     }
     match take(engine, authority, named).await {
-        // Somebody else was faster: there is an authority.
+        // Another engine won the race: there is an authority.
         Ok(_) | Err(CoordinatorError::Rejected(_)) => Ok(()),
         Err(CoordinatorError::Store(error)) => Err(error),
     }
 }
 
-/// Acquires a lease that nobody holds, and says whether it did. Of those in this engine who find
-/// it free at one moment the first acquires it, and the others find it held.
+/// Acquires a free lease, and returns whether it did. If several tasks of this engine find it free
+/// at once, the first acquires it and the others find it taken.
 async fn take(
     engine: &Engine,
     authority: Authority,
@@ -415,7 +414,7 @@ async fn take(
     Ok(true)
 }
 
-/// How a queue stands whose lease nobody holds, or whose holder let it end.
+/// The state of a queue whose lease is free or has expired.
 async fn free_lease(door: &Door, named: &CoordinatorName) -> Result<Option<Glance>, StoreError> {
     let now = door.store().now();
     door.look_at_coordinator(named, |coordinator| {
@@ -427,7 +426,7 @@ async fn free_lease(door: &Door, named: &CoordinatorName) -> Result<Option<Glanc
     .await
 }
 
-/// Gives up what this engine holds, so that another need not wait.
+/// Releases the leases of this engine, so that others need not wait.
 async fn give_up(engine: &Engine) -> Result<(), StoreError> {
     let (door, me) = (engine.door(), owner(engine));
     for (named, _) in coordinators(door).await? {
@@ -450,10 +449,10 @@ async fn give_up(engine: &Engine) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Delivers what runs say to a queue, in the order they said it. A refusal means that it was said
-/// before, or that the queue takes no more; then the run is told. Answers how much was delivered:
-/// what stands behind a failure is tried again with it, so that nothing is withdrawn before it
-/// was queued.
+/// Delivers the messages of runs to a queue in order. A rejection means that the message was
+/// delivered before, or that the queue accepts no more; then the run is told. Returns how many were
+/// delivered: messages after a failed one are retried with it, so that nothing is withdrawn before
+/// it was queued.
 pub(crate) async fn deliver(
     engine: &Engine,
     named: &CoordinatorName,
@@ -469,13 +468,13 @@ pub(crate) async fn deliver(
             Err(CoordinatorError::Store(error)) => Err(error),
         }
     });
-    // All at once: what comes together is made durable together.
+    // Concurrently, so that they become durable together.
     let told = join_all(each).await;
     let done = told.iter().take_while(|one| one.is_ok()).count();
     (done, told.into_iter().collect())
 }
 
-/// Nobody else would tell a run that its task will never be done.
+/// Reports to a run that its task will never be done: no worker would.
 async fn refuse(
     engine: &Engine,
     message: &TaskMessage,

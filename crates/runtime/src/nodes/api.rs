@@ -1,4 +1,4 @@
-//! What a work node is, and what it is given.
+//! The interface of work nodes, and the inputs of an attempt.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,23 +25,23 @@ use crate::redact::{RedactedStream, Redactor, secrets_of_variable};
 use crate::secrets::Scope;
 use crate::tools::TenantTools;
 
-/// Whether an attempt whose holder was lost may run again.
+/// Whether an attempt whose holder was lost may be restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Yes, with the same attempt key: its effect is harmless to repeat, or the other side
+    /// Yes, with the same attempt key: repeating its effect is harmless, or the other side
     /// recognises the key.
     Repeatable,
-    /// No: the attempt fails with `outcome_unknown` and somebody decides.
+    /// No: the attempt fails with `outcome_unknown` and a person decides.
     Once,
 }
 
 /// A type of work node.
 #[async_trait]
 pub trait WorkNode: Send + Sync + 'static {
-    /// The type id definitions name it by.
+    /// The type id in definitions.
     fn type_id(&self) -> &'static str;
 
-    /// One line for people: what it does.
+    /// One line for people that says what it does.
     fn summary(&self) -> &'static str;
 
     /// The repeat policy of a node with this (valid) config.
@@ -56,14 +56,15 @@ pub trait WorkNode: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What a config without problems reads of the node's inputs; paths are JSON pointers into the
+    /// The node inputs that a config without problems reads; paths are JSON pointers into the
     /// config.
     fn reads(&self, config: &Value) -> Reads {
         let _ = config;
         Reads::default()
     }
 
-    /// The names of what a node of this config gives. `None` where that is not known before.
+    /// The names of the outputs of a node with this config. `None` if they are not known in
+    /// advance.
     fn outputs(&self, config: &Value) -> Option<Vec<String>> {
         let _ = config;
         None
@@ -75,16 +76,16 @@ pub trait WorkNode: Send + Sync + 'static {
         false
     }
 
-    /// Checks of a config in a definition that a tenant put; paths are JSON pointers into the
+    /// Additional checks of a config in a definition of a tenant; paths are JSON pointers into the
     /// config.
     fn check_of_tenant(&self, config: &Value) -> Vec<Problem> {
         let _ = config;
         Vec::new()
     }
 
-    /// Whether an attempt that an earlier holder began has left a result which [`run`] will
-    /// adopt. Then starting it again repeats nothing, even where [`repeat`] says `Once`. May
-    /// block for as long as reading the result takes.
+    /// Whether an attempt of an earlier holder has left a result that [`run`] will adopt. Then
+    /// restarting it repeats nothing, even if [`repeat`] is `Once`. May block while the result is
+    /// read.
     ///
     /// [`run`]: WorkNode::run
     /// [`repeat`]: WorkNode::repeat
@@ -93,13 +94,13 @@ pub trait WorkNode: Send + Sync + 'static {
         false
     }
 
-    /// Whether an attempt is told of the tool calls that it made before its holder was lost.
+    /// Whether a restarted attempt receives the tool calls made before its holder was lost.
     fn remembers_calls(&self) -> bool {
         false
     }
 
-    /// Whether an attempt whose holder was lost goes on from the calls it made, and repeats none
-    /// that must not be. Then it is started again, even where [`repeat`] says `Once`. May block.
+    /// Whether an attempt whose holder was lost resumes from its recorded calls without repeating
+    /// one that must not be. Then it is restarted, even if [`repeat`] is `Once`. May block.
     ///
     /// [`repeat`]: WorkNode::repeat
     fn goes_on(&self, past: &Past<'_>) -> bool {
@@ -107,20 +108,20 @@ pub trait WorkNode: Send + Sync + 'static {
         false
     }
 
-    /// Whether attempts leave something with the supervisor that has to be dropped once the log
-    /// knows their outcome.
+    /// Whether attempts leave results with the supervisor that must be dropped once the outcome is
+    /// in the log.
     fn leaves_results(&self) -> bool {
         false
     }
 
-    /// The dimensions of the run's budget that an attempt spends from. Where one of them is used
-    /// up, no attempt begins.
+    /// The budget dimensions that an attempt spends. If one of them is exhausted, no attempt
+    /// begins.
     fn spends(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// What an attempt comes to, for a node that only computes: the same of the same, without
-    /// anything outside. A replay computes such nodes again. `None` for every other node.
+    /// The outcome of an attempt of a pure node: determined by its inputs alone. A replay computes
+    /// such nodes again. `None` for every other node.
     fn compute(&self, given: &Given<'_>) -> Option<Outcome> {
         let _ = given;
         None
@@ -131,25 +132,25 @@ pub trait WorkNode: Send + Sync + 'static {
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome;
 }
 
-/// A tool call of an attempt, as the log has it.
+/// A recorded tool call of an attempt.
 #[derive(Clone, Debug)]
 pub struct PastCall {
-    /// What was called.
+    /// The call.
     pub called: ToolCalled,
-    /// How it went; nothing where nobody knows.
+    /// The result; `None` if it is unknown.
     pub returned: Option<ToolReturned>,
 }
 
-/// What an attempt did before its holder was lost, as the log has it.
+/// The recorded history of an attempt before its holder was lost.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
     /// Its tool calls, in order.
     pub calls: Vec<PastCall>,
-    /// What its calls of models used, as far as it was reported.
+    /// The reported usage of its model calls.
     pub usage: Vec<Usage>,
 }
 
-/// What an attempt did before its holder was lost, to a node that is asked whether it goes on.
+/// The history of an attempt whose holder was lost, for the decision whether it resumes.
 #[derive(Clone, Copy)]
 pub struct Past<'a> {
     /// The node's config.
@@ -164,19 +165,19 @@ pub struct Past<'a> {
     pub key: &'a AttemptKey,
 }
 
-/// What a node that only computes computes from.
+/// The inputs of a pure node.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     /// The node's config.
     pub config: &'a Value,
-    /// What its ports resolved to.
+    /// The resolved inputs of its ports.
     pub inputs: &'a Map<String, Value>,
     /// The key of the attempt; the same in a replay.
     pub key: &'a AttemptKey,
 }
 
-/// An attempt whose start is durable. Only the driver can make one, from an append that has
-/// returned: intent before effect.
+/// An attempt whose start is durable. Only the driver makes one, after the append has returned:
+/// intent before effect.
 #[derive(Clone, Debug)]
 pub struct Started {
     pub(crate) owner: Owner,
@@ -195,7 +196,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// A start that no log knows of, for the tests of a node.
+    /// A start without a log, for the tests of a node.
     #[cfg(feature = "testing")]
     pub fn unlogged(
         run: StreamId,
@@ -226,7 +227,7 @@ impl Started {
         }
     }
 
-    /// The same start in a run whose creator settled this.
+    /// The same start with these settings of the run's creator.
     #[cfg(feature = "testing")]
     pub fn settled(mut self, settings: Map<String, Value>) -> Self {
         self.limits = Arc::new(BudgetPolicy::of_stored(settings.get("budget")).limits);
@@ -241,14 +242,14 @@ impl Started {
         self
     }
 
-    /// The same start in a run of a definition that its tenant put.
+    /// The same start in a run of a definition that its tenant registered.
     #[cfg(feature = "testing")]
     pub fn put_by_tenant(mut self) -> Self {
         self.put_by = PutBy::Tenant;
         self
     }
 
-    /// The same start after it did this.
+    /// The same start with this history.
     #[cfg(feature = "testing")]
     pub fn after(mut self, past: Remembered) -> Self {
         self.past = Arc::new(past);
@@ -267,12 +268,12 @@ impl Started {
         &self.owner.tenant
     }
 
-    /// Who the run belongs to, in full.
+    /// The run's owner.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// Who put the run's definition.
+    /// Who registered the run's definition.
     pub fn put_by(&self) -> PutBy {
         self.put_by
     }
@@ -287,7 +288,7 @@ impl Started {
         &self.attempt
     }
 
-    /// The key by which an effect of this attempt can be recognised; the same after a restart.
+    /// The key by which effects of this attempt are recognised; the same after a restart.
     pub fn key(&self) -> &AttemptKey {
         &self.key
     }
@@ -297,12 +298,12 @@ impl Started {
         self.restarts
     }
 
-    /// The tool calls it made before its holder was lost, in order; of a node that remembers them.
+    /// The tool calls made before its holder was lost, in order, if the node remembers calls.
     pub fn past(&self) -> &[PastCall] {
         &self.past.calls
     }
 
-    /// What its calls of models had used by then, as far as the log has it.
+    /// The recorded usage of its model calls before the restart.
     pub fn past_usage(&self) -> &[Usage] {
         &self.past.usage
     }
@@ -312,17 +313,17 @@ impl Started {
         &self.config
     }
 
-    /// What the run's creator settled: its `configurable`, as it was given.
+    /// The run's `configurable`, as its creator gave it.
     pub fn settings(&self) -> &Map<String, Value> {
         &self.settings
     }
 
-    /// The same, as far as it is about models.
+    /// The model settings among them.
     pub fn model_settings(&self) -> ModelSettings<'_> {
         ModelSettings::of(&self.settings)
     }
 
-    /// What a node that only computes is given.
+    /// The inputs of a pure node.
     pub(super) fn given(&self) -> Given<'_> {
         Given {
             config: &self.config,
@@ -331,51 +332,51 @@ impl Started {
         }
     }
 
-    /// Whether what the run may spend is bounded, so that it is set aside before it is spent.
+    /// Whether the run has a budget, so that amounts are reserved before they are spent.
     pub fn is_budgeted(&self) -> bool {
         !self.limits.is_empty()
     }
 
-    /// Whether that bound is only a part of what a parent may spend, so that calls have to fit.
+    /// Whether the budget is a share of a parent's, so that calls must fit into it.
     pub(crate) fn has_part_of_budget(&self) -> bool {
         self.has_part_of_budget
     }
 
-    /// Whether the money is bounded that the run may spend.
+    /// Whether the run has a cost limit.
     pub fn has_money_limit(&self) -> bool {
         self.limits.contains_key(COST)
     }
 
-    /// The span of this attempt, in which all it does happens.
+    /// The span of this attempt.
     pub fn trace(&self) -> &TraceContext {
         &self.trace
     }
 
-    /// What the node's ports resolved to.
+    /// The resolved inputs of the node's ports.
     pub fn inputs(&self) -> &Map<String, Value> {
         &self.inputs
     }
 }
 
-/// What an attempt may use.
+/// The resources of an attempt.
 #[derive(Clone)]
 pub struct NodeContext {
     /// Fires when the run no longer wants this attempt.
     pub stop: CancellationToken,
-    /// Where output goes while it comes.
+    /// The sink for streamed output.
     pub output: Arc<dyn OutputSink>,
-    /// Where artifacts go.
+    /// The sink for artifacts.
     pub artifacts: Arc<dyn ArtifactSink>,
     /// Ports to the outside.
     pub ports: Arc<Ports>,
 }
 
-/// Takes output of an attempt as it comes. Waits while the log is behind, so that a fast
-/// producer is slowed down and memory stays bounded.
+/// Accepts output of an attempt as it is produced. Applies backpressure while the log lags, so that
+/// memory stays bounded.
 #[async_trait]
 pub trait OutputSink: Send + Sync {
     /// Appends a chunk of at most [`kernel::limits::MAX_CHUNK_BYTES`] to the log. An error means
-    /// that this process does not hold the run any more: the attempt should stop.
+    /// that this process no longer holds the run: the attempt should stop.
     async fn chunk(
         &self,
         channel: OutputChannel,
@@ -384,39 +385,39 @@ pub trait OutputSink: Send + Sync {
         meta: Option<Value>,
     ) -> Result<(), HoldLost>;
 
-    /// Keeps a line in the log.
+    /// Writes a line to the log.
     async fn log(&self, level: &str, message: String) -> Result<(), HoldLost>;
 
-    /// Keeps in the log what became of a tool call or of a model's answer.
+    /// Writes the result of a tool call or of a model's answer to the log.
     async fn report(&self, report: Report) -> Result<(), HoldLost>;
 
-    /// Sets part of the run's budget aside, on top of what this attempt has. What was not spent
-    /// is free again with its outcome, or with a report of what was used. With `least` the amounts
-    /// are an estimate: this waits for what others may give back, and takes what is left.
+    /// Reserves part of the run's budget, in addition to this attempt's reservations. The unspent
+    /// part is freed by its outcome, or by a report of usage. With `least` the amounts are an
+    /// estimate: this waits for others to release budget, and takes the rest.
     async fn reserve(&self, amounts: Amounts, least: Option<Amounts>) -> Result<(), NotReserved>;
 }
 
-/// Nothing was set aside.
+/// Why nothing was reserved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReserved {
-    /// This process does not hold the run any more.
+    /// This process no longer holds the run.
     #[error("another process has taken the run over")]
     HoldLost,
-    /// The run may not spend so much.
+    /// The run's budget does not allow it.
     #[error(transparent)]
     Exhausted(Exhausted),
 }
 
-/// This process does not hold the run any more.
+/// This process no longer holds the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another process has taken the run over")]
 pub struct HoldLost;
 
-/// Takes artifacts of an attempt: bytes of any length in bounded memory.
+/// Accepts artifacts of an attempt: any number of bytes in bounded memory.
 #[async_trait]
 pub trait ArtifactSink: Send + Sync {
-    /// Keeps a file's bytes as blobs of the tenant and describes them. The artifact is announced
-    /// by the completion (or failure) that carries it.
+    /// Stores a file's bytes as blobs of the tenant and describes them. The completion (or failure)
+    /// of the attempt announces the artifact.
     async fn keep_file(
         &self,
         artifact_type: &str,
@@ -424,7 +425,7 @@ pub trait ArtifactSink: Send + Sync {
         path: &std::path::Path,
     ) -> Result<Artifact, NodeError>;
 
-    /// Keeps bytes that are in memory anyway.
+    /// Stores bytes that are already in memory.
     async fn keep_bytes(
         &self,
         artifact_type: &str,
@@ -433,68 +434,68 @@ pub trait ArtifactSink: Send + Sync {
     ) -> Result<Artifact, NodeError>;
 }
 
-/// The outside world, as this process was composed.
+/// The ports of this process.
 #[derive(Clone)]
 pub struct Ports {
-    /// Starts processes so that none outlives the engine unseen.
+    /// Starts processes and ensures that none outlives the engine unnoticed.
     pub supervisor: crate::supervisor::Supervisor,
-    /// Sends HTTP requests past the SSRF guard.
+    /// Sends HTTP requests through the SSRF guard.
     pub outbound: crate::outbound::Outbound,
     /// Resolves secrets by reference.
     pub secrets: Arc<dyn Secrets>,
     /// Models and tools nodes may use.
     pub models: Arc<crate::models::Providers>,
-    /// Keys that sensitive values are sealed with.
+    /// Keys for sealing sensitive values.
     pub keyring: Arc<dyn crate::keyring::Keyring>,
-    /// The folder relative paths of process nodes start from.
+    /// The base folder for relative paths of process nodes.
     pub workdir: PathBuf,
-    /// Who may have programs run.
+    /// The rules for running programs.
     pub programs: Arc<crate::programs::Programs>,
 }
 
-/// Resolves secrets by reference. Values go to the node and nowhere else; the driver tells the
-/// redactor every value it hands out.
+/// Resolves secrets by reference. A value goes to the node only; the driver teaches the redactor
+/// every value that is resolved.
 #[async_trait]
 pub trait Secrets: Send + Sync {
     /// The value of a reference in a run of this owner.
     async fn resolve(&self, owner: &Owner, reference: &str) -> Result<String, NodeError>;
 
-    /// Who secrets are kept for; nothing where none are kept.
+    /// The scopes of stored secrets; empty without a secret store.
     fn scopes(&self) -> &'static [Scope] {
         &[]
     }
 
-    /// Whether somebody has a secret of a name.
+    /// Whether any tenant has a secret of this name.
     fn has(&self, _name: &str) -> bool {
         false
     }
 
-    /// A text without the secrets that were handed out so far, for whoever must not be told them.
+    /// A text with all secrets resolved so far redacted.
     fn redacted(&self, text: &str) -> String {
         text.to_owned()
     }
 
-    /// The same for a text that comes in pieces.
+    /// The same for a text that arrives in chunks.
     fn stream(&self) -> RedactedStream {
         Redactor::default().stream()
     }
 
-    /// Takes note of a secret that was found another way and is about to be used.
+    /// Records a secret that was obtained another way and is about to be used.
     ///
     /// # Errors
-    /// When it cannot be kept out of the log; then it must not be used.
+    /// If it cannot be kept out of the log; then it must not be used.
     fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {
         let _ = (reference, value);
         Ok(())
     }
 }
 
-/// Bytes that the value of an inherited variable has at least to be looked for in what comes back.
+/// The shortest value of an inherited variable that is redacted.
 pub(crate) const MIN_INHERITED_BYTES: usize = 8;
 
-/// Takes note of a variable that a program inherits, where its name is that of a secret or it is an
-/// address with one: what the program says of it is kept out of the log. One that is too short to be told from ordinary
-/// words, or no secret but a document, is not looked for.
+/// Records a variable that a program inherits if its name is that of a secret or its value is an
+/// address with one: the program's output is redacted. Values too short to be distinctive, and
+/// documents, are not redacted.
 pub(crate) fn learn_inherited(ports: &Ports, name: &str, value: &str) {
     for (name, secret) in secrets_of_variable(name, value) {
         if secret.len() >= MIN_INHERITED_BYTES {
@@ -503,5 +504,5 @@ pub(crate) fn learn_inherited(ports: &Ports, name: &str, value: &str) {
     }
 }
 
-/// Longest time an attempt is given to stop before its process group is killed outright.
+/// The longest time an attempt has to stop before its process group is killed.
 pub const STOP_GRACE: Duration = Duration::from_secs(5);

@@ -1,5 +1,4 @@
-//! Calls of tools as the log has them: said before they are made, and said again when they are
-//! over.
+//! Records of tool calls: one before the call and one after it.
 
 use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
@@ -8,24 +7,24 @@ use serde_json::{Map, Value};
 
 use super::{HoldLost, NodeContext, NotReserved, Started};
 
-/// Which call of an attempt this is.
+/// The position of a call in an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nth {
-    /// Calls of this life so far, with this one.
+    /// Calls of this life so far, including this one.
     pub call: u32,
-    /// Answers of the attempt that wanted calls, with the one that wants this.
+    /// Answers of the attempt that requested calls, including this one's.
     pub round: u32,
 }
 
-/// A call that the log knows of.
+/// A recorded call.
 #[derive(Clone, Debug)]
 pub(super) struct Called(ToolCalled);
 
-/// Why a call that was said is not made.
+/// Why a recorded call is not made.
 pub(super) enum NotMade {
-    /// Another process has the run.
+    /// Another process holds the run.
     HoldLost,
-    /// The run may make no more calls.
+    /// The run's budget for calls is exhausted.
     Exhausted(NodeError),
 }
 
@@ -36,8 +35,8 @@ impl From<HoldLost> for NotMade {
 }
 
 impl Called {
-    /// Says that a tool is about to be called. `nth` tells the calls of an attempt apart, and says
-    /// in which round of them this is.
+    /// Records that a tool is about to be called. `nth` distinguishes the calls of an attempt and
+    /// gives the round of this one.
     pub(super) async fn begin(
         started: &Started,
         cx: &NodeContext,
@@ -55,7 +54,7 @@ impl Called {
             node_id: attempt.node.clone(),
             visit: attempt.visit,
             attempt: attempt.attempt,
-            // The decision says whose call it is, and the log's keeper what it hashes to.
+            // The kernel sets the agent, and the writer of the log the hash.
             agent_id: String::new(),
             tool_name,
             call_id,
@@ -68,18 +67,18 @@ impl Called {
         Ok(Self(call))
     }
 
-    /// A call that an earlier holder said.
+    /// A call that an earlier holder recorded.
     pub(super) fn before(call: &ToolCalled) -> Self {
         Self(call.clone())
     }
 
-    /// The tool, behind the name of its server.
+    /// The tool's name, prefixed with its server's.
     pub(super) fn tool_name(&self) -> &str {
         &self.0.tool_name
     }
 
-    /// Sets a call aside from the run's budget, where it has one. A call that there is no budget
-    /// for is over with that.
+    /// Reserves a call from the run's budget, if it has one. A call without budget ends with an
+    /// error.
     pub(super) async fn reserve(&self, started: &Started, cx: &NodeContext) -> Result<(), NotMade> {
         if !started.is_budgeted() {
             return Ok(());
@@ -96,13 +95,13 @@ impl Called {
         }
     }
 
-    /// Says that it is not made.
+    /// Records that it is not made.
     pub(super) async fn forbid(&self, cx: &NodeContext, error: NodeError) -> Result<(), HoldLost> {
         self.over(cx, ToolStatus::Forbidden, None, Some(error), None)
             .await
     }
 
-    /// Says how it went.
+    /// Records its result.
     pub(super) async fn over(
         &self,
         cx: &NodeContext,
@@ -128,7 +127,7 @@ impl Called {
     }
 }
 
-/// Milliseconds since a moment.
+/// Milliseconds since `moment`.
 pub(super) fn since(moment: tokio::time::Instant) -> u64 {
     u64::try_from(moment.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

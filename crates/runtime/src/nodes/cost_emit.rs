@@ -1,4 +1,4 @@
-//! `conformance.cost.emit`: shows what of a cost reaches spans, and what does not.
+//! `conformance.cost.emit`: shows which parts of a cost reach spans.
 
 use async_trait::async_trait;
 use kernel::run::{Completion, Outcome, Usage};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{NodeContext, Repeat, Started, WorkNode};
 
-/// Tells of a cost as a model's node does, in the words of its config's `attrs` (OpenWOP v1,
-/// `openwop-smoke-cost-emit`). Those that the protocol does not list are left out: a cost has no
-/// place for them.
+/// Reports a cost like a model node, with the attributes of its config's `attrs` (OpenWOP v1,
+/// `openwop-smoke-cost-emit`). Attributes that the protocol does not list are dropped: a cost has
+/// no fields for them.
 pub(super) struct CostEmit;
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl WorkNode for CostEmit {
     }
 }
 
-/// The cost that attributes tell of.
+/// The usage that the attributes describe.
 fn usage(attrs: &Value) -> Usage {
     let of = |name: &str| attrs.get(format!("openwop.cost.{name}"));
     let tokens = |name: &str| of(name).and_then(Value::as_u64).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `core.fail`: an error on purpose.
+//! `core.fail`: fails on purpose.
 
 use async_trait::async_trait;
 use kernel::run::{NodeError, Outcome};

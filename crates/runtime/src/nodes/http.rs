@@ -1,13 +1,13 @@
-//! `runwright.http`: one HTTP request and its answer.
+//! `runwright.http`: one HTTP request and its response.
 //!
 //! ```json
 //! { "method": "POST", "url": "https://api.example.com/items/${inputs.id}",
 //!   "json": { "state": "done" }, "secretHeaders": { "Authorization": "env:API_TOKEN" } }
 //! ```
 //!
-//! Requests that may change something carry `Idempotency-Key`, the key of the attempt, the same
-//! when the attempt is started again after a crash. Outputs: `status`, `headers`, and `json` or
-//! `body`; a body that is long or no text is an artifact.
+//! Requests with unsafe methods carry `Idempotency-Key`, the key of the attempt, which a restart
+//! after a crash reuses. Outputs: `status`, `headers`, and `json` or `body`; a long or binary body
+//! is an artifact.
 
 mod body;
 mod config;
@@ -28,7 +28,7 @@ use crate::outbound::{OutboundError, Response, retry_after_ms};
 use body::Body;
 use config::{Config, ReadJson};
 
-/// Characters of an answer's body that an error quotes.
+/// Characters of a response body quoted in an error.
 const QUOTED: usize = 1_000;
 
 /// Sends a request.
@@ -149,8 +149,9 @@ async fn exchange(started: &Started, cx: &NodeContext) -> Result<Completion, Fai
     })
 }
 
-/// Whether an error leaves open if the request had its effect decides whether it may be retried:
-/// the next attempt has another key, by which nobody recognises this one.
+/// The error of a request without a response. If the request may have had its effect, a `Once`
+/// request is not retried: the next attempt has another key, by which the server cannot recognise
+/// this one.
 fn no_answer(error: &OutboundError, repeat: Repeat) -> NodeError {
     let text = error.to_string();
     let lost = |code: &str| match repeat {
@@ -202,7 +203,7 @@ fn header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
-/// Headers by lower-case name. Cookies are credentials and stay out.
+/// Headers by lower-case name. Cookies are credentials and are left out.
 fn shown_headers(headers: &HeaderMap) -> Value {
     let mut shown: Map<String, Value> = Map::new();
     for (name, value) in headers.iter().filter(|(name, _)| *name != SET_COOKIE) {

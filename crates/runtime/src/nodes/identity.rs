@@ -1,4 +1,4 @@
-//! `core.identity`: what comes in goes out.
+//! `core.identity`: copies inputs to outputs.
 
 use async_trait::async_trait;
 use kernel::run::{ChannelWrite, Completion, Outcome};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
-/// Gives its resolved inputs as outputs and sets a variable of each bound input's name. Any
-/// config is accepted. With `emitDuplicateMessageId: true` it also writes one message twice to
-/// the channel `messages`, under one id, so that a host's `message` reducer can be looked at.
+/// Returns its resolved inputs as outputs and sets a variable of each bound input's name. Any
+/// config is accepted. With `emitDuplicateMessageId: true` it also writes one message twice to the
+/// channel `messages`, under one id, to exercise a host's `message` reducer.
 pub(super) struct Identity;
 
 #[async_trait]

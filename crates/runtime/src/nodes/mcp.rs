@@ -1,12 +1,12 @@
-//! `core.mcp.toolCall` and `core.mcp.listTools`: tools behind the Model Context Protocol.
+//! `core.mcp.toolCall` and `core.mcp.listTools`: tools over the Model Context Protocol.
 //!
 //! ```json
 //! { "server": "files", "tool": "read", "arguments": { "path": "${inputs.path}" } }
 //! ```
 //!
-//! What a tool gives comes from outside and nobody vouches for it: the output `contentTrust` says
-//! `untrusted`. A tool may have effects, so an attempt whose engine was lost is not repeated unless
-//! the config says `repeatable`.
+//! A tool's output comes from outside and is not trusted: the output `contentTrust` is `untrusted`.
+//! A tool may have effects, so an attempt whose engine was lost is not repeated unless the config
+//! sets `repeatable`.
 
 use std::time::Duration;
 
@@ -27,12 +27,12 @@ use crate::tools::{Session, TenantTools, ToolAnswer, ToolServer, patience_over};
 
 const DEFAULT_TIMEOUT_MS: u64 = 60_000;
 
-/// What is done with a server of tools.
+/// The operation on a server of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mcp {
-    /// A tool is called.
+    /// Call a tool.
     Call,
-    /// The tools are listed.
+    /// List the tools.
     List,
 }
 
@@ -185,10 +185,10 @@ fn spent(of: Mcp, started: &Started) -> Amounts {
     }
 }
 
-/// Why an attempt gives nothing.
+/// Why an attempt has no output.
 enum Ended {
     Stopped,
-    /// No call was made: the budget has none left.
+    /// The budget allows no call.
     Forbidden(NodeError),
     Failed(NodeError),
 }
@@ -235,7 +235,7 @@ impl Mcp {
             return result;
         };
         let result = match result {
-            // The next attempt would call again what may have had its effect.
+            // The next attempt would repeat a call that may have had its effect.
             Err(Ended::Failed(error)) if once && is_open(&error) => {
                 let text = format!(
                     "{}; the tool may have had its effect, so it is not called again",
@@ -262,7 +262,7 @@ impl Mcp {
     }
 }
 
-/// Whether an error leaves open what the tool did.
+/// Whether an error leaves the tool's effect unknown.
 pub(super) fn is_open(error: &NodeError) -> bool {
     matches!(error.code.as_str(), "mcp_timed_out" | "mcp_lost")
 }
@@ -274,7 +274,7 @@ struct Call {
     arguments: Map<String, Value>,
 }
 
-/// Says that a tool is about to be called, where it may be.
+/// Records that a tool is about to be called, if that is allowed.
 async fn begin(
     config: &Config,
     server: &ToolServer,
@@ -314,7 +314,7 @@ async fn begin(
     })
 }
 
-/// Opens a session, does one thing, and closes it; whatever comes, nothing of it is left.
+/// Opens a session, performs one operation, and closes it in every case.
 async fn talk(
     server: &ToolServer,
     started: &Started,
@@ -378,7 +378,7 @@ async fn act(
     Ok(outputs)
 }
 
-/// The error of a tool that says it failed.
+/// The error of a tool that reports failure.
 pub(super) fn said_failed(text: &str) -> NodeError {
     let said: String = text.chars().take(1_000).collect();
     let message = "the tool says that it failed; its words are in the details";
@@ -386,8 +386,8 @@ pub(super) fn said_failed(text: &str) -> NodeError {
         .with_details(json!({ "contentTrust": "untrusted", "text": said }))
 }
 
-/// Fills the places of every text in a value. A text that is one place and nothing else becomes
-/// the input's value, whatever its type.
+/// Fills the placeholders of every text in a value. A text that is a single placeholder becomes the
+/// input's value, of any type.
 fn fill(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError> {
     match value {
         Value::String(text) => {
@@ -413,7 +413,7 @@ fn fill(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError>
     }
 }
 
-/// What the config of a call reads of the node's inputs, where it stands at a path.
+/// The node inputs read by the config of a call at `path`.
 pub(super) fn note_call(call: &Value, path: &str) -> Reads {
     let mut reads = Reads::default();
     let path = format!("{path}/arguments");

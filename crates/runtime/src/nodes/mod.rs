@@ -1,8 +1,8 @@
 //! Work nodes: one file each, one line each in [`Registry::standard`].
 //!
-//! A work node does one attempt of one visit of a node. It may touch the outside world because
-//! its start is durable: [`WorkNode::run`] takes a [`Started`], and only the driver makes one,
-//! after the append of `node.started` has returned. How to add one: `docs/adding-a-node.md`.
+//! A work node executes one attempt of one visit of a node. It may have effects because its start
+//! is durable: [`WorkNode::run`] takes a [`Started`], and only the driver makes one, after the
+//! append of `node.started` has returned. How to add one: `docs/adding-a-node.md`.
 
 mod api;
 mod called;
@@ -27,10 +27,10 @@ pub use play::{ARCHIVE, SESSIONS, paths as play_paths, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;
 
-/// How often `core.ai.structuredOutput` asks a model unless its config says otherwise.
+/// How often `core.ai.structuredOutput` calls a model by default.
 pub const ASKS: u32 = model::ASKS;
 
-/// The documented test providers that model nodes play where a run asks for one.
+/// The documented test providers of model nodes, for runs that request one.
 pub const TEST_PROVIDERS: [&str; 4] = model::TEST_PROVIDERS;
 
 pub(crate) use model::asks_models;

@@ -1,4 +1,4 @@
-//! `core.noop` and the nodes that only mark a place in the graph.
+//! `core.noop` and the nodes that only mark a position in the graph.
 
 use async_trait::async_trait;
 use kernel::run::{Completion, Outcome};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
-/// Completes at once, under the type id it is given. Any config is accepted: these nodes carry
-/// what other programs want to note in a graph.
+/// Completes at once, under a given type id. Any config is accepted: these nodes carry notes of
+/// other programs.
 pub(super) struct Noop {
     type_id: &'static str,
     summary: &'static str,
 }
 
 impl Noop {
-    /// The node under every type id it has.
+    /// One node per type id.
     pub(super) fn all() -> [Self; 5] {
         [
             Self {

@@ -4,10 +4,10 @@
 //! { "argv": ["cargo", "test", "--package", "${inputs.package}"], "timeoutMs": 600000 }
 //! ```
 //!
-//! Arguments are given to the program as they are; no shell reads them. The program gets a short
+//! Arguments are passed to the program as they are, without a shell. The program receives a short
 //! list of the engine's variables, its own `env`, `TRACEPARENT` (the span of the attempt), and
-//! `WF_ATTEMPT_KEY`, the same when the attempt is started again after a crash. Outputs: `exitCode`, `stdout`, `stderr`, `stdoutTruncated`,
-//! `stderrTruncated`, and `json` or `lines` where `outputFormat` asks for it.
+//! `WF_ATTEMPT_KEY`, which a restart after a crash reuses. Outputs: `exitCode`, `stdout`, `stderr`,
+//! `stdoutTruncated`, `stderrTruncated`, and `json` or `lines` if `outputFormat` asks for it.
 
 mod config;
 mod output;
@@ -34,9 +34,9 @@ pub(super) use output::Interrupted;
 use output::Output;
 pub(super) use tee::Tee;
 
-/// Bytes of standard output that are read as JSON: the value becomes part of one event.
+/// The longest standard output parsed as JSON, in bytes: the value becomes part of one event.
 const MAX_JSON_BYTES: u64 = 4 << 20;
-/// Lines of standard error that an error quotes.
+/// Lines of standard error quoted in an error.
 const QUOTED_LINES: usize = 10;
 
 /// Runs a program.
@@ -45,7 +45,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The node under the rules of a host.
+    /// The node with the rules of a host.
     pub(super) fn new(host: ProcessHost) -> Self {
         Self { host }
     }
@@ -159,7 +159,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// A process that is about to be followed.
+    /// Follows a started process.
     pub(super) fn new(
         config: &'a Config,
         cx: &'a NodeContext,
@@ -180,7 +180,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The same with its outputs written to a file as they come.
+    /// The same with its outputs also written to a file.
     pub(super) fn with_tee(self, tee: Tee) -> Self {
         Self {
             tee: Some(tee),
@@ -190,12 +190,12 @@ impl<'a> Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Ends the process and everything it started.
+    /// Stops the process and everything it started.
     pub(super) async fn stop(self) {
         self.running.stop().await;
     }
 
-    /// The beginning of an output as text, and whether there was more.
+    /// The beginning of an output as text, and whether it is truncated.
     pub(super) fn captured(&self, stream: Stream) -> (String, bool) {
         let output = match stream {
             Stream::Stdout => &self.outputs.stdout,
@@ -240,8 +240,8 @@ impl Attempt<'_> {
         Ok(finish)
     }
 
-    /// Reads again what a process wrote in an earlier life of the engine. A restarted attempt's
-    /// output begins anew in the log, so all of it is taken as if it came now.
+    /// Reads again the output of an earlier life of the engine. The output of a restarted attempt
+    /// begins anew in the log, so all of it is processed as if it were new.
     async fn replay(&mut self, record: &ExitRecord) -> Result<(), Interrupted> {
         let text = format!(
             "`{}` had ended before the engine was restarted; its result is used",
@@ -293,7 +293,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What the end of the process means.
+    /// The outcome of the process.
     async fn conclude(self, finish: Finish) -> Result<Outcome, NodeError> {
         let Some(record) = self.record(finish)? else {
             return Ok(Outcome::Stopped);
@@ -348,7 +348,7 @@ impl Attempt<'_> {
         Ok(artifacts)
     }
 
-    /// Why the process counts as failed, if it does.
+    /// The failure of the process, if it failed.
     pub(super) fn failure(&self, record: &ExitRecord) -> Option<NodeError> {
         let program = &self.program;
         let last = self.outputs.stderr.last_lines(QUOTED_LINES);
@@ -475,7 +475,7 @@ fn not_started(reason: NotStarted, message: &str, program: &str) -> NodeError {
     }
 }
 
-/// The program's name for messages; never an argument, which may hold anything.
+/// The program's name for messages; never an argument, which may be a secret.
 pub(super) fn shown(argv: &[String]) -> String {
     let name = argv.first().map(String::as_str).unwrap_or_default();
     match name.char_indices().nth(100) {

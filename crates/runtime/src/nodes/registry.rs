@@ -1,4 +1,4 @@
-//! Which node types this engine has.
+//! The node types of this engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use super::{Given, Repeat, WorkNode};
 use crate::kept_out::KeptOut;
 use crate::schema_words;
 
-/// The work nodes of an engine, by type id, with their configs' schemas compiled.
+/// The work nodes of an engine by type id, with the compiled schemas of their configs.
 pub struct Registry {
     entries: BTreeMap<&'static str, Entry>,
 }
@@ -66,8 +66,8 @@ impl Registry {
     /// A registry of given nodes.
     ///
     /// # Panics
-    /// When two have the same type id or a schema is not a JSON Schema: a mistake in a node,
-    /// which the test of all registered nodes finds.
+    /// If two have the same type id or a schema is not a JSON Schema: a programming error in a
+    /// node, caught by the test of all registered nodes.
     pub fn of(nodes: impl IntoIterator<Item = Arc<dyn WorkNode>>) -> Self {
         let mut entries = BTreeMap::new();
         for node in nodes {
@@ -85,7 +85,7 @@ impl Registry {
         self.entries.get(type_id).map(|entry| entry.node.clone())
     }
 
-    /// The repeat policy of a node. What this engine does not know must not be repeated.
+    /// The repeat policy of a node. Unknown types must not be repeated.
     pub fn repeat(&self, type_id: &str, config: &Value) -> Repeat {
         self.entries
             .get(type_id)
@@ -106,7 +106,7 @@ impl Recompute for Registry {
             inputs: given.inputs,
             key: &given.key,
         })?;
-        // As an outcome is written: what looks like a credential never reaches a log.
+        // As an outcome is written: credentials never reach a log.
         KeptOut::default().outcome(&mut outcome);
         Some(outcome)
     }
@@ -133,7 +133,7 @@ impl NodeTypes for Registry {
         for error in entry.schema.iter_errors(config) {
             problems.extend(schema_words::say(&error, &schema));
         }
-        // A node's own checks may rely on the shape.
+        // A node's own checks may rely on the schema.
         if problems.is_empty() {
             problems = entry.node.check(config);
         }

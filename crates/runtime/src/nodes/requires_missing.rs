@@ -1,4 +1,4 @@
-//! `conformance.requiresMissing`: needs what no host has.
+//! `conformance.requiresMissing`: needs a capability that no host has.
 
 use async_trait::async_trait;
 use kernel::run::{NodeError, Outcome};
@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 
 use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
-/// Its type.
+/// Its type id.
 pub(crate) const TYPE_ID: &str = "conformance.requiresMissing";
 /// The capability it needs. No host provides it.
 const CAPABILITY: &str = "conformance.never-provided";
 
-/// Fails as a node does whose host lacks a capability, so that a client can see what that looks
-/// like.
+/// Fails like a node whose host lacks a capability, as an example for clients.
 pub(super) struct RequiresMissing;
 
 #[async_trait]

@@ -7,10 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::{NodeContext, Repeat, Started, WorkNode};
 
-/// Resolves the secret that `secretId` names and gives its SHA-256 and its length in bytes, as
-/// outputs and as a variable of the node's name (OpenWOP v1, `openwop-smoke-byok-roundtrip`).
-/// Whoever may read the run can tell a guess from the secret by the digest, so it is for secrets
-/// that nobody can guess.
+/// Resolves the secret of `secretId` and returns its SHA-256 and its length in bytes, as outputs
+/// and as a variable of the node's name (OpenWOP v1, `openwop-smoke-byok-roundtrip`). A reader of
+/// the run can check a guess by the digest, so it is for secrets that cannot be guessed.
 pub(super) struct SecretEcho;
 
 #[async_trait]

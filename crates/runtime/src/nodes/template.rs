@@ -1,11 +1,11 @@
-//! Texts of a config that take values of input ports: `${inputs.name}`.
+//! Texts of a config with placeholders for inputs: `${inputs.name}`.
 
 use kernel::definition::Reads;
 use kernel::problem::pointer;
 use kernel::run::NodeError;
 use serde_json::{Map, Value};
 
-/// A text with places for inputs. `$${` stands for `${`.
+/// A text with placeholders for inputs. `$${` yields `${`.
 #[derive(Debug, PartialEq)]
 pub(super) struct Template(Vec<Part>);
 
@@ -16,7 +16,7 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a text; the error says what is wrong with it.
+    /// Parses a text; the error says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -53,10 +53,10 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// The text with its places filled in.
+    /// The text with its placeholders filled.
     ///
     /// # Errors
-    /// `missing_input` when a port has no value.
+    /// `missing_input` if a port has no value.
     pub(super) fn fill(&self, inputs: &Map<String, Value>) -> Result<String, NodeError> {
         let mut text = String::new();
         for part in &self.0 {
@@ -69,7 +69,7 @@ impl Template {
     }
 }
 
-/// Takes note of what a text of a config reads, at a place in the config.
+/// Records the inputs that a text of a config reads, with its place.
 pub(super) fn note_text(reads: &mut Reads, path: &str, text: &str) {
     if has_braces(text) {
         reads.unfilled.push(path.to_owned());
@@ -82,7 +82,7 @@ pub(super) fn note_text(reads: &mut Reads, path: &str, text: &str) {
     }
 }
 
-/// As [`note_text`], of every text in a value.
+/// As [`note_text`], for every text in a value.
 pub(super) fn note_texts(reads: &mut Reads, path: &str, value: &Value) {
     match value {
         Value::String(text) => note_text(reads, path, text),
@@ -100,8 +100,8 @@ pub(super) fn note_texts(reads: &mut Reads, path: &str, value: &Value) {
     }
 }
 
-/// Whether a text holds `{{ name }}`, as other programs write a place for a value. What begins with
-/// a dot, as in templates of Go, is meant for another program.
+/// Whether a text contains `{{ name }}`, the placeholder of other programs. A name with a leading
+/// dot, as in templates of Go, is left for those programs.
 fn has_braces(text: &str) -> bool {
     text.match_indices("{{").any(|(at, _)| {
         let inner = text[at + 2..]
@@ -119,7 +119,7 @@ fn has_braces(text: &str) -> bool {
 /// The value of a port.
 ///
 /// # Errors
-/// `missing_input` when it has none.
+/// `missing_input` if it has none.
 pub(super) fn input<'a>(
     inputs: &'a Map<String, Value>,
     name: &str,
@@ -130,7 +130,7 @@ pub(super) fn input<'a>(
     })
 }
 
-/// A value as one argument: a text as it is, anything else as JSON.
+/// A value as one argument: a text unchanged, anything else as JSON.
 pub(super) fn as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Given, NodeContext, Repeat, Started, WorkNode};
 
-/// Computes outputs and variables from its inputs. It has no effect outside.
+/// Computes outputs and variables from its inputs. Pure.
 pub(super) struct Transform;
 
 #[derive(Default, Deserialize)]
@@ -122,7 +122,7 @@ fn transform(config: &Value, inputs: &Map<String, Value>) -> Outcome {
     }
 }
 
-/// An expression that reads `inputs` and nothing else; the error says what is wrong with it.
+/// Parses an expression that reads only `inputs`; the error says what is wrong with it.
 fn parse(text: &str) -> Result<Expression, String> {
     let expression = Expression::parse(text).map_err(|error| error.to_string())?;
     let references = expression.references();
@@ -146,7 +146,7 @@ fn compute(
         let value = parse(text)
             .map_err(ExprError::Syntax)
             .and_then(|expression| expression.eval(inputs))
-            // The same inputs give the same error again.
+            // Deterministic: a retry fails the same way.
             .map_err(|error| {
                 NodeError::new("expression_failed", format!("{what} `{name}`: {error}")).fatal()
             })?;

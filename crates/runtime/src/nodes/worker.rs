@@ -25,7 +25,7 @@ impl WorkNode for Worker {
         "Gives its inputs as a task to a worker of a queue, and waits for what comes of it."
     }
 
-    /// To begin to wait again asks for the same task again, by the same id.
+    /// Waiting again requests the same task, by the same id.
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
     }
@@ -68,7 +68,7 @@ impl WorkNode for Worker {
 
     async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
         let config = WorkerConfig::of(started.config());
-        // Runs of earlier days may wait for queues that no address can name.
+        // Runs of earlier versions may wait for queues with invalid names.
         let Some(config) = config.filter(|config| is_queue_name(&config.queue)) else {
             let text = "the config names no queue or no repeat policy";
             return Outcome::failed(NodeError::new("invalid_config", text).fatal());

@@ -1,4 +1,4 @@
-//! Which addresses requests may go to.
+//! The allowed targets of outgoing requests.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-/// Names that lead to the metadata of a machine in a cloud, wherever they resolve to.
+/// Host names of cloud metadata services, whatever they resolve to.
 const METADATA_HOSTS: [&str; 5] = [
     "metadata",
     "metadata.google.internal",
@@ -36,7 +36,7 @@ const NOT_PUBLIC: [(&str, &str); 16] = [
     ("255.255.255.255/32", "the broadcast address"),
 ];
 
-/// Targets that are not public and still allowed.
+/// Non-public targets that are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     networks: Vec<IpNet>,
@@ -50,11 +50,11 @@ pub struct Allowed {
 pub struct NotATarget;
 
 impl Allowed {
-    /// Reads entries: a network (`10.1.0.0/16`) allows every address in it, a host with a port
-    /// (`localhost:8080`, `[::1]:8080`) whatever the name resolves to, on that port.
+    /// Parses entries: a network (`10.1.0.0/16`) allows every address in it, a host with a port
+    /// (`localhost:8080`, `[::1]:8080`) every address of the name on that port.
     ///
     /// # Errors
-    /// At the first entry that is neither.
+    /// The first entry that is neither.
     pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, NotATarget> {
         let mut allowed = Self::default();
         for entry in entries {
@@ -71,7 +71,7 @@ impl Allowed {
         Ok(allowed)
     }
 
-    /// Allows every address there is, and every name but those of a machine's metadata.
+    /// Allows every address, and every name except those of metadata services.
     pub fn private() -> Self {
         Self {
             private: true,
@@ -98,19 +98,19 @@ impl Allowed {
 impl FromStr for Allowed {
     type Err = NotATarget;
 
-    /// Reads entries that are separated by commas.
+    /// Parses entries separated by commas.
     fn from_str(text: &str) -> Result<Self, NotATarget> {
         Self::parse(text.split(',').filter(|entry| !entry.trim().is_empty()))
     }
 }
 
-/// Where a URL leads, before any name is resolved.
+/// The target of a URL, before its name is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// The name or address, lower case, without a trailing dot.
     pub host: String,
     pub port: u16,
-    /// Set where the URL names an address.
+    /// The address, if the URL has one instead of a name.
     pub address: Option<IpAddr>,
     is_allowed: bool,
 }
@@ -144,7 +144,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Target {
-    /// Where a URL leads.
+    /// The target of a URL.
     pub(super) fn of(url: &Url, allowed: &Allowed) -> Result<Self, Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::Scheme);
@@ -234,14 +234,14 @@ fn public_v6(address: Ipv6Addr) -> Result<(), &'static str> {
         (0xfc00..=0xfdff | 0xfec0..=0xfeff, _) => Err("a private network"),
         (0xff00.., _) => Err("a multicast address"),
         (0x2001, 0x0db8) | (0x3fff, 0..=0x0fff) => Err("a documentation network"),
-        // Protocol assignments, Teredo among them, which would tunnel to any IPv4 address.
+        // Protocol assignments, including Teredo, which tunnels to any IPv4 address.
         (0x2001, 0..=0x01ff) => Err("a reserved network"),
         (0x2000..=0x3fff, _) => Ok(()),
         _ => Err("a reserved network"),
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for on its way.
+/// The IPv4 address embedded in an IPv6 address.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     let of = |high: u16, low: u16| {
@@ -251,7 +251,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match (a, b, c, d, e, f) {
         // Mapped, translated, and the NAT64 prefix.
         (0, 0, 0, 0, 0, 0xffff) | (0, 0, 0, 0, 0xffff, 0) | (0x64, 0xff9b, 0, 0, 0, 0) => of(g, h),
-        // The old compatible form; `::` and `::1` are not of it.
+        // The deprecated compatible form; excludes `::` and `::1`.
         (0, 0, 0, 0, 0, 0) if (g, h) > (0, 1) => of(g, h),
         // 6to4.
         (0x2002, ..) => of(b, c),

@@ -1,10 +1,10 @@
-//! HTTP to the outside, past a guard against server-side request forgery.
+//! Outgoing HTTP through a guard against server-side request forgery.
 //!
-//! A workflow says where a request goes, and so may anybody who writes one, or whose answer
-//! redirects it. The guard resolves a name once, checks **every** address it has, and connects to
-//! one of those and to nothing else, so that a name cannot change its mind in between. Each
-//! redirect passes the guard again. Proxies of the environment are not used: they would resolve
-//! the name a second time, elsewhere.
+//! The target of a request is chosen by the author of a workflow, or by a server that redirects.
+//! The guard resolves a name once, checks **every** address it has, and connects to one of those
+//! only, so that the name cannot resolve differently in between. Each redirect passes the guard
+//! again. Proxies of the environment are not used: they would resolve the name a second time,
+//! elsewhere.
 
 mod address;
 mod retry_after;
@@ -28,9 +28,9 @@ use address::Target;
 pub use address::{Allowed, NotATarget};
 pub(crate) use retry_after::retry_after_ms;
 
-/// Redirects that are followed at most.
+/// The most redirects that are followed.
 pub const MAX_REDIRECTS: usize = 10;
-/// How long a connection may take to come about.
+/// The timeout of establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends HTTP requests to the outside. Cheap to clone.
@@ -39,18 +39,18 @@ pub struct Outbound {
     allowed: Arc<Allowed>,
     resolver: Arc<dyn Resolve>,
     tls: Arc<OnceLock<ClientConfig>>,
-    /// The span that requests are made in.
+    /// The span of the requests.
     trace: Option<TraceContext>,
 }
 
-/// Finds the addresses of a name.
+/// Resolves names.
 #[async_trait]
 pub trait Resolve: Send + Sync {
     /// Every address of a host.
     async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the system.
+/// The system's resolver.
 struct SystemResolver;
 
 #[async_trait]
@@ -61,7 +61,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Answers with the addresses that were checked, whatever it is asked.
+/// Returns the checked addresses for every name.
 struct Pinned(Vec<SocketAddr>);
 
 impl reqwest::dns::Resolve for Pinned {
@@ -71,12 +71,12 @@ impl reqwest::dns::Resolve for Pinned {
     }
 }
 
-/// What becomes of an answer that redirects.
+/// The treatment of a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirects {
-    /// It is the answer.
+    /// Return it as the response.
     Return,
-    /// It is followed, at most [`MAX_REDIRECTS`] times.
+    /// Follow it, at most [`MAX_REDIRECTS`] times.
     Follow,
 }
 
@@ -85,29 +85,29 @@ pub enum Redirects {
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// Where it goes.
+    /// The URL.
     pub url: Url,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Those that are for this host alone: a redirect to another does not get them.
+    /// Headers for the original host alone: a redirect to another drops them.
     pub origin_headers: HeaderMap,
     /// Its body.
     pub body: Bytes,
-    /// How long all of it may take, the body of the answer included.
+    /// The timeout of the whole request, including the response body.
     pub timeout: Duration,
-    /// What becomes of an answer that redirects.
+    /// The treatment of a redirect.
     pub redirects: Redirects,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
-    /// The guard refused the target. Nothing was sent to it.
+    /// The guard rejected the target. Nothing was sent to it.
     #[error("requests to {host} are refused: {reason}")]
     Refused {
-        /// Where it would have gone, without path and query.
+        /// The target, without path and query.
         host: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The name has no address.
@@ -115,61 +115,61 @@ pub enum OutboundError {
     Unresolved {
         /// The name.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         reason: String,
     },
-    /// No connection came about. Nothing was sent.
+    /// Connecting failed. Nothing was sent.
     #[error("no connection to {host}: {reason}")]
     Unreachable {
-        /// Where it went.
+        /// The target.
         host: String,
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
-    /// It took too long. The request may have been received.
+    /// Timeout. The request may have been received.
     #[error("no complete answer from {host} in time")]
     TimedOut {
-        /// Where it went.
+        /// The target.
         host: String,
     },
     /// The connection broke. The request may have been received.
     #[error("the connection to {host} broke: {reason}")]
     Broken {
-        /// Where it went.
+        /// The target.
         host: String,
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
-    /// More redirects than are followed, or one that leads nowhere.
+    /// Too many redirects, or an invalid one.
     #[error("{host} redirects {reason}")]
     BadRedirect {
-        /// Where the last one came from.
+        /// The host of the last one.
         host: String,
-        /// What is wrong with it.
+        /// The error.
         reason: &'static str,
     },
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body is not read yet.
 pub struct Response {
     inner: reqwest::Response,
     host: String,
 }
 
 impl Default for Outbound {
-    /// To the public internet only.
+    /// Allows the public internet only.
     fn default() -> Self {
         Self::new(Allowed::default())
     }
 }
 
 impl Outbound {
-    /// To the public internet and what else is allowed.
+    /// Allows the public internet and these targets.
     pub fn new(allowed: Allowed) -> Self {
         Self::with_resolver(allowed, Arc::new(SystemResolver))
     }
 
-    /// The same with another way to find addresses.
+    /// The same with another resolver.
     pub fn with_resolver(allowed: Allowed, resolver: Arc<dyn Resolve>) -> Self {
         Self {
             allowed: Arc::new(allowed),
@@ -179,7 +179,7 @@ impl Outbound {
         }
     }
 
-    /// The same for requests that are made within a span. They say so.
+    /// The same for requests within a span. They carry its trace context.
     pub fn within(&self, trace: TraceContext) -> Self {
         Self {
             trace: Some(trace),
@@ -187,10 +187,10 @@ impl Outbound {
         }
     }
 
-    /// Sends a request and follows redirects; the body of the answer is still to be read.
+    /// Sends a request and follows redirects; the body of the response is not read yet.
     ///
     /// # Errors
-    /// When there is no answer. An answer of any status is one.
+    /// If there is no response. A response of any status is not an error.
     pub async fn send(&self, mut request: Request) -> Result<Response, OutboundError> {
         let deadline = tokio::time::Instant::now() + request.timeout;
         if let Some(trace) = &self.trace {
@@ -221,7 +221,7 @@ impl Outbound {
         })
     }
 
-    /// Whether a request to a URL would pass the guard as its name resolves now.
+    /// Whether the guard currently allows a URL.
     ///
     /// # Errors
     /// `Refused` or `Unresolved`.
@@ -241,7 +241,7 @@ impl Outbound {
             host: host.clone(),
             reason: innermost(error),
         };
-        // A client per request, because the addresses are pinned in it.
+        // One client per request, because the addresses are pinned in it.
         let client = Client::builder()
             .no_proxy()
             .redirect(redirect::Policy::none())
@@ -265,7 +265,7 @@ impl Outbound {
         })
     }
 
-    /// The addresses a request may go to: all the host has, or none.
+    /// The allowed addresses of a request: all of the host's, or an error.
     async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, OutboundError> {
         let refuse = |reason: address::Refusal| OutboundError::Refused {
             host: shown(url),
@@ -296,7 +296,7 @@ impl Outbound {
             .collect())
     }
 
-    /// Certificates are read once, and only when a request needs them.
+    /// Certificates are read once, on the first request that needs them.
     fn tls_config(&self, url: &Url, host: &str) -> Result<ClientConfig, OutboundError> {
         use rustls_platform_verifier::BuilderVerifierExt as _;
         let unreachable = |error: rustls::Error| OutboundError::Unreachable {
@@ -335,15 +335,15 @@ impl Response {
         self.inner.headers()
     }
 
-    /// Where the answer came from, after redirects.
+    /// The URL of the response, after redirects.
     pub fn url(&self) -> &Url {
         self.inner.url()
     }
 
-    /// The next piece of the body.
+    /// The next chunk of the body.
     ///
     /// # Errors
-    /// When the connection breaks or takes too long.
+    /// If the connection breaks or times out.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, OutboundError> {
         let chunk = self.inner.chunk().await;
         chunk.map_err(|error| failed(self.host.clone(), &error))
@@ -355,7 +355,7 @@ fn location(response: &reqwest::Response) -> Option<String> {
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// Makes the request that a redirect asks for of the one it answers.
+/// Turns a request into the one that its redirect asks for.
 fn redirect(request: &mut Request, to: String, status: StatusCode) -> Result<(), OutboundError> {
     let bad = |reason| OutboundError::BadRedirect {
         host: shown(&request.url),
@@ -410,7 +410,7 @@ fn failed(host: String, error: &reqwest::Error) -> OutboundError {
     }
 }
 
-/// Scheme, host and port: path and query may hold what is nobody's business.
+/// Scheme, host and port: path and query may hold secrets.
 fn shown(url: &Url) -> String {
     let origin = url.origin();
     if origin.is_tuple() {
@@ -420,7 +420,7 @@ fn shown(url: &Url) -> String {
     }
 }
 
-/// The cause at the bottom, which says what happened; those above name the URL.
+/// The innermost cause, which says what happened; the outer ones quote the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => innermost(source),

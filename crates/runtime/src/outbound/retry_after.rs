@@ -1,11 +1,11 @@
-//! How long the other side asks to wait.
+//! The delay that a server asks for.
 
 use std::time::SystemTime;
 
 use kernel::limits::MAX_WAIT_MS;
 use reqwest::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
-/// Milliseconds the other side asks to wait, given as seconds or as a date.
+/// The delay in milliseconds that a server asks for, as seconds or as a date.
 pub(crate) fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
     let text = header(headers, &RETRY_AFTER)?;
     if let Ok(seconds) = text.trim().parse::<u64>() {
@@ -17,7 +17,7 @@ pub(crate) fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
             .map(|at| at.timestamp())
     };
     let until = date(&text)?;
-    // Counted by the other side's clock where it says what that is.
+    // Relative to the server's clock if the response has a date.
     let now = header(headers, &DATE).and_then(|text| date(&text));
     let now = now.or_else(|| jiff::Timestamp::try_from(SystemTime::now()).ok())?;
     let wait = until.as_millisecond().saturating_sub(now.as_millisecond());

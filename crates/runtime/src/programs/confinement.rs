@@ -1,69 +1,69 @@
-//! What a program is kept from.
+//! The confinement of a program.
 
 use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What a program is kept from. Whatever it starts is kept from the same.
+/// The restrictions of a program and everything it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// The files it reaches.
+    /// Accessible files.
     pub files: Files,
-    /// The network it reaches.
+    /// Accessible network.
     pub network: Network,
-    /// How much it may use.
+    /// Resource limits.
     pub bounds: Option<Bounds>,
 }
 
-/// The files a program reaches.
+/// The files a program can access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Files {
-    /// Those its user reaches.
+    /// Those its user can access.
     All,
-    /// Those its user reaches, but for these and what lies below them. Nothing new can be made
-    /// beside them.
+    /// Those its user can access, except these and everything below them. Nothing new can be made
+    /// in the folders that contain them.
     AllBut(Vec<PathBuf>),
-    /// Programs and libraries of the system to read, and one folder.
+    /// System programs and libraries to read, and one folder.
     Folder {
-        /// The folder, in which it may do anything.
+        /// The folder, with full access.
         folder: PathBuf,
-        /// What it does not see even where that lies among the system's files.
+        /// Paths that stay hidden even if they lie among the system's files.
         hidden: Vec<PathBuf>,
     },
 }
 
-/// The network a program reaches.
+/// The network a program can access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Network {
     /// All of it.
     Open,
-    /// TCP to this port, of whatever address. No UDP, no raw sockets, no Unix sockets.
+    /// TCP to this port at any address. No UDP, no raw sockets, no Unix sockets.
     OnlyPort(u16),
-    /// None: it can make no socket that leads to another process.
+    /// None: it cannot make a socket to another process.
     Denied,
 }
 
-/// How much a program and what it starts may use.
+/// The resource limits of a program and everything it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bounds {
-    /// Bytes of memory that all of its processes have together.
+    /// Memory of all of its processes together, in bytes.
     pub memory: u64,
-    /// Processes at a time, their threads counted.
+    /// Processes at a time, including threads.
     pub processes: u64,
-    /// Bytes of one file it writes.
+    /// The size of one written file, in bytes.
     pub file: u64,
-    /// Files that one process has open.
+    /// Open files of one process.
     pub open_files: u64,
-    /// Seconds of processor time of one process.
+    /// Processor time of one process, in seconds.
     pub cpu_seconds: u64,
 }
 
 impl Bounds {
-    /// Those of programs that tenants' definitions run.
+    /// The limits of programs in tenants' definitions.
     pub const OF_TENANTS: Self = Self {
         memory: kernel::limits::MAX_PROGRAM_MEMORY_BYTES,
         processes: kernel::limits::MAX_PROGRAM_PROCESSES,
@@ -73,11 +73,11 @@ impl Bounds {
     };
 }
 
-/// That programs can be confined here, in words for people.
+/// Proof that programs can be confined here, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holds(pub &'static str);
 
-/// Why no program can be confined here.
+/// Why programs cannot be confined here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotConfined(pub String);
@@ -104,7 +104,7 @@ mod system {
     }
 }
 
-/// Whether programs of tenants can be confined here.
+/// Checks that programs of tenants can be confined here.
 ///
 /// # Errors
 /// Why not.
@@ -112,7 +112,7 @@ pub fn holds() -> Result<Holds, NotConfined> {
     system::holds().map(|()| Holds("Landlock and seccomp"))
 }
 
-/// Whether programs can be kept from the network here.
+/// Checks that programs can be kept from the network here.
 ///
 /// # Errors
 /// Why not.
@@ -120,11 +120,11 @@ pub fn holds_network() -> Result<(), NotConfined> {
     system::holds_network()
 }
 
-/// Confines the calling thread, and every program it starts from now on. There is no way back.
-/// Its bounds hold for the whole process.
+/// Confines the calling thread, and every program it starts from now on. Irreversible. The limits
+/// apply to the whole process.
 ///
 /// # Errors
-/// When the kernel cannot do all of it. Then nothing may be started.
+/// If the kernel cannot apply all of it. Then nothing may be started.
 pub fn confine(confinement: &Confinement) -> io::Result<()> {
     system::confine(confinement)
 }

@@ -1,10 +1,9 @@
-//! Programs that definitions run on this machine: who may have them run, and what they are kept
-//! from.
+//! Programs that definitions run on this machine: who may run them, and their confinement.
 //!
-//! A definition that the operator put runs its programs as the engine's user. One that a tenant
-//! put runs them only where the operator allowed that tenant by name, and confined: the kernel
-//! keeps them from every folder but their own, from the network, and from other processes
-//! ([`Confinement`]), and the supervisor keeps them within [`Bounds`].
+//! A definition of the operator runs its programs as the engine's user. A definition of a tenant
+//! runs them only if the operator allowed that tenant by name, and confined: the kernel denies them
+//! every folder but their own, the network, and other processes ([`Confinement`]), and the
+//! supervisor keeps them within [`Bounds`].
 
 mod confinement;
 #[cfg(target_os = "linux")]
@@ -25,31 +24,31 @@ pub(crate) use watch::Crowd;
 
 use crate::nodes::Started;
 
-/// Where the folders of tenants lie, below the data folder.
+/// The folder of the tenants' folders, below the data folder.
 const FOLDERS: &str = "tenants";
-/// Where a tenant's programs put what they need for a moment, below its folder.
+/// The temporary folder of a tenant's programs, below its folder.
 const TEMPORARY: &str = "tmp";
 
-/// What happens to programs of allowed tenants where the kernel cannot confine them.
+/// The treatment of allowed tenants' programs if the kernel cannot confine them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
-    /// They are refused.
+    /// Reject them.
     #[default]
     Refuse,
-    /// They run as the engine's user, with everything it may do.
+    /// Run them as the engine's user, with all its rights.
     Unconfined,
 }
 
-/// The rules of the operator for programs.
+/// The operator's rules for programs.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
-    /// The folder of the store, in which tenants' folders lie.
+    /// The data folder of the store, which contains the tenants' folders.
     pub data: PathBuf,
     /// Tenants whose definitions may run programs.
     pub tenants: BTreeSet<TenantId>,
-    /// What happens where the kernel cannot confine them.
+    /// The treatment of their programs if the kernel cannot confine them.
     pub fallback: Fallback,
-    /// Files and folders, besides the data folder, that hold secrets of the engine.
+    /// Files and folders, in addition to the data folder, that hold secrets of the engine.
     pub secret: Vec<PathBuf>,
     /// The project folder of the operator.
     pub project: PathBuf,
@@ -97,17 +96,17 @@ impl From<Refused> for NodeError {
     }
 }
 
-/// How a program of a tenant is run.
+/// The execution of a tenant's program.
 #[derive(Clone, Debug)]
 pub(crate) struct Confined {
     /// The tenant's folder, in which it works.
     pub folder: PathBuf,
-    /// What it is kept from; nothing where the operator said that it may run all the same.
+    /// Its confinement; `None` if the operator allows it to run unconfined.
     pub confinement: Option<Confinement>,
 }
 
 impl Confined {
-    /// The environment it begins with.
+    /// Its initial environment.
     pub(crate) fn environment(&self) -> [(&'static str, String); 4] {
         let folder = |path: PathBuf| path.to_string_lossy().into_owned();
         [
@@ -119,14 +118,14 @@ impl Confined {
     }
 }
 
-/// Where programs of tenants are looked for.
+/// The search path for programs of tenants.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The variables that a tenant's program has besides those its definition gives it.
+/// The variables of a tenant's program, in addition to those its definition sets.
 pub(crate) const VARIABLES: [&str; 4] = ["HOME", "LANG", "PATH", "TMPDIR"];
 
 impl Programs {
-    /// Who a definition that comes over the API for a tenant is put by.
+    /// The author of a definition that a tenant registers over the API.
     pub fn put_by(&self, tenant: &TenantId) -> PutBy {
         match &self.own {
             Some(own) if own == tenant => PutBy::Operator,
@@ -134,7 +133,7 @@ impl Programs {
         }
     }
 
-    /// Whether a definition of a tenant may run programs.
+    /// Checks that a definition of a tenant may run programs.
     ///
     /// # Errors
     /// Why not.
@@ -148,7 +147,7 @@ impl Programs {
         self.confinable().map(drop)
     }
 
-    /// Whether the kernel confines here; false where it does not and the operator goes without.
+    /// Whether the kernel can confine here; false if it cannot and the operator accepts that.
     fn confinable(&self) -> Result<bool, Refused> {
         match (holds(), self.fallback) {
             (Ok(_), _) => Ok(true),
@@ -157,7 +156,7 @@ impl Programs {
         }
     }
 
-    /// How the program of an attempt is run; nothing where it is the operator's.
+    /// The execution of an attempt's program; `None` for the operator's.
     pub(crate) fn permit(&self, started: &Started) -> Result<Option<Confined>, NodeError> {
         self.check(started.tenant(), started.put_by())?;
         if started.put_by() == PutBy::Operator {
@@ -181,7 +180,7 @@ impl Programs {
         }))
     }
 
-    /// Whether a node of a session may be run for an attempt.
+    /// Checks that a node of a session may run for an attempt.
     pub(crate) fn permit_session(&self, started: &Started) -> Result<(), NodeError> {
         match started.put_by() {
             PutBy::Operator => Ok(()),
@@ -189,9 +188,9 @@ impl Programs {
         }
     }
 
-    /// How a server of tools is run for an attempt. The operator chose its program and may have
-    /// named the tenant where the server is configured; the program sees neither the data folder
-    /// nor the engine.
+    /// The execution of a server of tools for an attempt. The operator chose its program and may
+    /// have named the tenant in its configuration; the program sees neither the data folder nor the
+    /// engine.
     pub(crate) fn permit_server(
         &self,
         started: &Started,
@@ -214,12 +213,12 @@ impl Programs {
         let own = [self.data.as_path()].into_iter();
         let all = own.chain(self.secret.iter().map(PathBuf::as_path));
         let all = all.chain(more.iter().copied());
-        // What is not there is hidden by the name it has.
+        // A missing path is hidden by its given name.
         all.map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()))
             .collect()
     }
 
-    /// The folder of a tenant, made where it is not there.
+    /// The folder of a tenant, created if it does not exist.
     fn folder(&self, tenant: &TenantId) -> std::io::Result<PathBuf> {
         use std::os::unix::fs::DirBuilderExt;
         let folder = self.data.join(FOLDERS).join(file_name(tenant.as_str()));

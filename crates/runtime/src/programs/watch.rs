@@ -1,20 +1,20 @@
-//! How much the processes of an attempt use together.
+//! The resource use of all processes of an attempt.
 
 use std::fmt;
 
 use super::Bounds;
 
-/// How many threads there are, and the memory they have.
+/// The number of threads, and their memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Crowd {
     /// Threads; a process has at least one.
     pub threads: u64,
-    /// Bytes of memory that only they have.
+    /// Private memory in bytes.
     pub memory: u64,
 }
 
 impl Crowd {
-    /// Which bound is passed, in words; none where all are kept.
+    /// The first exceeded limit in words, if any.
     pub(crate) fn beyond(self, bounds: &Bounds) -> Option<String> {
         let said = |what: &dyn fmt::Display| Some(what.to_string());
         if self.threads > bounds.processes {

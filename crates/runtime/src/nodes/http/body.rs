@@ -1,4 +1,4 @@
-//! The body of an answer: the beginning in memory, all of it in a file when it is long.
+//! The body of a response: its beginning in memory, and all of it in a file if it is long.
 
 use std::io::Write;
 
@@ -10,25 +10,25 @@ use super::super::NodeContext;
 use super::config::Config;
 use crate::outbound::{OutboundError, Response};
 
-/// Bytes that are read as JSON at most: the value becomes part of one event.
+/// The largest body parsed as JSON: the value becomes part of one event.
 const MAX_JSON_BYTES: u64 = 4 << 20;
 
-/// A body that was received whole.
+/// A completely received body.
 pub(super) struct Body {
     head: Vec<u8>,
     total: u64,
-    /// All of it, when the head is not.
+    /// The whole body, if the head is only a part.
     whole: Option<NamedTempFile>,
 }
 
-/// Why there is no whole body.
+/// Why reading the body failed.
 pub(super) enum Unread {
     Outbound(OutboundError),
     Node(NodeError),
 }
 
 impl Body {
-    /// Reads all of it, in bounded memory.
+    /// Reads the whole body in bounded memory.
     pub(super) async fn read(response: &mut Response, config: &Config) -> Result<Self, Unread> {
         let mut body = Self {
             head: Vec::new(),
@@ -67,16 +67,16 @@ impl Body {
         Ok(())
     }
 
-    /// Whether it is longer than what is kept in memory.
+    /// Whether it is longer than the part in memory.
     pub(super) fn is_truncated(&self) -> bool {
         self.whole.is_some()
     }
 
-    /// The beginning, where it is text.
+    /// The beginning, if it is text.
     pub(super) fn text(&self) -> Option<&str> {
         match std::str::from_utf8(&self.head) {
             Ok(text) => Some(text),
-            // The cut may go through a character.
+            // The cut may split a character.
             Err(error) if self.is_truncated() && error.error_len().is_none() => {
                 std::str::from_utf8(&self.head[..error.valid_up_to()]).ok()
             }
@@ -84,7 +84,7 @@ impl Body {
         }
     }
 
-    /// All of it, read as JSON.
+    /// The whole body, parsed as JSON.
     pub(super) async fn json(&self) -> Result<Value, NodeError> {
         let refuse = |text: String| NodeError::new("output_not_json", text);
         if self.total > MAX_JSON_BYTES {
@@ -106,7 +106,7 @@ impl Body {
         parsed.map_err(|error| refuse(format!("the answer is not JSON: {error}")))
     }
 
-    /// Keeps all of it as an artifact.
+    /// Stores the whole body as an artifact.
     pub(super) async fn keep(
         &self,
         media_type: &str,

@@ -1,4 +1,4 @@
-//! The config of an HTTP node, and the request it comes to.
+//! The config of an HTTP node, and the request built from it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub(super) const DEFAULT_MAX_RESPONSE_BYTES: u64 = 10 << 20;
 pub(super) const DEFAULT_CAPTURE_BYTES: usize = 256 << 10;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Headers that the connection sets itself.
+/// Headers that the connection itself sets.
 const NOT_OURS: [&str; 7] = [
     "host",
     "content-length",
@@ -129,14 +129,14 @@ enum ResponseFormat {
     Json,
 }
 
-/// Whether an answer is read as JSON.
+/// Whether a response is parsed as JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadJson {
-    /// It stays text.
+    /// Never.
     No,
-    /// It says that it is JSON.
+    /// If its content type is JSON.
     IfItIs,
-    /// It has to be JSON.
+    /// Always.
     Must,
 }
 
@@ -155,7 +155,7 @@ fn default_capture() -> usize {
 const NAMED: &str =
     "a user name or password has no place here: put it into `secretHeaders`, by reference";
 
-/// What a schema cannot see.
+/// Checks that a schema cannot express.
 pub(super) fn check(config: &Value) -> Vec<Problem> {
     let config: Config = match serde_json::from_value(config.clone()) {
         Ok(config) => config,
@@ -188,7 +188,8 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         Err(message) => refuse("/url".to_owned(), ProblemCode::InvalidExpression, message),
         Ok(_) if config.url.contains("${") => {}
         Ok(_) => {
-            // The definition is kept as it is written, and such a request would be refused anyway.
+            // The definition is stored as it is, and would keep the credential; such a request is
+            // refused anyway.
             let named = |url: &Url| !url.username().is_empty() || url.password().is_some();
             let message = match parse_url(&config.url) {
                 Err(message) => Some(message),
@@ -233,7 +234,7 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
     problems
 }
 
-/// What a config reads of the node's inputs.
+/// The node inputs that a config reads.
 pub(super) fn reads(config: &Value) -> Reads {
     let mut reads = Reads::default();
     for key in ["url", "headers"] {

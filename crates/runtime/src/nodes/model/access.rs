@@ -1,4 +1,4 @@
-//! Which model is asked, with which credential, and whether that is allowed.
+//! The model and credential of a call, and the check of the policies.
 
 use kernel::run::NodeError;
 use kernel::run::budget::BudgetPolicy;
@@ -11,15 +11,15 @@ use crate::models::estimate::unpriced;
 use crate::models::policy::Credential;
 use crate::models::{Provider, base_url, matches};
 
-/// What a call goes by.
+/// The parameters of a call.
 pub(super) struct Access {
     pub provider: Provider,
     pub model: String,
     pub credential: Option<String>,
 }
 
-/// Finds out whom to ask: what the node says wins over what the run says, and that over what the
-/// provider says.
+/// Resolves the provider and model: the node's config has precedence over the run's settings, and
+/// these over the provider's defaults.
 pub(super) async fn access(
     config: &Config,
     started: &Started,
@@ -94,7 +94,7 @@ pub(super) async fn access(
     })
 }
 
-/// What the run's own budget says of models.
+/// Checks the model against the run's own budget policy.
 fn check_budget(settings: &Map<String, Value>, model: &str) -> Result<(), NodeError> {
     let budget = BudgetPolicy::of_stored(settings.get("budget"));
     let has = |list: &[String]| list.iter().any(|pattern| matches(pattern, model));

@@ -1,4 +1,4 @@
-//! What an answer is worth, and what is kept of it.
+//! Evaluating an answer, and building the node's outputs.
 
 use kernel::run::{NodeError, Usage};
 use serde_json::{Map, Value, json};
@@ -7,16 +7,16 @@ use super::access::Access;
 use super::shape::Misshapen;
 use crate::models::ask::Answer;
 
-/// What an answer is worth.
+/// The verdict on an answer.
 pub(super) enum Judged {
-    /// It is what was asked for; as JSON where that was asked for.
+    /// Valid; with its JSON value if one was requested.
     Good(Option<Value>),
-    /// It does not have its shape.
+    /// Does not match the schema.
     Misshapen(Misshapen),
 }
 
-/// What a call used. Every call is counted, also where the provider does not say how much it was:
-/// then it has no tokens, and nobody knows what it cost.
+/// The usage of a call. Every call is counted. If the provider reports no tokens, the usage has
+/// none and its cost is unknown.
 pub(super) fn usage(answer: &Answer, access: &Access, took: u64) -> Usage {
     let told = answer.tokens;
     let tokens = told.unwrap_or_default();
@@ -34,7 +34,7 @@ pub(super) fn usage(answer: &Answer, access: &Access, took: u64) -> Usage {
     }
 }
 
-/// The names of what the node gives.
+/// The names of the node's outputs.
 pub(super) const NAMES: [&str; 8] = [
     "content",
     "json",
@@ -46,7 +46,7 @@ pub(super) const NAMES: [&str; 8] = [
     "contentTrust",
 ];
 
-/// What the node gives.
+/// The node's outputs.
 pub(super) fn outputs(
     answer: &Answer,
     access: &Access,
@@ -79,7 +79,7 @@ pub(super) fn outputs(
     outputs
 }
 
-/// What there is to say about an answer in the log, beside its text.
+/// The metadata of an answer in the log, next to its text.
 pub(super) fn meta(answer: &Answer, access: &Access) -> Value {
     let model = answer.model.as_deref().unwrap_or(&access.model);
     let mut meta = json!({
@@ -102,8 +102,8 @@ pub(super) fn meta(answer: &Answer, access: &Access) -> Value {
     meta
 }
 
-/// An error after which the attempt must not be made again: tools were called that may have had
-/// their effect.
+/// Makes an error final: the attempt has called tools that may have had effects, and must not be
+/// repeated.
 pub(super) fn for_good(error: NodeError) -> NodeError {
     let message = format!(
         "{}; tools were called, so it does not begin again",

@@ -23,7 +23,7 @@ pub(super) const DEFAULT_TIMEOUT_MS: u64 = 300_000;
 pub(super) const DEFAULT_IDLE_TIMEOUT_MS: u64 = 120_000;
 pub(super) const DEFAULT_TOOL_ROUNDS: u32 = 8;
 pub(super) const DEFAULT_TOOL_TIMEOUT_MS: u64 = 60_000;
-/// How often a model is asked for an answer of a shape, where it may be repaired.
+/// How often a model is called by default for an answer with a schema, including repairs.
 pub(super) const DEFAULT_ASKS: u32 = 2;
 
 #[derive(Debug, Deserialize)]
@@ -69,15 +69,15 @@ pub(super) struct Config {
     #[serde(default = "tool_timeout")]
     tool_timeout_ms: u64,
     pub max_asks: Option<u32>,
-    /// Taken for workflows of others and not used: `maxAsks` says it.
+    /// Accepted for workflows of other hosts and ignored: `maxAsks` replaces it.
     #[serde(rename = "retryOnInvalidJson")]
     _retry_on_invalid_json: Option<u32>,
-    /// Whether plain words are put into the shape at last. The type of the node says it.
+    /// Whether a last call turns prose into the schema's form. Set by the type of the node.
     #[serde(skip)]
     pub coerces: bool,
 }
 
-/// Something said, in a config or in an input.
+/// A message in a config or an input.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Said {
@@ -93,14 +93,14 @@ pub(super) enum Role {
     Assistant,
 }
 
-/// What becomes of an answer that was cut off.
+/// The treatment of a truncated answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Truncation {
-    /// It is the answer.
+    /// Accept it.
     #[default]
     Keep,
-    /// It is an error.
+    /// Fail.
     Fail,
 }
 
@@ -131,7 +131,7 @@ fn idle_timeout() -> u64 {
     DEFAULT_IDLE_TIMEOUT_MS
 }
 
-/// What a schema cannot see.
+/// Checks that a schema cannot express.
 pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
     let config: Config = match serde_json::from_value(config.clone()) {
         Ok(config) => config,
@@ -219,7 +219,8 @@ pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
     problems
 }
 
-/// What a config reads of the node's inputs. The texts of its tools read the arguments of a call.
+/// The node inputs that a config reads. The texts of its tools read the arguments of a call
+/// instead.
 pub(super) fn reads(config: &Value) -> Reads {
     let mut reads = Reads::default();
     for key in ["systemPrompt", "prompt", "baseUrl", "model"] {
@@ -241,7 +242,7 @@ impl Config {
         serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
     }
 
-    /// Whether an attempt whose engine was lost is made again. Tools may have effects.
+    /// Whether an attempt whose engine was lost is repeated. Tools may have effects.
     pub(super) fn repeat(&self) -> Repeat {
         match self.repeat {
             Some(RepeatWord::Once) => Repeat::Once,
@@ -251,8 +252,8 @@ impl Config {
         }
     }
 
-    /// Whether an attempt whose holder was lost goes on from the calls it made: none of them is one
-    /// of which nobody knows how it ended, and to ask the model once more is no matter.
+    /// Whether an attempt whose holder was lost resumes from its recorded calls: the results of all
+    /// of them are known, and calling the model again is harmless.
     pub(super) fn goes_on(&self, past: &Past<'_>) -> bool {
         let in_flight = past.calls.last().filter(|call| call.returned.is_none());
         let is_known = in_flight.is_none_or(|call| has_result(call, past));
@@ -263,7 +264,7 @@ impl Config {
         !self.mcp_servers.is_empty() || !self.tools.is_empty()
     }
 
-    /// Whether the model may be told of a tool, by its name behind that of its server.
+    /// Whether the model may be offered a tool, by its name with the server's prefix.
     pub(super) fn allows_tool(&self, full: &str) -> bool {
         let patterns = self.allowed_tools.as_ref();
         patterns.is_none_or(|patterns| narrows(patterns, full))
@@ -273,10 +274,10 @@ impl Config {
         Duration::from_millis(self.tool_timeout_ms)
     }
 
-    /// How often the model is asked for an answer of a shape at most.
+    /// The most calls of the model for an answer with a schema.
     pub(super) fn asks(&self) -> u32 {
         if self.repair {
-            // Definitions in a store may say more than may be said now.
+            // Stored definitions may exceed the present limit.
             self.max_asks.unwrap_or(DEFAULT_ASKS).min(MAX_SCHEMA_ROUNDS)
         } else {
             1

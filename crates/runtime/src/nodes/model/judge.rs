@@ -1,4 +1,4 @@
-//! What a turn makes of an answer, and what it says about that in the log.
+//! Evaluating an answer in a turn, and recording the verdict.
 
 use kernel::digest::Digest;
 use kernel::run::report::{
@@ -18,16 +18,16 @@ use super::turn::Turn;
 use crate::models::ask::{Answer, Finish};
 use crate::models::failure;
 
-/// How a model is asked once more.
+/// How a model is called again.
 pub(super) enum NextAsk {
-    /// The same, with more room for the answer.
+    /// The same request with a higher token limit.
     WithMoreRoom,
-    /// By this.
+    /// With this additional message.
     WithWords(String),
 }
 
 impl Turn<'_> {
-    /// How the model is asked once more, where it may be, and says so.
+    /// Decides how the model is called again, if it may be, and records it.
     pub(super) async fn next_ask(
         &mut self,
         wanting: &Misshapen,
@@ -35,7 +35,7 @@ impl Turn<'_> {
         asked: u32,
         shape: Option<&Shape>,
     ) -> Result<NextAsk, Silenced> {
-        // Words that say it all the same: the last thing that is asked is to put them into shape.
+        // Still prose: the last call asks to convert it to the schema.
         if let Some(shape) = shape.filter(|_| self.config.coerces && asked == self.config.asks())
             && wanting.fault == EnvelopeFault::ParseError
             && is_prose(&answer.text)
@@ -90,7 +90,7 @@ impl Turn<'_> {
         .into())
     }
 
-    /// Whether an answer is what was asked for.
+    /// Evaluates an answer.
     pub(super) async fn judge(
         &self,
         access: &Access,
@@ -117,7 +117,7 @@ impl Turn<'_> {
                 .await?;
                 Err(failure::refused().into())
             }
-            // A call that was cut off in its arguments is no call.
+            // A call whose arguments are truncated is invalid.
             Finish::Length
                 if shape.is_some()
                     || !answer.calls.is_empty()
@@ -166,12 +166,12 @@ impl Turn<'_> {
         }
     }
 
-    /// Says which named prompt the model is asked by, and what it came to.
+    /// Records the named prompt, with hashes of its inputs and its composed text.
     pub(super) async fn composed(&self, of: &Prompt) -> Result<(), Silenced> {
         let Some(id) = &self.config.prompt_id else {
             return Ok(());
         };
-        // What a secret stands in is hashed without it: else a guess could be checked.
+        // Hashes cover the redacted text: otherwise a guess at a secret could be checked.
         let secrets = &self.cx.ports.secrets;
         let hash = |text: &str| Digest::of(secrets.redacted(text).as_bytes()).to_string();
         let inputs = self.started.inputs().iter();

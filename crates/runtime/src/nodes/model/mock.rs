@@ -1,7 +1,7 @@
 //! The documented test providers (OpenWOP v1, `mockProvider` of a run's `configurable`):
-//! `stream-text` streams the tokens it is given, `tool-calls` asks for the tools it is given,
-//! `error` fails as it is told, `usage-only` says nothing and counts. Who may ask for one is
-//! decided where runs are created.
+//! `stream-text` streams the given tokens, `tool-calls` requests the given tools, `error` fails as
+//! configured, `usage-only` only reports usage. The permission to use one is checked when a run is
+//! created.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use super::super::{HoldLost, NodeContext};
 use super::speak::Silenced;
 
-/// Every test provider there is.
+/// Every test provider.
 pub(crate) const PROVIDERS: [&str; 4] = ["stream-text", "tool-calls", "error", "usage-only"];
 /// Characters of a test provider's id.
 const MAX_ID_CHARS: usize = 128;
-/// Milliseconds a test provider waits at most.
+/// The longest delay of a test provider in milliseconds.
 const MAX_DELAY_MS: u64 = 5_000;
 
 #[derive(Deserialize)]
@@ -118,8 +118,7 @@ impl Tokens {
     }
 }
 
-/// What is wrong with how a run's settings name a test provider, each with its place. Nothing of
-/// what they say is repeated.
+/// The problems of a run's test provider settings, each with its place. Values are not echoed.
 pub(crate) fn check(mock: &Value) -> Vec<(String, String)> {
     let Some(fields) = mock.as_object() else {
         return vec![(String::new(), "must be an object with an `id`".to_owned())];
@@ -154,8 +153,8 @@ pub(crate) fn check(mock: &Value) -> Vec<(String, String)> {
     found
 }
 
-/// What a field of a test provider's config must be, where it is something else. Fields that the
-/// provider does not read are left alone, as the protocol leaves its config open.
+/// The expected form of a field of a test provider's config, if it has another. Fields that the
+/// provider does not read are ignored, as the protocol leaves its config open.
 fn check_field(id: &str, name: &str, value: &Value) -> Option<&'static str> {
     if ["delayMsPerToken", "failAfterMs"].contains(&name) {
         let ms = value.as_u64().filter(|ms| *ms <= MAX_DELAY_MS);
@@ -184,12 +183,12 @@ fn check_field(id: &str, name: &str, value: &Value) -> Option<&'static str> {
     })
 }
 
-/// What a run says about a test provider.
+/// The run's settings for a test provider.
 pub(super) fn asked_for(settings: &Map<String, Value>) -> Option<&Value> {
     settings.get("mockProvider").filter(|mock| !mock.is_null())
 }
 
-/// Plays a test provider.
+/// Runs a test provider.
 pub(super) async fn play(mock: &Value, cx: &NodeContext) -> Result<Completion, Silenced> {
     let config = &mock["config"];
     match mock["id"].as_str() {
@@ -225,7 +224,7 @@ async fn wait(ms: u64) {
     }
 }
 
-/// As many chunks as tokens, the last one with the end.
+/// One chunk per token; the last one is marked as the end.
 async fn stream_text(config: StreamText, cx: &NodeContext) -> Result<Completion, Silenced> {
     let mut meta = json!({ "finishReason": config.finish_reason, "model": config.model });
     if let Some(usage) = &config.usage {
@@ -251,7 +250,7 @@ async fn stream_text(config: StreamText, cx: &NodeContext) -> Result<Completion,
     ))
 }
 
-/// A chunk for each call. Nothing is called: what is tested is what clients make of them.
+/// One chunk per call. No tool is called: the test is about clients.
 async fn tool_calls(config: ToolCalls, cx: &NodeContext) -> Result<Completion, Silenced> {
     let model = "mock-tool-calls-v1";
     let mut calls = Vec::new();

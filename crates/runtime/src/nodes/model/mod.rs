@@ -1,18 +1,19 @@
-//! `core.ai.chatCompletion` and `core.ai.callPrompt`: a question to a model and its answer.
+//! `core.ai.chatCompletion` and `core.ai.callPrompt`: a request to a model and its answer.
 //!
 //! ```json
 //! { "provider": "local", "systemPrompt": "You are brief.", "prompt": "Summarise: ${inputs.text}",
 //!   "temperature": 0, "maxTokens": 200 }
 //! ```
 //!
-//! What the config does not say comes from the run's `configurable` (`model`, `temperature`,
+//! Values missing from the config come from the run's `configurable` (`model`, `temperature`,
 //! `maxTokens`, `promptOverrides`, `ai.provider`, `ai.model`, `ai.credentialRef`), then from the
-//! provider's configuration. The answer is streamed into the log as it comes. Asking a model has no
-//! effect outside, so an attempt whose engine was lost asks again, unless the config says `once`.
+//! provider's configuration. The answer is streamed into the log. A model call has no effect
+//! outside, so an attempt whose engine was lost calls again, unless the config sets `once`.
 //!
-//! With `mcpServers` or `tools` in its config the model may have tools called before it answers, at
-//! most `maxToolRounds` times in a row; each call is in the log. An attempt whose engine was lost goes
-//! on with the calls that are over, and makes none of them again. With `mcp` in its config the node calls that tool itself, as `core.mcp.toolCall` does.
+//! With `mcpServers` or `tools` in its config the model may call tools before it answers, in at
+//! most `maxToolRounds` successive rounds; each call is in the log. An attempt whose engine was
+//! lost resumes from the completed calls and repeats none of them. With `mcp` in its config the
+//! node calls that tool itself, as `core.mcp.toolCall` does.
 
 mod access;
 mod answered;
@@ -41,18 +42,18 @@ use crate::tools::TenantTools;
 use config::Config;
 pub(crate) use mock::{PROVIDERS as TEST_PROVIDERS, check as check_mock};
 
-/// Asks a model, under the type id it is given.
+/// Calls a model, under a given type id.
 pub(super) struct Model {
     type_id: &'static str,
     summary: &'static str,
-    /// How often it asks for an answer of a shape where its config does not say.
+    /// The default number of calls for an answer with a schema.
     asks: Option<u32>,
     /// Runs programs that models call.
     process: Arc<Process>,
 }
 
 impl Model {
-    /// The node under every type id it has, with programs under the rules of a host.
+    /// One node per type id, with a host's rules for programs.
     pub(super) fn all(host: &ProcessHost) -> [Self; TYPES.len()] {
         let process = Arc::new(Process::new(host.clone()));
         [
@@ -85,18 +86,18 @@ impl Model {
     }
 }
 
-/// How often a model is asked for an answer of a shape by the type that is for such answers.
+/// The default number of calls of the type for answers with a schema.
 pub(crate) const ASKS: u32 = kernel::limits::MAX_SCHEMA_ROUNDS;
 const CHAT: &str = "core.ai.chatCompletion";
 const PROMPT: &str = "core.ai.callPrompt";
 const TYPES: [&str; 3] = [CHAT, PROMPT, STRUCTURED];
 
-/// Whether nodes of a type ask models.
+/// Whether nodes of a type call models.
 pub(crate) fn asks_models(type_id: &str) -> bool {
     TYPES.contains(&type_id)
 }
 
-/// The type whose answers always have a shape.
+/// The type whose answers always have a schema.
 const STRUCTURED: &str = "core.ai.structuredOutput";
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What a model is told: the templates of a config, filled in.
+//! Building a model's prompt from the templates of a config.
 
 use kernel::run::{ModelSettings, NodeError};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use super::super::template::Template;
 use super::config::{Config, Role, Said, invalid};
 use crate::models::ask::Message;
 
-/// What is said before the conversation, and the conversation.
+/// The system prompt, and the conversation.
 #[derive(Debug, PartialEq)]
 pub(super) struct Prompt {
     pub system: Option<String>,
@@ -15,7 +15,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// All of it, as it is hashed: what is said before, and what was said, part after part.
+    /// The text to hash: the system prompt and all messages in order.
     pub(super) fn text(&self) -> String {
         let said = self.messages.iter().filter_map(|message| match message {
             Message::User(text) | Message::Assistant { text, .. } => Some(text.as_str()),
@@ -26,7 +26,7 @@ impl Prompt {
     }
 }
 
-/// A prompt's name as the protocol refers to it, where it can be one (OpenWOP v1, prompts).
+/// The protocol's reference of a prompt name, if it is valid (OpenWOP v1, prompts).
 pub(super) fn of_prompt(id: &str) -> Option<String> {
     let is_first = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let fits = |c: char| is_first(c) || matches!(c, '.' | '_' | '-');
@@ -34,8 +34,8 @@ pub(super) fn of_prompt(id: &str) -> Option<String> {
     can_be.then(|| format!("prompt:{id}"))
 }
 
-/// Puts a prompt together. Inputs win over the config, except that what the run's creator gave for
-/// the node's `promptId` stands in the place of the config's prompt.
+/// Builds a prompt. Inputs have precedence over the config, and an override by the run's creator
+/// for the node's `promptId` over the config's prompt.
 pub(super) fn prompt(
     config: &Config,
     settings: ModelSettings<'_>,

@@ -11,7 +11,7 @@ use super::config::{
     DEFAULT_TOOL_TIMEOUT_MS,
 };
 
-/// The config of a tool call in the place of a question.
+/// The config of a tool call in place of a prompt.
 fn mcp() -> Value {
     let mut schema = Mcp::Call.config_schema();
     let text = "A tool to call instead of asking a model, as core.mcp.toolCall does.";
@@ -19,7 +19,7 @@ fn mcp() -> Value {
     schema
 }
 
-/// Rounds of calls at most.
+/// The most rounds of tool calls.
 const MAX_TOOL_ROUNDS: u32 = 64;
 
 /// A program that the model may call.

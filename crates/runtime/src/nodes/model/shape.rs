@@ -1,4 +1,4 @@
-//! Answers of a given shape: asked for, read, and judged by us, whatever the provider promises.
+//! Answers with a schema: requested, parsed, and validated here, whatever the provider promises.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{ValidationError, Validator};
@@ -8,37 +8,37 @@ use serde_json::Value;
 
 use crate::schema_words;
 
-/// Faults that are named to the model.
+/// Violations quoted to the model.
 const MAX_FAULTS: usize = 8;
 
-/// A shape an answer must have.
+/// The schema of an answer.
 pub(super) struct Shape {
     pub schema: Value,
     validator: Validator,
 }
 
-/// An answer that has it.
+/// A valid answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct Found {
     pub value: Value,
-    /// How it was found, where it did not stand alone.
+    /// How it was found, if it was embedded in other text.
     pub path: Option<RecoveryPath>,
 }
 
-/// An answer that does not have it.
+/// An invalid answer.
 #[derive(Debug, PartialEq)]
 pub(super) struct Misshapen {
     pub fault: EnvelopeFault,
-    /// What is wrong, without a word of the answer.
+    /// The violations, without quoting the answer.
     pub what: String,
 }
 
-/// What is wrong, without a word of the answer.
+/// A violation, without quoting the answer.
 fn fault(error: &ValidationError<'_>, schema: &Value) -> String {
     let path = error.instance_path().to_string();
     let said = schema_words::say(error, schema);
     match (error.kind(), said.first()) {
-        // It would name the keys of the answer.
+        // The library's message would quote keys of the answer.
         (Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. }, _) | (_, None) => {
             let place = if path.is_empty() { "the answer" } else { &path };
             format!("{place} has fields that it may not have")
@@ -64,7 +64,7 @@ impl Shape {
         })
     }
 
-    /// What a provider without means of its own is told.
+    /// The instruction for a provider without structured output.
     pub(super) fn in_words(&self) -> String {
         format!(
             "Answer with one JSON value and nothing else. It must fit this JSON Schema:\n{}",
@@ -72,14 +72,14 @@ impl Shape {
         )
     }
 
-    /// What the shape is called.
+    /// The name of the schema for providers.
     pub(super) fn name(&self) -> String {
         let named = ["title", "$id"].into_iter();
         let mut named = named.filter_map(|key| self.schema[key].as_str());
         named.next().unwrap_or("answer").chars().take(256).collect()
     }
 
-    /// Reads an answer. What stands around it is no part of it.
+    /// Parses an answer. Surrounding text is ignored.
     pub(super) fn read(&self, text: &str) -> Result<Found, Misshapen> {
         let text = text.trim();
         let (value, path) = match serde_json::from_str(text) {
@@ -110,7 +110,7 @@ impl Shape {
     }
 }
 
-/// What the model is told when it is asked again.
+/// The message that requests a repair.
 pub(super) fn repair(misshapen: &Misshapen) -> String {
     format!(
         "That answer does not fit the schema: {}. Answer again with one JSON value that fits it, \
@@ -119,7 +119,7 @@ pub(super) fn repair(misshapen: &Misshapen) -> String {
     )
 }
 
-/// What the model is told when it answered in plain words.
+/// The message that requests a conversion of prose.
 pub(super) fn coerce(shape: &Shape, text: &str) -> String {
     format!(
         "{} Put into it what this says, and add nothing:\n{text}",
@@ -127,12 +127,12 @@ pub(super) fn coerce(shape: &Shape, text: &str) -> String {
     )
 }
 
-/// Whether an answer is plain words rather than JSON that went wrong.
+/// Whether an answer is prose rather than malformed JSON.
 pub(super) fn is_prose(text: &str) -> bool {
     !text.trim_start().starts_with(['{', '[', '"', '`'])
 }
 
-/// A value in the midst of words: in a fence, or the first one in braces.
+/// A value embedded in text: in a code fence, or the first one in braces.
 fn recovered(text: &str) -> Option<(Value, Option<RecoveryPath>)> {
     if let Some(inside) = fenced(text)
         && let Ok(value) = serde_json::from_str(inside)
@@ -145,7 +145,7 @@ fn recovered(text: &str) -> Option<(Value, Option<RecoveryPath>)> {
     Some((value, Some(RecoveryPath::BraceWalker)))
 }
 
-/// What stands in the first fence.
+/// The content of the first code fence.
 fn fenced(text: &str) -> Option<&str> {
     let (_, inside) = text.split_once("```")?;
     let (inside, _) = inside.split_once("```")?;

@@ -1,4 +1,4 @@
-//! The answer of a model on its way into the log.
+//! Writing a model's answer to the log.
 
 use std::pin::Pin;
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::super::{HoldLost, OutputSink};
 use crate::models::call::Calling;
 
-/// Bytes of one event's text. What keeps secrets out may make it longer.
+/// Bytes of text per event. Redaction may lengthen it.
 const PIECE_BYTES: usize = 8 << 10;
-/// Text that waits for the log; beyond it nothing more is read.
+/// Bytes of text waiting for the log; above this reading pauses.
 const WAITING_BYTES: usize = 256 << 10;
 
-/// Why speaking ended early.
+/// Why writing ended early.
 pub(super) enum Silenced {
     /// The call failed.
     Failed(NodeError),
-    /// The run wants no more of it, or another process has the run.
+    /// The run no longer wants the output, or another process holds the run.
     Stopped,
 }
 
@@ -36,9 +36,9 @@ impl From<NodeError> for Silenced {
 
 type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), HoldLost>> + Send + 'a>>;
 
-/// Reads an answer to its end and puts its text into the log as it comes, all but the last piece,
-/// which is given back so that it can say that it is the last. While the log is behind, texts
-/// that come are put together.
+/// Reads an answer to its end and writes its text to the log as it arrives, except for the last
+/// chunk, which is returned so that it can be marked as the last. While the log lags, arriving
+/// texts are merged.
 pub(super) async fn speak(
     calling: &mut Calling,
     output: &dyn OutputSink,
@@ -70,7 +70,7 @@ pub(super) async fn speak(
                 Some(text) => waiting.push_str(&std::mem::replace(&mut newest, text)),
                 None => {
                     is_over = true;
-                    // Only what fits into one event may be the last piece.
+                    // The last chunk must fit into one event.
                     while newest.len() > PIECE_BYTES {
                         waiting.push_str(&cut(&mut newest));
                     }
@@ -80,7 +80,7 @@ pub(super) async fn speak(
     }
 }
 
-/// Puts a whole text into the log, its last piece with what there is to say about it.
+/// Writes a whole text to the log; its last chunk carries the metadata.
 pub(super) async fn conclude(
     output: &dyn OutputSink,
     last: String,
@@ -92,7 +92,7 @@ pub(super) async fn conclude(
         .await
 }
 
-/// Takes the beginning of a text, at most [`PIECE_BYTES`] of it.
+/// Removes the beginning of a text, at most [`PIECE_BYTES`] of it.
 fn cut(text: &mut String) -> String {
     let mut at = text.len().min(PIECE_BYTES);
     while !text.is_char_boundary(at) {

@@ -1,8 +1,7 @@
-//! The tools a model may call while it answers: those of servers of tools, and programs of the
-//! project.
+//! The tools of a model node: those of MCP servers, and programs of the project.
 //!
-//! A call is in the log before it is made, and its result before the model is told. What a tool
-//! gives comes from outside: the model is told so by marks around it, which the tool cannot close.
+//! A call is in the log before it is made, and its result before it is sent to the model. A tool's
+//! output is untrusted: marks around it tell the model so, and the tool cannot close them.
 
 mod offer;
 mod past;
@@ -33,43 +32,43 @@ use crate::models::ask::{Call, CallResult, Tool};
 use crate::tools::{Session, patience_over};
 use untrusted::marked;
 
-/// Tools a model is told of at most.
+/// The most tools offered to a model.
 const MAX_TOOLS: usize = 128;
 
-/// The tools of an attempt, with the sessions they are reached by. To be closed.
+/// The tools of an attempt, with their sessions. Must be closed.
 #[derive(Default)]
 pub(super) struct Toolbox {
     offers: Vec<Offer>,
     sessions: BTreeMap<String, Session>,
     patience: Duration,
     repeat: Option<Repeat>,
-    /// Calls that were said.
+    /// Calls that were recorded.
     said: u32,
     /// Calls that were made.
     made: u64,
-    /// Answers that wanted calls, those of earlier lives among them.
+    /// Answers that requested calls, in all lives of the attempt.
     rounds: u32,
 }
 
-/// What a call came to.
+/// The result of a call.
 struct Done {
-    /// What the log keeps of it.
+    /// The part kept in the log.
     kept: Value,
-    /// What the model is told.
+    /// The text for the model.
     told: String,
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 enum Undone {
-    /// The model is told, and may do something else.
+    /// The model receives the error and may continue.
     Told(NodeError),
-    /// The attempt is over.
+    /// The attempt ends.
     Over(NodeError),
     Stopped,
 }
 
 impl Toolbox {
-    /// Reaches the servers that a config names and asks them for their tools.
+    /// Connects to the servers of a config and lists their tools.
     pub(super) async fn fill(
         &mut self,
         config: &Config,
@@ -107,7 +106,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The tools as the model sees them.
+    /// The tools as offered to the model.
     pub(super) fn offers(&self) -> Vec<Tool> {
         self.offers
             .iter()
@@ -120,19 +119,18 @@ impl Toolbox {
         self.made
     }
 
-    /// Whether the attempt must not be made again as a whole: something may have had its effect.
+    /// Whether the attempt must not be repeated as a whole: a call may have had its effect.
     pub(super) fn is_spent(&self) -> bool {
         self.made > 0 && self.repeat == Some(Repeat::Once)
     }
 
-    /// Another answer wants calls. Answers how many there have been of such with it, in all lives
-    /// of the attempt.
+    /// Begins a round of calls. Returns the number of rounds so far, in all lives of the attempt.
     pub(super) fn begin_round(&mut self) -> u32 {
         self.rounds = self.rounds.saturating_add(1);
         self.rounds
     }
 
-    /// Makes the calls of an answer, one after another.
+    /// Makes the calls of an answer in order.
     pub(super) async fn answer(
         &mut self,
         calls: &[Call],
@@ -148,7 +146,7 @@ impl Toolbox {
         Ok(results)
     }
 
-    /// Ends every session, and the processes of servers; returns when they are gone.
+    /// Ends every session and the servers' processes; returns when they are gone.
     pub(super) async fn close(&mut self) {
         for session in std::mem::take(&mut self.sessions).into_values() {
             session.close().await;
@@ -206,8 +204,8 @@ impl Toolbox {
         let done = match &offer.via {
             Via::Server { server, tool } => self.ask(server, tool, arguments, cx).await,
             Via::Process(config) => {
-                // A model that is asked again may call other tools: no result of an earlier life is
-                // this one's.
+                // A model that is called again may request other tools: results of an earlier life
+                // do not apply.
                 let key = past::key(started.key(), started.restarts(), self.said);
                 run(process, config.clone(), arguments, started, cx, key).await
             }
@@ -247,7 +245,7 @@ impl Toolbox {
     }
 }
 
-/// Puts on record how a call went. Gives what the model is told of it.
+/// Records the result of a call. Returns the text for the model.
 async fn over(
     called: &Called,
     done: Result<Done, Undone>,
@@ -291,15 +289,15 @@ async fn run(
         }
         Outcome::Failed { error, .. } => Err(Undone::Told(error)),
         Outcome::Stopped => Err(Undone::Stopped),
-        // No process waits for somebody.
+        // Processes never wait for an answer.
         Outcome::Waits { .. } => Err(Undone::Stopped),
     }
 }
 
-/// What is waited for where there is only giving up.
+/// The type of a wait that only ends by giving up.
 type Never = Result<Infallible, NodeError>;
 
-/// Waits for a server, unless the run stops or it takes too long.
+/// Waits for a server, unless the run stops or the time is over.
 async fn until<T>(
     cx: &NodeContext,
     deadline: Instant,
@@ -316,7 +314,7 @@ async fn until<T>(
     }
 }
 
-/// What the model is told of a call.
+/// The result of a call as sent to the model.
 fn result(
     call: &Call,
     done: Result<String, Undone>,
@@ -328,7 +326,7 @@ fn result(
         Err(Undone::Over(error)) => return Err(error.into()),
         Err(Undone::Stopped) => return Err(Silenced::Stopped),
     };
-    // Who asks the model gets nothing of what the run keeps to itself, in either case.
+    // The model's provider must not receive the run's secrets, in either case.
     let text = cx.ports.secrets.redacted(&text);
     let id = call.id.clone();
     Ok(CallResult { id, text, is_error })
@@ -341,7 +339,7 @@ async fn forbidden(called: &Called, cx: &NodeContext, error: NodeError) -> Undon
     }
 }
 
-/// What a model is told of an error. Words of the tool's own are marked as such.
+/// The text of an error for a model. The tool's own words are marked as untrusted.
 fn told(error: &NodeError) -> String {
     let said = error.details.as_ref().and_then(|details| {
         let said = details
@@ -358,7 +356,7 @@ fn told(error: &NodeError) -> String {
     )
 }
 
-/// The name of a tool that there is not, as far as it can be shown.
+/// The name of an unknown tool, as far as it can be shown.
 fn named_anyway(name: &str) -> String {
     let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let name: String = name.chars().filter(plain).take(64).collect();

@@ -1,4 +1,4 @@
-//! One attempt: asks, reads, has tools called, judges, and asks once more where that may help.
+//! One attempt: calls the model, executes tool calls, evaluates, and calls again if that may help.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use crate::models::ask::{Answer, Ask, Finish, Message};
 use crate::models::estimate::{Estimate, spent};
 use crate::models::{call, failure};
 
-/// What an answer that was cut off is taken to have had room for, where nobody says.
+/// The assumed token limit of a truncated answer without a known one.
 const FALLBACK_TOKENS: u64 = 1_024;
-/// How often a provider that has no time is waited for in the middle of an attempt.
+/// How often an attempt waits for a busy provider.
 const MAX_WAITS: u32 = 3;
-/// How long at most each time, in milliseconds.
+/// The longest such wait in milliseconds.
 const MAX_WAIT_BETWEEN_MS: u64 = 60_000;
 
 /// Runs an attempt to its end.
@@ -95,17 +95,17 @@ pub(super) struct Turn<'a> {
     pub(super) started: &'a Started,
     pub(super) cx: &'a NodeContext,
     process: &'a Process,
-    /// What every call used, those of earlier lives among them.
+    /// The usage of every call, in all lives.
     usage: Vec<Usage>,
-    /// How many of them the log has already.
+    /// How many of them are in the log already.
     reported: usize,
     /// Calls of the model that were made.
     calls: u32,
-    /// What is set aside for the call that is made next, or again.
+    /// The reservation for the next call, or its repetition.
     estimate: Option<Estimate>,
-    /// What calls used whose answers were lost.
+    /// The usage of calls whose answers were lost.
     lost: Amounts,
-    /// Calls of tools that were settled.
+    /// Tool calls that were settled.
     settled_calls: u64,
     tools: Toolbox,
 }
@@ -159,7 +159,7 @@ impl Turn<'_> {
             asked += 1;
             let next = self.next_ask(&wanting, &answer, asked, shape.as_ref());
             match next.await? {
-                // It was on its way to the right shape and had no room.
+                // The answer was on its way to the right form but truncated.
                 NextAsk::WithMoreRoom => {
                     let had = ask.max_tokens.or(answer.tokens.map(|tokens| tokens.output));
                     let had = had.unwrap_or(FALLBACK_TOKENS);
@@ -207,8 +207,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A call. Once tools were called the attempt cannot begin again, so that a provider which has
-    /// no time is asked again here, when it says.
+    /// A call. After tool calls the attempt cannot begin again, so a busy provider is retried here
+    /// at the time it names.
     async fn call_until_answered(
         &mut self,
         access: &Access,
@@ -242,12 +242,12 @@ impl Turn<'_> {
         }
     }
 
-    /// One call, whose answer goes into the log as it comes. Gives back the answer and the part of
+    /// One call, whose answer goes into the log as it arrives. Returns the answer and the part of
     /// it that is not in the log yet.
     async fn call(&mut self, access: &Access, ask: &Ask) -> Result<(Answer, String), Silenced> {
         self.reserve(access, ask).await?;
-        // The same for the same call of an attempt that is started again; one that goes on from
-        // calls of tools asks something else than it did.
+        // The same key for the same call of a restarted attempt. An attempt that resumes from tool
+        // calls sends a different request.
         let key = match (self.calls, self.started.past().len()) {
             (0, 0) => self.started.key().to_string(),
             (n, 0) => format!("{}-{n}", self.started.key()),
@@ -257,7 +257,7 @@ impl Turn<'_> {
         let since = tokio::time::Instant::now();
         let answered = tokio::select! {
             biased;
-            // What was sent is dropped with its connection, by which the provider learns of it.
+            // Dropping the connection tells the provider of the cancellation.
             () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
             answered = self.answer_of(access, ask, &key) => answered,
         };
@@ -305,8 +305,8 @@ impl Turn<'_> {
         Ok((calling.answer()?, last))
     }
 
-    /// Keeps in the log what calls have used, because more follows: whoever goes on with this
-    /// attempt counts it, too.
+    /// Records the usage of calls before the next one: a successor that resumes this attempt counts
+    /// it.
     async fn report_usage(&mut self) -> Result<(), Silenced> {
         for usage in &self.usage[self.reported..] {
             self.report_used(usage, None).await?;
@@ -315,8 +315,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Keeps in the log what the last call has used, together with the calls of tools before it,
-    /// and gives back what was set aside beyond it.
+    /// Records the usage of the last call with the tool calls before it, and releases the rest of
+    /// the reservation.
     async fn settle(&mut self, mut spent: Amounts) -> Result<(), Silenced> {
         spent.extend(self.tool_calls());
         if let Some(usage) = self.usage.last() {
@@ -340,7 +340,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Puts the rest of an answer into the log, with what there is to say about all of it.
+    /// Writes the rest of an answer to the log, with its metadata.
     async fn say(
         &self,
         access: &Access,
@@ -356,8 +356,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Sets aside what a call is likely to use of the run's budget, where it has one. What is set
-    /// aside for a call that nobody answered is there for the next.
+    /// Reserves the estimated usage of a call from the run's budget, if it has one. The reservation
+    /// of an unanswered call serves the next one.
     async fn reserve(&mut self, access: &Access, ask: &Ask) -> Result<(), Silenced> {
         if !self.started.is_budgeted() || self.estimate.is_some() {
             return Ok(());
@@ -384,14 +384,14 @@ impl Turn<'_> {
         }
     }
 
-    /// What was spent of the run's budget and is not settled.
+    /// The spent part of the run's budget that is not settled.
     fn spent(&mut self) -> Amounts {
         let mut spent = std::mem::take(&mut self.lost);
         spent.extend(self.tool_calls());
         spent
     }
 
-    /// Calls of tools that are not settled, as a budget counts them.
+    /// Unsettled tool calls, as a budget counts them.
     fn tool_calls(&self) -> Option<(String, u64)> {
         let made = self.tools.made() - self.settled_calls;
         (self.started.is_budgeted() && made > 0).then(|| (TOOL_CALLS.to_owned(), made))

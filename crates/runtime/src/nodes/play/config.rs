@@ -23,7 +23,7 @@ pub(super) struct Config {
     #[serde(default)]
     pub(super) cli_rule: String,
     pub(super) timeout_ms: Option<u64>,
-    /// Whether a failure of the work is an outcome like any other: a loop goes on after it.
+    /// Whether a failure of the work is an ordinary result, so that a loop continues after it.
     #[serde(default)]
     pub(super) failure_is_result: bool,
     #[serde(default)]
@@ -43,7 +43,7 @@ struct Session {
     recorded: Option<Recorded>,
 }
 
-/// What another player had done.
+/// The recorded work of another player.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Recorded {
@@ -61,8 +61,8 @@ impl Config {
             .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
     }
 
-    /// The arguments: what an input has no value for is empty. A file of a session that was
-    /// archived since is given by its present path.
+    /// The arguments; inputs without a value are empty. A path into a session that was archived
+    /// since is mapped to its present place.
     pub(super) fn args(&self, inputs: &Map<String, Value>, project: &Path) -> String {
         let mut text = String::new();
         for part in &self.args {
@@ -86,7 +86,7 @@ impl Config {
         text
     }
 
-    /// What another player had done is given again and not done again.
+    /// The outcome of work that another player has already done.
     pub(super) fn recorded(&self) -> Option<Outcome> {
         let recorded = self.session.recorded.as_ref()?;
         if recorded.status != "completed" {

@@ -1,14 +1,15 @@
-//! `runwright.skill`, `runwright.command`, `runwright.cli` and `runwright.agent`: what a session
-//! of a workflow template calls, carried out by the project's executors (`runwright.toml`).
+//! `runwright.skill`, `runwright.command`, `runwright.cli` and `runwright.agent`: the calls of a
+//! workflow template's session, executed by the project's executors (`runwright.toml`).
 //!
-//! The arguments are a list of texts and inputs, put together once when the attempt begins. The
-//! program gets `TRACEPARENT`, `WF_SESSION_ID`, `WF_NODE_ID`, `WF_SESSION_DIR`, `WF_ATTEMPT_KEY`,
-//! `WF_TASK_ID` and `WF_RESULT_FILE`, in which it may leave a JSON object with `session_id`, `output_path`,
-//! `artifacts`, `output` and `cost`. Outputs: the first four of them, and `exit_code`. With
-//! `failureIsResult` work that failed completes the node, and `error` says why.
+//! The arguments are a list of texts and inputs, joined once when the attempt begins. The program
+//! receives `TRACEPARENT`, `WF_SESSION_ID`, `WF_NODE_ID`, `WF_SESSION_DIR`, `WF_ATTEMPT_KEY`,
+//! `WF_TASK_ID` and `WF_RESULT_FILE`, in which it may leave a JSON object with `session_id`,
+//! `output_path`, `artifacts`, `output` and `cost`. Outputs: the first four of them, and
+//! `exit_code`. With `failureIsResult` failed work completes the node, and `error` holds the
+//! reason.
 //!
-//! The executor is looked up when an attempt begins, so that a retry uses what is configured
-//! then.
+//! The executor is looked up when an attempt begins, so that a retry uses the configuration of that
+//! time.
 
 mod config;
 pub mod paths;
@@ -32,17 +33,17 @@ use crate::tools::TenantTools;
 use config::Config;
 use result::Said;
 
-/// Where sessions lie, below the project folder.
+/// The folder of sessions, below the project folder.
 pub const SESSIONS: &str = ".workflow/sessions";
-/// Where archived sessions lie, below the project folder.
+/// The folder of archived sessions, below the project folder.
 pub const ARCHIVE: &str = ".workflow/sessions/archive";
-/// Bytes of an output that a later node can be given.
+/// Bytes of an output that a later node can receive.
 const MAX_OUTPUT: usize = 256 << 10;
-/// Bytes of an output that go into the log as they come. The file beside it has all of it.
+/// Bytes of an output streamed into the log. The session's output file holds all of it.
 const LOG_BYTES: u64 = 256 << 10;
-/// Bytes that Linux takes as one argument, less the NUL behind it.
+/// The longest argument that Linux accepts, without the terminating NUL.
 const MAX_ARGUMENT: usize = (128 << 10) - 1;
-/// Variables every program gets from ours.
+/// Environment variables that every program inherits.
 const INHERITED: [&str; 16] = [
     "PATH",
     "HOME",
@@ -69,7 +70,7 @@ pub(super) struct Play {
 }
 
 impl Play {
-    /// The node under every type id it has.
+    /// One node per type id.
     pub(super) fn all(host: &ProcessHost) -> [Self; 4] {
         Call::ALL.map(|call| Self {
             call,
@@ -256,7 +257,7 @@ impl Play {
             confinement: None,
         })
         .inspect(|_| {
-            // A process that was killed may have left half a result; one that ended has not.
+            // A killed process may have left half a result; one that exited has not.
             if !self.has_result(&cx.ports, started.run(), started.key()) {
                 let _ = std::fs::remove_file(&place.result);
             }
@@ -271,7 +272,7 @@ fn is_usual(name: &str) -> bool {
     })
 }
 
-/// Where things of an attempt lie.
+/// The paths of an attempt.
 struct Place {
     project: PathBuf,
     session: PathBuf,
@@ -324,7 +325,7 @@ impl Place {
     }
 }
 
-/// A process that came to its end.
+/// A process that has exited.
 struct End<'a> {
     attempt: &'a Attempt<'a>,
     record: &'a ExitRecord,
@@ -373,7 +374,7 @@ impl End<'_> {
         Ok(Outcome::Completed(completion))
     }
 
-    /// The file that an agent writes unless it says otherwise, from the project folder.
+    /// The default output file of an agent, relative to the project folder.
     fn own_file(&self) -> Option<String> {
         let file = self.place.log.with_extension("md");
         let relative = file.strip_prefix(&self.place.project).ok()?;

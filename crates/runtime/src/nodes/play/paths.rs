@@ -4,8 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{ARCHIVE, SESSIONS};
 
-/// A path as it is to be used now. A path into the folder of a session that was archived since is
-/// changed to the archive; every other path stays as it is.
+/// The present form of a path. A path into the folder of a session that was archived since is
+/// mapped to the archive; other paths are unchanged.
 pub fn present(project: &Path, path: &str) -> String {
     archived(project, path).unwrap_or_else(|| path.to_owned())
 }

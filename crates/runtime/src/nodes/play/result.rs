@@ -1,5 +1,5 @@
-//! What a process says of its work: the file it may leave, else a JSON object in the last line
-//! of its output, else what its text mentions.
+//! The result of a process: the result file, else a JSON object in the last line of its output,
+//! else references in its text.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 /// Bytes of a result.
 const MAX_RESULT: usize = 1 << 20;
-/// Files that are taken out of a text.
+/// The most files taken from a text.
 const MAX_ARTIFACTS: usize = 100;
-/// Words of a `status` that say that the work failed, in small letters.
+/// Words of a `status` that mean failure, in lower case.
 const FAILED: [&str; 8] = [
     "failed",
     "failure",
@@ -24,8 +24,8 @@ const FAILED: [&str; 8] = [
     "canceled",
     "timeout",
 ];
-/// Keys by which an object in the last line is known to be a result; one that says that the work
-/// failed needs none of them.
+/// Keys that identify an object in the last line as a result; a reported failure needs none of
+/// them.
 const KEYS: [&str; 7] = [
     "session_id",
     "output_path",
@@ -36,7 +36,7 @@ const KEYS: [&str; 7] = [
     "total_cost_usd",
 ];
 
-/// What a process said.
+/// The parsed result of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     object: Option<Map<String, Value>>,
@@ -46,10 +46,10 @@ pub struct Said {
 }
 
 impl Said {
-    /// Reads the result file, where there is one, and what was written to standard output.
+    /// Parses the result file, if there is one, and standard output.
     ///
     /// # Errors
-    /// A result file that is no JSON object, or too large.
+    /// A result file that is not a JSON object, or is too large.
     pub fn of(file: Option<&[u8]>, stdout: &str, project: &Path) -> Result<Self, NodeError> {
         let object = match file.filter(|bytes| !bytes.trim_ascii().is_empty()) {
             Some(bytes) => Some(read_file(bytes)?),
@@ -72,12 +72,12 @@ impl Said {
         Ok(said)
     }
 
-    /// Whether it said how its work ended, beyond what its text happens to mention.
+    /// Whether there is an explicit result, in addition to references in the text.
     pub fn is_result(&self) -> bool {
         self.object.is_some()
     }
 
-    /// Why the work failed although its process did not, if it says so.
+    /// The reported failure of the work, if its process succeeded.
     pub fn failure(&self) -> Option<NodeError> {
         let object = self.object.as_ref().filter(|object| has_failed(object))?;
         let why = ["error", "message", "output", "result", "reason"];
@@ -86,7 +86,7 @@ impl Said {
         Some(NodeError::new("work_failed", why))
     }
 
-    /// What was used, as far as it says.
+    /// The reported usage.
     pub fn used(&self, provider: &str) -> (Vec<Usage>, BTreeMap<String, u64>) {
         let Some(object) = &self.object else {
             return Default::default();
@@ -127,7 +127,7 @@ impl Said {
         (vec![usage], spent)
     }
 
-    /// The outputs of the node. `own` is the file it has written where it names none.
+    /// The outputs of the node. `own` is its default output file, used if it names none.
     pub fn completion(&self, stdout: String, is_cut: bool, own: Option<String>) -> Completion {
         let object = self.object.as_ref();
         let told = object.and_then(|object| object.get("output").or_else(|| object.get("result")));
@@ -180,7 +180,7 @@ fn last_line(stdout: &str) -> Option<Map<String, Value>> {
     is_result.then_some(object)
 }
 
-/// Whether a result says that its work failed: by `status`, `is_error` or `success`.
+/// Whether a result reports failure: by `status`, `is_error` or `success`.
 fn has_failed(object: &Map<String, Value>) -> bool {
     let flag = |key: &str| object.get(key).and_then(Value::as_bool);
     let status = object.get("status").and_then(Value::as_str);
@@ -190,7 +190,7 @@ fn has_failed(object: &Map<String, Value>) -> bool {
         || status.is_some_and(|word| FAILED.contains(&word.as_str()))
 }
 
-/// An error as people read it: a text, or the message of an object.
+/// A readable error: a text, or the message of an object.
 fn reason(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
@@ -204,7 +204,7 @@ fn reason(value: &Value) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// What a text mentions: a session, and files that are there.
+/// References in a text: a session id, and existing files.
 fn mentioned(text: &str, project: &Path) -> Said {
     let mut said = Said::default();
     if let Ok(id) = Regex::new(r"\b[A-Z]{2,4}(?:-[a-z0-9]+)+-\d{8}(?:-\d{6})?\b") {
@@ -234,7 +234,7 @@ fn mentioned(text: &str, project: &Path) -> Said {
     said
 }
 
-/// Whether a path leads to a file of the project.
+/// Whether a path is a file of the project.
 fn is_file_of(project: &Path, file: &str) -> bool {
     let path = project.join(file);
     let is_inside = path

@@ -1,4 +1,4 @@
-//! The config of a process node, and what it comes to for one attempt.
+//! The config of a process node, and the process specification of an attempt.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use crate::secrets::wrong_reference;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
 use crate::telemetry::context;
 
-/// Bytes of an output that go into the node's outputs unless its config says otherwise.
+/// Default bytes of an output in the node's outputs.
 pub(super) const DEFAULT_CAPTURE_BYTES: usize = 64 << 10;
-/// Bytes of an output that go into the node's outputs at most: they are part of one event.
+/// The most bytes of an output in the node's outputs: they are part of one event.
 pub(super) const MAX_CAPTURE_BYTES: usize = 2 << 20;
-/// Bytes of an output that go into the log as chunks unless the config says otherwise.
+/// Default bytes of an output streamed into the log.
 pub(super) const DEFAULT_LOG_BYTES: u64 = 1 << 20;
-/// Variables a process gets from the engine's environment unless the config says otherwise.
+/// Environment variables that a process inherits from the engine by default.
 const DEFAULT_INHERITED: [&str; 10] = [
     "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ", "USER", "LOGNAME", "SHELL",
 ];
@@ -58,7 +58,7 @@ pub(in crate::nodes) struct Config {
     pub(super) max_output_bytes: u64,
 }
 
-/// A text with places for inputs, or an input as a whole.
+/// A text with placeholders for inputs, or a whole input.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Argument {
@@ -66,7 +66,7 @@ pub(super) enum Argument {
     Input { input: String },
 }
 
-/// What the process reads.
+/// The standard input of the process.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Stdin {
@@ -83,7 +83,7 @@ pub(super) enum RepeatWord {
     Once,
 }
 
-/// What the node makes of standard output.
+/// How the node parses standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OutputFormat {
@@ -119,7 +119,7 @@ fn default_output_limit() -> u64 {
     DEFAULT_OUTPUT_LIMIT
 }
 
-/// What a schema cannot see.
+/// Checks that a schema cannot express.
 pub(super) fn check(config: &Value) -> Vec<Problem> {
     let config: Config = match serde_json::from_value(config.clone()) {
         Ok(config) => config,
@@ -178,7 +178,7 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
     problems
 }
 
-/// What a config reads of the node's inputs.
+/// The node inputs that a config reads.
 pub(super) fn reads(config: &Value) -> Reads {
     let mut reads = Reads::default();
     let mut note = |path: &str, value: &Value| match value {
@@ -203,7 +203,7 @@ pub(super) fn reads(config: &Value) -> Reads {
     reads
 }
 
-/// The names of what a process of this config gives.
+/// The names of the outputs of a process with this config.
 pub(super) fn outputs(config: &Value) -> Vec<String> {
     let mut names = vec![
         "exitCode",
@@ -220,7 +220,7 @@ pub(super) fn outputs(config: &Value) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// What a definition may not ask for that a tenant put.
+/// The parts of a config that a tenant's definition may not have.
 pub(super) fn check_of_tenant(config: &Value) -> Vec<Problem> {
     let asked = config["inheritEnv"].as_array().into_iter().flatten();
     let asked = asked
@@ -256,16 +256,16 @@ pub enum Cwd {
 /// The rules of the host for processes.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessHost {
-    /// The environment processes may inherit from, by name.
+    /// The environment that processes may inherit, by name.
     pub env: BTreeMap<String, String>,
-    /// Where they may work.
+    /// Their allowed working folders.
     pub cwd: Cwd,
 }
 
 impl ProcessHost {
     /// The environment of this process and the default rules.
     pub fn of_this_process() -> Self {
-        // A variable that is not UTF-8 has no place in a request and is left out.
+        // Variables that are not UTF-8 cannot be sent in a request and are left out.
         let env = std::env::vars_os();
         let env = env.filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -278,7 +278,7 @@ impl ProcessHost {
 }
 
 impl Config {
-    /// What is to run for one attempt.
+    /// The process of one attempt.
     pub(super) async fn spec(
         &self,
         started: &Started,
@@ -347,7 +347,7 @@ impl Config {
         Ok(env)
     }
 
-    /// What a program of the operator's has of the engine's environment.
+    /// The engine's variables that a program of the operator inherits.
     fn inherited(&self, ports: &Ports, host: &ProcessHost) -> BTreeMap<String, String> {
         let mut env = BTreeMap::new();
         let usual = || DEFAULT_INHERITED.map(str::to_owned).to_vec();
@@ -360,7 +360,7 @@ impl Config {
         env
     }
 
-    /// What a program of a tenant's has, none of which is the engine's.
+    /// The variables of a tenant's program; none of the engine's values.
     fn of_tenant(&self, confined: &Confined) -> Result<BTreeMap<String, String>, NodeError> {
         let mut asked = self.inherit_env.iter().flatten();
         if asked.any(|name| !VARIABLES.contains(&name.as_str())) {
@@ -397,7 +397,7 @@ impl Config {
                 .map_err(|error| refuse(&format!("cannot be used: {error}")))
         };
         let base = real(workdir)?;
-        // Symbolic links are followed before it is decided where the folder lies.
+        // Symbolic links are resolved before the folder is checked.
         let cwd = real(&base.join(asked))?;
         if rule == Cwd::InWorkdir && !cwd.starts_with(&base) {
             return Err(refuse(

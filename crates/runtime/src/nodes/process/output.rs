@@ -1,4 +1,4 @@
-//! The outputs of a process on their way into the log and into the node's outputs.
+//! Writing the outputs of a process to the log and to the node's outputs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use super::super::NodeContext;
 use crate::supervisor::Stream;
 
-/// How long output may wait for more before it goes to the log.
+/// How long output may wait for more before it is logged.
 const MAX_DELAY: Duration = Duration::from_millis(100);
-/// Bytes of the end of an output that are kept for an error.
+/// Bytes of the end of an output kept for an error.
 const TAIL_BYTES: usize = 2 << 10;
 
-/// The attempt is to stop: it was asked to, or its holder lost the run.
+/// The attempt must stop: it was asked to, or its holder lost the run.
 #[derive(Debug)]
 pub(in crate::nodes) struct Interrupted;
 
@@ -34,7 +34,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// An output of which the first `capture` bytes are kept and `log` bytes are logged.
+    /// An output whose first `capture` bytes are kept and `log` bytes are logged.
     pub(super) fn new(stream: Stream, capture: usize, log: u64) -> Self {
         let channel = match stream {
             Stream::Stdout => OutputChannel::Stdout,
@@ -53,7 +53,7 @@ impl Output {
         }
     }
 
-    /// Takes what came; full chunks go to the log at once.
+    /// Adds bytes; full chunks are logged at once.
     pub(super) async fn take(&mut self, bytes: &[u8], cx: &NodeContext) -> Result<(), Interrupted> {
         let log_left = usize::try_from(self.log.saturating_sub(self.total)).unwrap_or(usize::MAX);
         self.total += bytes.len() as u64;
@@ -75,12 +75,12 @@ impl Output {
         Ok(())
     }
 
-    /// When what waits is to go to the log.
+    /// When the waiting bytes must be logged.
     pub(super) fn due(&self) -> Option<Instant> {
         self.waiting_since.map(|since| since + MAX_DELAY)
     }
 
-    /// Sends what is due.
+    /// Logs the bytes that are due.
     pub(super) async fn send_due(&mut self, cx: &NodeContext) -> Result<(), Interrupted> {
         if self.due().is_some_and(|due| due <= Instant::now()) {
             self.waiting_since = None;
@@ -89,7 +89,7 @@ impl Output {
         Ok(())
     }
 
-    /// Nothing more comes. An output that never was is not logged.
+    /// Ends the output. An output that never began is not logged.
     pub(super) async fn finish(&mut self, cx: &NodeContext) -> Result<(), Interrupted> {
         self.text.finish();
         while self.text.ready.len() > MAX_CHUNK_BYTES {
@@ -114,12 +114,12 @@ impl Output {
         send(cx, self.channel, chunk, false, None).await
     }
 
-    /// Whether more came than was kept.
+    /// Whether it is longer than the kept part.
     pub(super) fn is_truncated(&self) -> bool {
         self.total > self.head.len() as u64
     }
 
-    /// Whether nothing came.
+    /// Whether it is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.total == 0
     }
@@ -127,7 +127,7 @@ impl Output {
     /// The beginning, as text.
     pub(super) fn captured(&self) -> String {
         let whole = match std::str::from_utf8(&self.head) {
-            // The cut may go through a character; half of one is nobody's output.
+            // The cut may split a character: drop its first half.
             Err(error) if self.is_truncated() && error.error_len().is_none() => {
                 &self.head[..error.valid_up_to()]
             }
@@ -163,7 +163,7 @@ async fn send(
     }
 }
 
-/// Makes text of bytes that come in pieces; what is no UTF-8 becomes U+FFFD.
+/// Decodes UTF-8 that arrives in chunks; invalid bytes become U+FFFD.
 #[derive(Default)]
 struct Utf8 {
     ready: String,
@@ -186,7 +186,7 @@ impl Utf8 {
         }
     }
 
-    /// Nothing completes what is incomplete.
+    /// An incomplete character at the end is invalid.
     fn finish(&mut self) {
         if !std::mem::take(&mut self.incomplete).is_empty() {
             self.ready.push(char::REPLACEMENT_CHARACTER);

@@ -1,4 +1,4 @@
-//! The outputs of a process in one file, as they come, for whoever looks on: without secrets.
+//! Both outputs of a process in one redacted file, written as they arrive, for people who watch.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,8 +7,8 @@ use super::super::Secrets;
 use crate::redact::RedactedStream;
 use crate::supervisor::Stream;
 
-/// A file that takes everything a process writes. What cannot be written is left out: the file
-/// is for people, the log and the supervisor keep what counts.
+/// A file that receives everything a process writes. Write errors are ignored: the file is for
+/// people, the log and the supervisor keep the real output.
 pub(in crate::nodes) struct Tee {
     file: std::fs::File,
     stdout: RedactedStream,
@@ -18,11 +18,11 @@ pub(in crate::nodes) struct Tee {
 }
 
 impl Tee {
-    /// Opens the file; an earlier attempt's part of it is kept, that of an earlier life of the
-    /// same attempt is not.
+    /// Opens the file. The part of an earlier attempt is kept, that of an earlier life of the same
+    /// attempt is replaced.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub(in crate::nodes) fn open(
         path: &Path,
         attempt: u32,
@@ -46,13 +46,13 @@ impl Tee {
         })
     }
 
-    /// Writes what came. Where the other output broke off within a line, a line begins.
+    /// Writes bytes. If the other output ended within a line, a new line begins.
     pub(in crate::nodes) fn take(&mut self, stream: Stream, bytes: &[u8]) {
         let bytes = self.of(stream).push_bytes(bytes);
         self.write(stream, &bytes);
     }
 
-    /// Writes what was held back as the possible beginning of a secret.
+    /// Writes the part held back as the possible beginning of a secret.
     pub(in crate::nodes) fn finish(&mut self) {
         for stream in Stream::ALL {
             let bytes = self.of(stream).finish_bytes();
@@ -72,7 +72,7 @@ impl Tee {
         if self.last.is_some_and(|before| before != stream) && !self.is_at_line_start {
             let _ = self.file.write_all(b"\n");
         }
-        // At most 64 KiB, to a file: not worth a thread.
+        // At most 64 KiB to a file: not worth a thread.
         let _ = self.file.write_all(bytes);
         self.last = Some(stream);
         self.is_at_line_start = *last == b'\n';

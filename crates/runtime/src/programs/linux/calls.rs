@@ -1,4 +1,4 @@
-//! seccomp: the system calls that Landlock does not see.
+//! seccomp: the system calls that Landlock does not mediate.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use seccompiler::{
 
 use super::super::confinement::{Confinement, Files, Network};
 
-/// Calls of programs that keep to themselves do without, in a process that may not reach others:
-/// other processes' memory and state, the kernel's own settings, memory shared by name, watches on
-/// folders, and ways around this filter. Modes, owners and attributes are set without Landlock
-/// being asked, and with them the engine's own files could be closed or opened.
+/// Calls that an isolated program does not need in a confined process: other processes' memory and
+/// state, kernel settings, named shared memory, folder watches, and ways around this filter. Modes,
+/// owners and attributes are included because Landlock does not mediate them, and with them the
+/// engine's own files could be closed or opened.
 const NEVER: &[c_long] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -84,7 +84,7 @@ const NEVER: &[c_long] = &[
     libc::SYS_vhangup,
 ];
 
-/// The same, where the processor has older forms of them.
+/// The older forms of some processors.
 #[cfg(target_arch = "x86_64")]
 const NEVER_OLD: &[c_long] = &[
     libc::SYS_chmod,
@@ -100,14 +100,14 @@ const NEVER_OLD: &[c_long] = &[];
 /// Newer than the constants: `setxattrat`, `removexattrat`, `open_tree_attr`, `file_setattr`.
 const NEVER_NEW: [c_long; 4] = [463, 466, 467, 469];
 
-/// By these, sockets are made and used without the calls that are looked at here.
+/// Interfaces that create and use sockets without the calls filtered here.
 const RINGS: [c_long; 3] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
 ];
 
-/// Calls whose argument of this place names a process; 0 is the caller itself.
+/// Calls whose argument at this index names a process; 0 is the caller itself.
 const OF_ITSELF: [(c_long, u8); 6] = [
     (libc::SYS_prlimit64, 0),
     (libc::SYS_setpriority, 1),
@@ -128,10 +128,10 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-/// What a rule says of a system call: all of these, or nothing for every call of it.
+/// The conditions of a rule, all of which must hold; empty matches every call.
 type Conditions = Vec<SeccompCondition>;
 
-/// Filters the system calls of the calling thread and of all that it starts.
+/// Filters the system calls of the calling thread and everything it starts.
 pub(super) fn filter(confinement: &Confinement) -> io::Result<()> {
     let mut denied = Denied::default();
     for call in RINGS {
@@ -160,7 +160,8 @@ pub(super) fn filter(confinement: &Confinement) -> io::Result<()> {
     }
     apply(denied.rules, libc::EPERM)?;
     if confinement.files != Files::All {
-        // Its flags lie in memory, where no filter sees them; the C library then takes `clone`.
+        // Its flags are in memory, which a filter cannot read; after ENOSYS the C library uses
+        // `clone`.
         let mut unknown = Denied::default();
         unknown.always(libc::SYS_clone3);
         apply(unknown.rules, libc::ENOSYS)?;
@@ -210,8 +211,8 @@ impl Denied {
         Ok(())
     }
 
-    /// Leaves sockets of TCP, whose connections Landlock sees, and pairs of sockets, which lead
-    /// nowhere else.
+    /// Allows only TCP sockets, whose connections Landlock mediates, and socket pairs, which
+    /// connect nothing else.
     fn all_but_tcp(&mut self) -> io::Result<()> {
         use SeccompCmpOp::{MaskedEq, Ne};
         const TYPE: u64 = 0xf;
@@ -223,7 +224,8 @@ impl Denied {
         }
         let tcp = libc::IPPROTO_TCP as u64;
         self.when(libc::SYS_socket, vec![is(2, Ne, 0)?, is(2, Ne, tcp)?])?;
-        // Data with the first packet is sent without a `connect`, which is what Landlock sees.
+        // Data in the first packet is sent without `connect`, which is the call that Landlock
+        // mediates.
         let fast = libc::MSG_FASTOPEN as u64;
         for (call, place) in [
             (libc::SYS_sendto, 3),
@@ -236,7 +238,7 @@ impl Denied {
     }
 }
 
-/// The numbers a call has: on x86-64 a second one, of the interface for short pointers.
+/// The numbers of a call: on x86-64 there is a second one for the x32 interface.
 fn numbers(call: c_long) -> impl Iterator<Item = i64> {
     const X32: i64 = 0x4000_0000;
     let short = cfg!(target_arch = "x86_64").then_some(call | X32);

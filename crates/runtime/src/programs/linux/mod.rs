@@ -1,5 +1,5 @@
-//! Confinement by Linux: Landlock for files, network and signals, seccomp for what Landlock does
-//! not see, no capabilities, and resource limits.
+//! Confinement on Linux: Landlock for files, network and signals, seccomp for calls that Landlock
+//! does not mediate, no capabilities, and resource limits.
 
 mod calls;
 mod rules;
@@ -11,14 +11,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::confinement::{Bounds, Confinement, Files, NotConfined};
 
-/// Whether all of it is there.
+/// Checks that all of it is supported.
 pub(super) fn holds() -> Result<(), NotConfined> {
     let needs = "it needs Linux 6.12 or later with Landlock and seccomp";
     rules::probe().map_err(|error| NotConfined(format!("{needs} ({error})")))?;
     has_filters(needs)
 }
 
-/// Whether what keeps from the network is there.
+/// Checks that network confinement is supported.
 pub(super) fn holds_network() -> Result<(), NotConfined> {
     let needs = "it needs Linux 6.7 or later with Landlock and seccomp";
     rules::probe_network().map_err(|error| NotConfined(format!("{needs} ({error})")))?;
@@ -37,7 +37,7 @@ pub(super) fn confine(confinement: &Confinement) -> io::Result<()> {
         bound(bounds)?;
     }
     if confinement.files != Files::All {
-        // What this process has in memory is not for what it starts.
+        // Programs it starts must not read this process's memory.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     }
     rules::restrict(confinement)?;
@@ -56,7 +56,7 @@ pub(super) fn confine(confinement: &Confinement) -> io::Result<()> {
 }
 
 fn bound(bounds: &Bounds) -> io::Result<()> {
-    // The first to go where the machine runs out of memory; where /proc cannot be written, as any.
+    // The first victim of the out-of-memory killer; ignored if /proc is not writable.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let mut limits = vec![
         (Resource::Data, bounds.memory),
@@ -69,7 +69,7 @@ fn bound(bounds: &Bounds) -> io::Result<()> {
         limits.push((Resource::Nproc, threads + bounds.processes));
     }
     for (resource, limit) in limits {
-        // A limit that is lower already stays.
+        // A lower existing limit stays.
         let now = rustix::process::getrlimit(resource);
         let least = |has: Option<u64>| Some(has.map_or(limit, |has| has.min(limit)));
         let new = Rlimit {
@@ -81,8 +81,8 @@ fn bound(bounds: &Bounds) -> io::Result<()> {
     Ok(())
 }
 
-/// The threads that the user of this process has, which the kernel counts together. Nothing for
-/// root, whose processes it does not count.
+/// The number of threads of this process's user, which the kernel counts together. `None` for root,
+/// whose processes it does not count.
 fn threads_of_user() -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let user = rustix::process::getuid();

@@ -12,12 +12,12 @@ use landlock::{
 
 use super::super::confinement::{Confinement, Files, Network};
 
-/// The first that keeps signals within.
+/// The first version that restricts signals.
 const FOR_FILES: ABI = ABI::V6;
-/// The first that knows TCP.
+/// The first version that restricts TCP.
 const FOR_NETWORK: ABI = ABI::V4;
 
-/// What programs need to run at all: read, and run.
+/// Paths that programs need to run at all: read and execute.
 const SYSTEM: [&str; 29] = [
     "/usr",
     "/bin",
@@ -49,7 +49,7 @@ const SYSTEM: [&str; 29] = [
     "/proc/sys/vm/overcommit_memory",
     "/sys/devices/system/cpu",
 ];
-/// Devices that hold nothing.
+/// Devices that hold no data.
 const DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
@@ -62,7 +62,7 @@ fn failed(error: RulesetError) -> io::Error {
     io::Error::other(error)
 }
 
-/// Whether the kernel has all that files are confined by.
+/// Checks that the kernel supports confinement of files.
 pub(super) fn probe() -> io::Result<()> {
     files_and_signals()
         .and_then(Ruleset::create)
@@ -70,7 +70,7 @@ pub(super) fn probe() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel has what TCP is confined by.
+/// Checks that the kernel supports confinement of TCP.
 pub(super) fn probe_network() -> io::Result<()> {
     let ruleset = strict().handle_access(AccessNet::from_all(FOR_NETWORK));
     ruleset.and_then(Ruleset::create).map_err(failed)?;
@@ -91,7 +91,7 @@ fn files_and_signals() -> Result<Ruleset, RulesetError> {
 pub(super) fn restrict(confinement: &Confinement) -> io::Result<()> {
     let port = match confinement.network {
         Network::Open => None,
-        // Nothing listens at port 0: no rule allows anything.
+        // Nothing listens on port 0: in effect every connection is denied.
         Network::Denied => Some(0),
         Network::OnlyPort(port) => Some(port),
     };
@@ -138,7 +138,7 @@ pub(super) fn restrict(confinement: &Confinement) -> io::Result<()> {
     }
 }
 
-/// Allows access to a path. One that is not there needs no rule.
+/// Allows access to a path. A missing one needs no rule.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
@@ -159,7 +159,8 @@ fn allow(
         .map_err(failed)
 }
 
-/// A folder without what is hidden: itself, or what stands around the hidden things in it.
+/// The paths that together cover a folder without the hidden ones: itself, or the siblings of the
+/// hidden paths in it.
 fn around(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
     let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
     while let Some(path) = open.pop() {
@@ -171,7 +172,7 @@ fn around(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
             continue;
         }
         let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-        // A link may lead to what is hidden; what it leads to has a place of its own.
+        // A link may lead to a hidden path; its target is covered by its own place.
         let entries = entries.filter(|entry| entry.file_type().is_ok_and(|of| !of.is_symlink()));
         open.extend(entries.map(|entry| entry.path()));
     }

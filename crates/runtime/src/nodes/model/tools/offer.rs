@@ -1,4 +1,4 @@
-//! A tool that a model is told of, and what it is called by.
+//! A tool offered to a model, and its name.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 use crate::models::ask::Tool;
 use crate::models::matches;
 
-/// Faults of arguments that are named.
+/// Violations of arguments that are quoted.
 const MAX_FAULTS: usize = 4;
 /// Characters of a tool's name in the interfaces of models.
 const MAX_NAME: usize = 64;
 
-/// A tool as the config says it: a program of the project.
+/// A tool in the config: a program of the project.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in super::super) struct ProcessTool {
@@ -30,14 +30,14 @@ pub(in super::super) struct ProcessTool {
 
 /// A tool that may be called.
 pub(super) struct Offer {
-    /// How the log names it: behind the name of its server.
+    /// Its name in the log, prefixed with its server's.
     pub full: String,
     pub shown: Tool,
     pub via: Via,
     validator: Option<Validator>,
 }
 
-/// How a tool is reached.
+/// How a tool is called.
 pub(super) enum Via {
     Server { server: String, tool: String },
     Process(Value),
@@ -63,7 +63,7 @@ impl Offer {
 
     pub(super) fn of_process(tool: &ProcessTool) -> Self {
         let mut process = tool.process.clone();
-        // Two calls would leave artifacts of one name; what it says is in the log anyway.
+        // Two calls would leave artifacts of the same name; the output is in the log anyway.
         process["keepOutput"] = json!("never");
         Self {
             full: format!("process.{}", tool.name),
@@ -84,7 +84,7 @@ impl Offer {
         }
     }
 
-    /// The arguments, where they fit what the tool takes; else what is wrong, quoting nothing.
+    /// The arguments if they are valid; otherwise the violations, without quoting values.
     pub(super) fn check(
         &self,
         arguments: Map<String, Value>,
@@ -109,13 +109,13 @@ impl Offer {
     }
 }
 
-/// Whether a tool is among those that patterns let through.
+/// Whether one of the patterns matches a tool.
 pub(in super::super) fn narrows(patterns: &[String], full: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, full))
 }
 
-/// Gives each tool a name that a model's interface takes and no other tool has: its own where that
-/// is possible, else with its server's before it, else with a number behind it.
+/// Gives each tool a unique name that models' interfaces accept: its own if possible, else with its
+/// server's as a prefix, else with a number as a suffix.
 pub(super) fn name_them(offers: &mut [Offer]) {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for offer in offers.iter() {

@@ -1,4 +1,4 @@
-//! Calls that an attempt made before its holder was lost: what the model is told of them again.
+//! Tool calls made before the attempt's holder was lost: rebuilding the model's conversation.
 
 use kernel::ids::AttemptKey;
 use kernel::run::report::{ToolReturned, ToolStatus, ToolTransport};
@@ -13,7 +13,7 @@ use crate::nodes::called::Called;
 use crate::nodes::process::Process;
 use crate::nodes::{NodeContext, Past, PastCall, Started};
 
-/// The key of a program that is the `nth` call of an attempt in its so-manieth life.
+/// The key of a program that is the `nth` call of an attempt after `restarts` restarts.
 pub(super) fn key(attempt: &AttemptKey, restarts: u32, nth: u32) -> AttemptKey {
     AttemptKey::new(format!("{attempt}.tool.{restarts}.{nth}"))
 }
@@ -25,8 +25,7 @@ fn key_of(call: &PastCall, attempt: &AttemptKey) -> Option<AttemptKey> {
     Some(key(attempt, restarts.parse().ok()?, nth.parse().ok()?))
 }
 
-/// Whether a call of which the log does not know how it ended was of a program that has left a
-/// result.
+/// Whether a call with an unknown result was of a program that has left one.
 pub(in super::super) fn has_result(call: &PastCall, past: &Past<'_>) -> bool {
     let is_program = call.called.transport == ToolTransport::Native;
     let record = || {
@@ -38,8 +37,8 @@ pub(in super::super) fn has_result(call: &PastCall, past: &Past<'_>) -> bool {
 }
 
 impl Toolbox {
-    /// What the model has said and was told before the holder of the attempt was lost. A call of
-    /// which nobody knows how it ended is ended: its result is adopted, or it is made again.
+    /// The conversation before the holder of the attempt was lost. A call with an unknown result is
+    /// completed: its result is adopted, or it is made again.
     pub(in super::super) async fn recall(
         &mut self,
         started: &Started,
@@ -59,7 +58,7 @@ impl Toolbox {
                     told_again(&asked, returned, cx)
                 }
                 None if is_last => self.end(call, &asked, started, cx, process).await?,
-                // It was made again, by a life in between.
+                // A later life has already made it again.
                 None => continue,
             };
             let (text, calls) = (String::new(), vec![asked]);
@@ -69,7 +68,7 @@ impl Toolbox {
         Ok(messages)
     }
 
-    /// A past call, as the model would ask for it.
+    /// A past call in the form of a model's request.
     fn asked(&self, n: usize, past: &PastCall) -> Call {
         let called = &past.called;
         let offer = self
@@ -81,7 +80,7 @@ impl Toolbox {
             .clone()
             .unwrap_or_else(|| Value::Object(Map::new()));
         Call {
-            // Providers take no other characters.
+            // The characters that providers accept.
             id: format!("past_{n}"),
             name: offer
                 .map_or(&called.tool_name, |offer| &offer.shown.name)
@@ -90,7 +89,7 @@ impl Toolbox {
         }
     }
 
-    /// Ends a call that was under way.
+    /// Completes a call that was in progress.
     async fn end(
         &mut self,
         past: &PastCall,
@@ -120,7 +119,7 @@ impl Toolbox {
     }
 }
 
-/// What the model was told of a call that was over.
+/// The result of a completed call, as it was sent to the model.
 fn told_again(call: &Call, returned: &ToolReturned, cx: &NodeContext) -> CallResult {
     let is_error = returned.status != ToolStatus::Ok;
     let text = match (&returned.outcome, &returned.error) {
@@ -135,7 +134,7 @@ fn told_again(call: &Call, returned: &ToolReturned, cx: &NodeContext) -> CallRes
     }
 }
 
-/// The words of what a tool gave: those of a program, or of the blocks of a server.
+/// The text of a tool's output: that of a program, or of a server's content blocks.
 fn said(outcome: &Value) -> String {
     if let Some(stdout) = outcome.get("stdout").and_then(Value::as_str) {
         return stdout.to_owned();

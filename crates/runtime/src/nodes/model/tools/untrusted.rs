@@ -1,11 +1,11 @@
-//! What comes from outside, on its way to a model (OpenWOP v1, mcp-integration: trust boundary).
+//! Marking untrusted content for a model (OpenWOP v1, mcp-integration: trust boundary).
 
-/// Bytes of one result that a model is told.
+/// The longest result sent to a model in bytes.
 const MAX_TOLD_BYTES: usize = 64 << 10;
-/// What closes the marks, in small letters.
+/// The beginning of the closing mark, in lower case.
 const CLOSES: &str = "</untrusted";
 
-/// A text between marks that it cannot close itself.
+/// Encloses a text in marks that it cannot close itself.
 pub(super) fn marked(tool: &str, text: &str) -> String {
     let (text, rest) = cut(text);
     let mut marked = format!("<UNTRUSTED tool=\"{tool}\">\n");
@@ -24,7 +24,7 @@ pub(super) fn marked(tool: &str, text: &str) -> String {
     marked
 }
 
-/// The beginning of a text, and how many bytes are left out.
+/// The beginning of a text, and the number of bytes cut off.
 fn cut(text: &str) -> (&str, usize) {
     let mut at = text.len().min(MAX_TOLD_BYTES);
     while !text.is_char_boundary(at) {
