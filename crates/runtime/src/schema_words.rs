@@ -1,5 +1,5 @@
-//! What a JSON Schema has against a value, in words: what is wrong, where, and what to write
-//! instead. Nothing of the value is said again but the names of its keys.
+//! Readable messages for violations of a JSON Schema: the error, its place, and the remedy. Only
+//! the names of keys are quoted from the value.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -7,10 +7,10 @@ use kernel::definition::{Unit, mistimed};
 use kernel::problem::{Problem, ProblemCode, closest, pointer, quoted, type_words};
 use serde_json::Value;
 
-/// Words of a list that are shown.
+/// The most words of a list that are shown.
 const SHOWN: usize = 12;
 
-/// What an error says. Paths lead into the value.
+/// The problems of a validation error. Paths lead into the value.
 pub(crate) fn say(error: &ValidationError<'_>, schema: &Value) -> Vec<Problem> {
     let path = error.instance_path().to_string();
     let at = |code, message: String| vec![Problem::new(path.clone(), code, message)];
@@ -37,7 +37,7 @@ pub(crate) fn say(error: &ValidationError<'_>, schema: &Value) -> Vec<Problem> {
     }
 }
 
-/// What is wrong with a schema, and where in it.
+/// The error of an invalid schema, and its place.
 pub(crate) fn wrong_schema(schema: &Value) -> Option<(String, String)> {
     if let Err(error) = jsonschema::draft202012::meta::validate(schema) {
         let path = error.instance_path().to_string();
@@ -101,7 +101,7 @@ fn wrong_type(error: &ValidationError<'_>, schema: &Value) -> String {
     format!("must be {}, not {found}", names.join(" or "))
 }
 
-/// A rule that a value of the right type breaks.
+/// A rule that a value of the right type violates.
 fn broken(error: &ValidationError<'_>, schema: &Value) -> String {
     let count = |n: u64, one: &str, many: &str| match n {
         1 => format!("1 {one}"),
@@ -158,7 +158,7 @@ fn broken(error: &ValidationError<'_>, schema: &Value) -> String {
     }
 }
 
-/// Both bounds of a number, where the schema has them.
+/// Both bounds of a number, if the schema has them.
 fn form_range(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     let holder = holder_of(error, schema)?;
     let (least, most) = (holder.get("minimum")?, holder.get("maximum")?);
@@ -184,7 +184,7 @@ fn one_of(options: &Value, value: &Value) -> String {
     format!("must be one of {}{more}{meant}", shown.join(", "))
 }
 
-/// The schema object that holds the keyword an error is about.
+/// The schema object with the keyword of an error.
 fn holder_of<'a>(error: &ValidationError<'_>, schema: &'a Value) -> Option<&'a Value> {
     let keyword = error.schema_path().to_string();
     schema.pointer(keyword.rsplit_once('/')?.0)
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// The same as [`say`] in one text, with the place.
+    /// As [`say`], in one text with the place.
     fn say_all(error: &ValidationError<'_>, schema: &Value) -> String {
         let said = say(error, schema).into_iter().map(|problem| {
             let place = match problem.path.as_str() {

@@ -1,10 +1,10 @@
-//! Sensitive values: sealed before they reach the log, opened when a node is given them.
+//! Sensitive values: sealed before they reach the log, opened for the node that receives them.
 //!
-//! What its workflow declares sensitive is sealed with the instance's key, for its tenant, where
-//! it comes in: with the inputs of a run, with what an attempt came to, with the end of a child.
-//! Expressions and conditions see the sealed object, never the value. What the kernel itself puts
-//! into a sensitive place it took from the definition or from a place that is not declared, and so
-//! stands in the log already; faces mask it.
+//! Values that the workflow declares sensitive are sealed with the instance's key, for its tenant,
+//! on entry: in the inputs of a run, in the outcome of an attempt, in the result of a child.
+//! Expressions and conditions see the sealed object, never the value. Values that the kernel itself
+//! puts into a sensitive place come from the definition or from a place that is not declared
+//! sensitive, and so are in the log already; faces mask them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use serde_json::{Map, Value};
 
 use crate::keyring::{Key, Keyring, KeyringError};
 
-/// Why a value could not be sealed or opened.
+/// Why a value cannot be sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// No key.
+    /// The key is unavailable.
     #[error(transparent)]
     Keyring(#[from] KeyringError),
-    /// It was made for another tenant, with another key of the same id, or was changed.
+    /// It was sealed for another tenant, with another key of the same id, or was changed.
     #[error("a sealed value does not open; it was changed, or made for another tenant")]
     Broken,
 }
@@ -43,14 +43,14 @@ impl From<SealError> for NodeError {
     }
 }
 
-/// Stands where something was left out of a text.
+/// The marker for an omitted part of a text.
 const LEFT_OUT: &str = "[REDACTED]";
-/// Sealed values in one another. Each run that a value passes on its way up may put it into an
-/// object that is sealed again.
+/// The deepest nesting of sealed values. Each run that a value passes on its way up may put it into
+/// an object that is sealed again.
 const LAYERS: usize = 32;
 
-/// A command as it may be decided: of a node that declares something sensitive no text is kept
-/// that it streams, as nobody can tell what of it is.
+/// The command to decide. Streamed text of a node that declares anything sensitive is dropped, as
+/// the sensitive parts cannot be identified.
 pub(crate) fn unsaid<'e>(plan: &Plan, envelope: &'e Envelope) -> Cow<'e, Envelope> {
     let Command::Output { attempt, chunk, .. } = &envelope.command else {
         return Cow::Borrowed(envelope);
@@ -67,7 +67,7 @@ pub(crate) fn unsaid<'e>(plan: &Plan, envelope: &'e Envelope) -> Cow<'e, Envelop
     Cow::Owned(envelope)
 }
 
-/// Seals and opens for one tenant.
+/// Seals and opens values of one tenant.
 #[derive(Clone)]
 pub(crate) struct Seal {
     keyring: Arc<dyn Keyring>,
@@ -79,7 +79,7 @@ impl Seal {
         Self { keyring, tenant }
     }
 
-    /// Seals what stands for the plan's sensitive variables. What is sealed already stays.
+    /// Seals the values of the plan's sensitive variables. Sealed values are unchanged.
     pub(crate) fn variables(
         &self,
         plan: &Plan,
@@ -93,9 +93,9 @@ impl Seal {
         Ok(())
     }
 
-    /// Seals what an attempt of a node came to where its workflow declares it sensitive: ports,
-    /// variables and channels. A failure keeps its code and the first line of what it says, since
-    /// the rest may quote what the node would have given.
+    /// Seals the parts of an attempt's outcome that its workflow declares sensitive: ports,
+    /// variables and channels. A failure keeps its code and the first line of its message, since
+    /// the rest may quote the node's output.
     pub(crate) fn outcome(
         &self,
         plan: &Plan,
@@ -125,7 +125,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Seals those variables of a child that a workflow keeps in sensitive ones of its own.
+    /// Seals the variables of a child that a workflow keeps in sensitive ones of its own.
     pub(crate) fn of_child(
         &self,
         plan: &Plan,
@@ -136,7 +136,8 @@ impl Seal {
             .try_for_each(|(_, value)| self.cover(value))
     }
 
-    /// Seals what a child hides of its own: of those variables and of the outputs of its last nodes.
+    /// Seals what a child itself hides: some of its variables, and of the outputs of its last
+    /// nodes.
     pub(crate) fn hidden_by(
         &self,
         child: &Plan,
@@ -162,7 +163,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Leaves the code of an error and the first line of what it says; its details are sealed.
+    /// Keeps the code of an error and the first line of its message; seals its details.
     pub(crate) fn failure(&self, error: &mut NodeError) -> Result<(), SealError> {
         if let Some((first, _)) = error.message.split_once('\n') {
             error.message = format!("{first} {LEFT_OUT}");
@@ -173,8 +174,9 @@ impl Seal {
             .try_for_each(|details| self.cover(details))
     }
 
-    /// Seals what is written to a channel, but for what its reducer goes by: names, ids and, of a
-    /// counter, the number. What has to fit a schema stays as it is, or nothing could check it.
+    /// Seals a write to a channel, except for the parts its reducer needs: names, ids and, for a
+    /// counter, the number. Values of a channel with a schema are not sealed, as they could not be
+    /// validated.
     fn written(&self, channel: Option<&Channel>, value: &mut Value) -> Result<(), SealError> {
         if channel.is_some_and(|channel| channel.schema.is_some()) {
             return Ok(());
@@ -198,7 +200,7 @@ impl Seal {
         }
     }
 
-    /// Puts the sealed value in the place of a clear one.
+    /// Replaces a value by its sealed form.
     fn cover(&self, value: &mut Value) -> Result<(), SealError> {
         if !value.is_null() && Sealed::of(value).is_none() {
             *value = self.seal(value)?;
@@ -228,7 +230,8 @@ impl Seal {
         .into_value())
     }
 
-    /// Opens every sealed value in `value`, those in others too, and tells `learn` what was in it.
+    /// Opens every sealed value in `value`, including nested ones, and passes each content to
+    /// `learn`.
     pub(crate) fn open_all(
         &self,
         value: &mut Value,
@@ -274,7 +277,7 @@ impl Seal {
         serde_json::from_slice(clear).map_err(|_| SealError::Broken)
     }
 
-    /// A sealed value opens for its tenant alone.
+    /// The associated data that binds a sealed value to its tenant.
     fn bound_to(&self) -> Aad<String> {
         Aad::from(format!("runwright sealed value of {}", self.tenant))
     }

@@ -1,4 +1,4 @@
-//! Where attempts leave what they produce.
+//! Sinks for the output and artifacts of attempts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,15 +23,15 @@ use crate::kept_out::KeptOut;
 use crate::nodes::{ArtifactSink, HoldLost, NotReserved, OutputSink};
 use crate::redact::RedactedStream;
 
-/// Bytes of one blob of an artifact: what an artifact of any length takes of memory.
+/// Bytes per blob of an artifact: the memory needed for an artifact of any length.
 const PART_BYTES: usize = 1 << 20;
 
-/// Hands output to the driver and waits until it is in the log.
+/// Passes output to the driver and waits until it is in the log.
 pub(crate) struct Output {
     mailbox: mpsc::Sender<Ask>,
     attempt: AttemptId,
     kept_out: KeptOut,
-    /// A secret may lie across two chunks: each output holds back what may be the start of one.
+    /// A secret may span two chunks: each output holds back a possible beginning of one.
     streams: Mutex<BTreeMap<OutputChannel, RedactedStream>>,
 }
 
@@ -52,7 +52,7 @@ impl Output {
         let mut given = stream.push(text);
         if is_last {
             given.push_str(&stream.finish());
-            // What comes next may hold secrets that were not known when this began.
+            // Later text may hold secrets that were not known when this stream began.
             streams.remove(&channel);
         }
         given
@@ -70,7 +70,7 @@ impl Output {
     }
 }
 
-/// Takes the first chunk off a text. `None` where nothing is left.
+/// Removes the first chunk from a text. `None` if the text is empty.
 pub(crate) fn first_chunk(text: &mut String) -> Option<String> {
     let is_boundary = |at: &usize| text.is_char_boundary(*at);
     let most = MAX_CHUNK_BYTES.min(text.len());
@@ -92,8 +92,8 @@ impl OutputSink for Output {
             self.kept_out.redactor().value(meta);
         }
         let mut text = self.redact(channel, &text, is_last);
-        // What was held back of the chunk before comes on top of this one, and what stands for a
-        // secret may be longer than it: a chunk beyond the bound would be refused.
+        // The part held back of the previous chunk is prepended, and a replacement may be longer
+        // than its secret: a chunk over the limit would be rejected.
         while text.len() > MAX_CHUNK_BYTES {
             let chunk = first_chunk(&mut text).unwrap_or_default();
             self.send(drive::output(
@@ -160,12 +160,12 @@ impl OutputSink for Output {
     }
 }
 
-/// A stale attempt is being stopped: it may as well stop because it is not heard.
+/// A stale attempt is being stopped anyway: an unwritten output may stop it, too.
 fn unheard(_: Unheard) -> HoldLost {
     HoldLost
 }
 
-/// Keeps artifacts as blobs of the tenant, in parts.
+/// Stores artifacts as blobs of the tenant, in parts.
 pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
     tenant: TenantId,
@@ -232,7 +232,7 @@ impl Artifacts {
                 )
             })?);
         }
-        // The attempt's key and a count: the same names when the attempt is restarted.
+        // The attempt's key and a count: a restarted attempt uses the same names.
         let ordinal = self.ordinal.fetch_add(1, Ordering::Relaxed);
         let name = Digest::of(format!("{}\0{ordinal}", self.key).as_bytes()).to_string();
         Ok(Artifact {

@@ -1,8 +1,8 @@
-//! What is wrong with a TOML file, in words: the line, the column, and what was meant.
+//! Readable errors of a TOML file: the line, the column, and a suggestion.
 
 use kernel::problem::closest;
 
-/// What an error says. Of the file only names of keys are said again.
+/// The message of an error. Only names of keys are quoted from the file.
 pub(crate) fn say(text: &str, error: &toml::de::Error) -> String {
     let message = with_guess(error.message());
     let Some(span) = error.span() else {
@@ -19,7 +19,7 @@ pub(crate) fn say(text: &str, error: &toml::de::Error) -> String {
     format!("line {line}, column {column}: {message}")
 }
 
-/// The message of an unknown name, with the one that was most likely meant.
+/// The message of an unknown name, with the most similar known one.
 fn with_guess(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown ");

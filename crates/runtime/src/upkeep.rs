@@ -1,8 +1,8 @@
-//! What an engine does for its store beside driving runs: runs that ended long ago are erased,
-//! forks that were cut off are cleared away, and the store keeps its house.
+//! Maintenance of the store: runs past their retention are erased, forks that were cut off are
+//! removed, and the store does its own housekeeping.
 //!
-//! Nothing is remembered between two rounds: what has to go follows from the store and the clock,
-//! so a round that a crash ended is made up for by the next one.
+//! Rounds keep no state: the work follows from the store and the clock, so the next round makes up
+//! for one that a crash ended.
 
 use kernel::run::RunStatus;
 use std::time::Duration;
@@ -20,38 +20,38 @@ use crate::holder;
 
 /// Rows looked at at a time.
 const PAGE: usize = 256;
-/// How often the store is looked after at least.
+/// The longest interval of rounds.
 const SELDOM: Duration = Duration::from_secs(15 * 60);
-/// And at most.
+/// The shortest interval.
 const OFTEN: Duration = Duration::from_secs(1);
-/// What the tombstone of a run says whose time is over.
+/// The reason in the tombstone of an expired run.
 const OVER: &str = "its retention is over";
 
-/// How an engine looks after its store.
+/// The maintenance settings of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upkeep {
-    /// How long a run is kept behind its end; for ever where it is not said.
+    /// The retention of a run after its end; unlimited if `None`.
     pub retain_finished: Option<Duration>,
 }
 
 impl Upkeep {
-    /// The wait between two rounds.
+    /// The interval of rounds.
     fn every(&self) -> Duration {
         let part = self.retain_finished.map(|kept| kept / 8);
         part.map_or(SELDOM, |part| part.clamp(OFTEN, SELDOM))
     }
 }
 
-/// What a round took away.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
-    /// Runs whose time was over.
+    /// Expired runs.
     pub expired: usize,
     /// Forks that were cut off.
     pub cut_off: usize,
 }
 
-/// Rounds for as long as the engine runs.
+/// Runs rounds while the engine runs.
 pub(crate) async fn keep(engine: Engine, upkeep: Upkeep) {
     let drain = engine.inner.shutdown.drain.clone();
     while !drain.is_cancelled() {
@@ -75,7 +75,7 @@ pub(crate) async fn keep(engine: Engine, upkeep: Upkeep) {
     }
 }
 
-/// One round. A run that cannot be erased now does not keep others from it.
+/// One round. A run that cannot be erased now does not block others.
 ///
 /// # Errors
 /// The store's.
@@ -89,12 +89,12 @@ pub async fn round(engine: &Engine, upkeep: Upkeep) -> Result<Cleared, StoreErro
     Ok(cleared)
 }
 
-/// Erases the runs that ended longer ago than they are kept.
+/// Erases the runs past their retention.
 async fn erase_expired(engine: &Engine, kept: Duration) -> Result<usize, StoreError> {
     let now = engine.inner.door.store().now();
     let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
     let boundary = Timestamp(now.0.saturating_sub(kept));
-    // What ended at the boundary or before began no later.
+    // Runs that ended before the boundary also began before it.
     let mut rows = Rows::of(ListQuery {
         kind: Some(StreamKind::Run),
         statuses: ["completed", "failed", "cancelled"]
@@ -118,7 +118,7 @@ async fn erase_expired(engine: &Engine, kept: Duration) -> Result<usize, StoreEr
     Ok(erased)
 }
 
-/// A child is erased with the run that started it, however long that takes.
+/// A child is erased with its parent, however long that takes.
 async fn goes_with_its_parent(engine: &Engine, row: &Listed) -> Result<bool, StoreError> {
     let Some(parent) = &row.index.parent else {
         return Ok(false);
@@ -131,17 +131,17 @@ async fn goes_with_its_parent(engine: &Engine, row: &Listed) -> Result<bool, Sto
     }
 }
 
-/// What became of a run whose retention was to end at once.
+/// The result of ending a run's retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// It is erased, with the runs it started.
+    /// Erased, with the runs it started.
     Erased,
-    /// It, or one of those, has not ended, or somebody is at work on it.
+    /// The run or one of its children has not ended, or has a holder.
     Active,
 }
 
-/// Erases a run that has ended, and those it started, as when its retention is over. Other than
-/// then somebody asked for it, which their trail says of each.
+/// Erases a run that has ended, and those it started, as at the end of its retention. Unlike then,
+/// the trail records for each of them who requested it.
 ///
 /// # Errors
 /// The store's; `Missing` for an unknown run.
@@ -169,9 +169,9 @@ async fn erase_family(
     let door = &engine.inner.door;
     let family = match erase::family(door, root).await {
         Ok(family) => family,
-        // Somebody else was faster.
+        // Another engine was faster.
         Err(StoreError::Missing) => return Ok(0),
-        // What cannot be read is not erased: somebody has to look at it.
+        // An unreadable run is not erased: an operator must look at it.
         Err(StoreError::Corrupt(what)) => {
             tracing::error!(run = %root, %what, "a run that expired cannot be read");
             return Ok(0);
@@ -187,14 +187,14 @@ async fn erase_family(
         if erase_one(engine, &run.header.stream, OVER).await? {
             erased += 1
         } else {
-            // What is named by another goes before it, or not at all.
+            // A child is erased before its parent, or neither is.
             break;
         }
     }
     Ok(erased)
 }
 
-/// Erases forks in the making that nobody holds any more.
+/// Erases forks in the making whose lease has expired.
 async fn erase_cut_off(engine: &Engine) -> Result<usize, StoreError> {
     let store = engine.inner.door.store();
     let mut rows = Rows::of(ListQuery {
@@ -217,12 +217,12 @@ async fn erase_cut_off(engine: &Engine) -> Result<usize, StoreError> {
     Ok(erased)
 }
 
-/// Answers whether the run is gone.
+/// Returns whether the run is gone.
 async fn erase_one(engine: &Engine, run: &StreamId, reason: &str) -> Result<bool, StoreError> {
     let (door, supervisor) = (&engine.inner.door, &engine.inner.ports.supervisor);
     match erase::erase(door, supervisor, run, reason).await {
         Ok(()) => Ok(true),
-        // Somebody is at work on it.
+        // Another process holds it.
         Err(EraseError::Store(StoreError::Conflict(Conflict::Held))) => Ok(false),
         Err(EraseError::Store(StoreError::Missing)) => Ok(true),
         Err(EraseError::Store(error)) => Err(error),
@@ -233,7 +233,7 @@ async fn erase_one(engine: &Engine, run: &StreamId, reason: &str) -> Result<bool
     }
 }
 
-/// A list, page by page.
+/// A list, read page by page.
 struct Rows {
     query: ListQuery,
     is_over: bool,

@@ -6,7 +6,7 @@ use store::{DueQuery, StoreError};
 
 use crate::engine::Engine;
 
-/// Takes runs from the queue for as long as there are free slots.
+/// Takes runs from the queue while there is capacity.
 pub(crate) async fn work(engine: Engine) {
     let drain = engine.inner.shutdown.drain.clone();
     while !drain.is_cancelled() {
@@ -27,12 +27,12 @@ pub(crate) async fn work(engine: Engine) {
     }
 }
 
-/// One look at the queue; answers how long to wait for the next.
+/// One poll of the queue; returns the delay until the next.
 async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
     let inner = &engine.inner;
     let free = inner.runs.available_permits();
     if free == 0 {
-        // A run that ends gives a hint.
+        // The end of a run gives a hint.
         return Ok(inner.options.poll);
     }
     let store = inner.door.store();
@@ -54,7 +54,7 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
             .await
         {
             Ok(hold) => hold,
-            // Another worker was faster, or the run is gone.
+            // Another worker won the race, or the run is gone.
             Err(StoreError::Conflict(_) | StoreError::Missing) => continue,
             Err(error) => return Err(error),
         };
@@ -62,7 +62,7 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
         engine.note_write(Ok(()));
         match inner.door.load(&due.stream).await {
             Ok(run) if run.newer_engine().is_some() => {
-                // Left held until it expires: an engine that knows its rules may come.
+                // Held until the lease expires: an engine that knows its rules may come.
                 tracing::error!(run = %due.stream, "a newer engine wrote the run; it is not driven");
             }
             Ok(run) if engine.can_drive(&hold) => engine.drive(run, hold, &[], Some(slot)),
@@ -71,8 +71,8 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
                 store.release(&hold).await?;
             }
             Err(error) => {
-                // Left held until it expires, so that a log nobody can read is not tried in a
-                // tight loop.
+                // Held until the lease expires, so that an unreadable log is not retried in a tight
+                // loop.
                 tracing::error!(run = %due.stream, %error, "a run cannot be driven");
             }
         }

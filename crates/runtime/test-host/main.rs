@@ -1,8 +1,8 @@
-//! What the tests of this crate start as processes of their own: a supervisor, as the product
-//! starts itself, and an engine that can be killed.
+//! Processes for the tests of this crate: a supervisor, as the product starts itself, and an engine
+//! that can be killed.
 //!
-//! `engine` reads a line of JSON (`dir`, `run`, `key`, `restarts`, `argv`, `cwd`, `env`) and
-//! starts that process; it prints a line for everything it sees of it.
+//! `engine` reads a line of JSON (`dir`, `run`, `key`, `restarts`, `argv`, `cwd`, `env`) and starts
+//! that process; it prints a line for every event of it.
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
-//! `runwright.worker`: gives its work to a worker, a process that takes tasks from a queue.
+//! `runwright.worker`: assigns its work to a worker, a process that takes tasks from a queue.
 //!
 //! Config `{ "queue": …, "repeat": "repeatable" | "once", "heartbeatTimeoutMs": 30000,
-//! "maxAssignments": 5 }`. Its inputs are the task. The request leaves with the events by which
-//! the node begins to wait (`kernel/src/run/decide/workers.rs`), so nothing is sent here; the
-//! run is parked until its worker says how the task ended. Told in `docs/guide/workers.md`.
+//! "maxAssignments": 5 }`. Its inputs are the task. The request leaves with the events by which the
+//! node begins to wait (`kernel/src/run/decide/workers.rs`), so nothing is sent here; the run is
+//! parked until its worker reports the result. See `docs/guide/workers.md`.
 
 use async_trait::async_trait;
 use kernel::coordinator::{WORKER_NODE, WorkerConfig, awaiting_worker, is_queue_name};

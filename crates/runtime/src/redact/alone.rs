@@ -1,13 +1,13 @@
-//! A redactor for what somebody wants kept as it is, but for a few secrets that never are.
+//! A redactor for text that must otherwise stay unchanged: it finds a few known secrets only.
 
 use std::sync::Arc;
 
 use super::{Finder, Inner, MAX_SECRET_BYTES, MIN_SECRET_CHARS, Masks, Redactor, Secret};
 
 impl Redactor {
-    /// Finds these secrets, by what stands in their places, in every form that they take, and nothing
-    /// else: no shapes, and nothing behind a name. What cannot be looked for
-    /// ([`Unredactable`](super::Unredactable)) is left out.
+    /// Finds these secrets, by their references, in every form, and nothing else: no shapes and no
+    /// names. Values that cannot be searched for ([`Unredactable`](super::Unredactable)) are left
+    /// out.
     pub fn of_known_alone<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let mut known: Vec<Secret> = Vec::new();
         for (reference, value) in secrets {

@@ -5,17 +5,18 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::spellings::{self, Spelled};
 
-/// Lines of a secret that are found without the rest of it, because programs print line by line.
+/// The shortest line of a secret that is searched for by itself, as programs print line by line.
 const MIN_LINE_BYTES: usize = 16;
-/// A base64 form with fewer characters of its own would match by chance.
+/// The shortest base64 form, in characters of its own; a shorter one would match by chance.
 const MIN_BASE64_CHARS: usize = 8;
 
-/// Bytes of a text whose every spelling is looked for, and characters in it that may be written in
-/// several ways: these make its machine large. Of a longer one there are the usual spellings.
+/// The largest text, in bytes and in characters with several spellings, whose every spelling is
+/// searched for: these make its automaton large. A larger one is searched for in its usual
+/// spellings.
 const MAX_SPELLED_BYTES: usize = 4 << 10;
 const MAX_SPELLED_SIGNS: usize = 512;
 
-/// Patterns for every form in which a secret is found again.
+/// Patterns for every form of a secret.
 pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
     let (spelled, rest): (Vec<String>, Vec<String>) = texts(secret)
         .into_iter()
@@ -39,13 +40,12 @@ pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
     patterns
 }
 
-/// Characters that are neither a letter nor a digit of ASCII.
+/// Characters other than ASCII letters and digits.
 fn signs(text: &str) -> usize {
     text.chars().filter(|c| !c.is_ascii_alphanumeric()).count()
 }
 
-/// A secret, what it says where it is itself escaped, and those of its lines that are found without the
-/// rest.
+/// A secret, its unescaped form, and those of its lines that are searched for by themselves.
 fn texts(secret: &str) -> Vec<String> {
     let mut texts = vec![secret.to_owned()];
     texts.extend(meant(secret).into_iter().filter(|text| is_long(text)));
@@ -54,7 +54,7 @@ fn texts(secret: &str) -> Vec<String> {
     texts
 }
 
-/// What a secret says that is kept as an address or JSON writes it.
+/// The decoded forms of a secret that is stored percent-encoded or as JSON.
 fn meant(secret: &str) -> Vec<String> {
     let mut meant = Vec::new();
     if secret.contains('%') {
@@ -75,7 +75,7 @@ fn is_long(text: &str) -> bool {
     text.chars().count() >= super::MIN_SECRET_CHARS
 }
 
-/// The usual ways to write a text.
+/// The usual escaped forms of a text.
 fn escapes(text: &str) -> [String; 4] {
     [
         json_escaped(text),
@@ -98,8 +98,8 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// What is the same in every base64 that has a secret. It groups three bytes: what a secret looks
-/// like depends on where in a group it begins, as it does behind the user name of basic
+/// The common parts of every base64 encoding that contains a secret. base64 groups three bytes: the
+/// encoding depends on the offset of the secret in its group, as after the user name in basic
 /// authentication.
 fn base64s(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
@@ -108,7 +108,7 @@ fn base64s(secret: &str) -> Vec<String> {
             let mut bytes = vec![0; offset];
             bytes.extend_from_slice(secret.as_bytes());
             let encoded = engine.encode(&bytes);
-            // Characters that share bits with what stands before or behind are not of the form.
+            // Characters that share bits with neighbouring bytes are not part of the form.
             let from = (offset * 8).div_ceil(6);
             let to = bytes.len() * 8 / 6;
             if to.saturating_sub(from) >= MIN_BASE64_CHARS {
@@ -119,7 +119,7 @@ fn base64s(secret: &str) -> Vec<String> {
     forms
 }
 
-/// The hexadecimal digits of each byte, in small letters and in capitals.
+/// The hexadecimal digits of each byte, in lower and upper case.
 fn hexes(secret: &str) -> [String; 2] {
     let digits: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
     let capitals = digits.to_uppercase();

@@ -1,4 +1,4 @@
-//! Secrets that are written out in a workflow definition, which anybody who reads it has.
+//! Secrets written literally in a workflow definition, which every reader of it has.
 
 use std::borrow::Cow;
 
@@ -7,12 +7,11 @@ use serde_json::Value;
 
 use super::{Redactor, is_secret_name, masks};
 
-/// Places that are named at most.
+/// The most places reported.
 const MAX: usize = 20;
 
-/// A warning for each place of a definition that has a secret, and never the secret. What names one
-/// that is kept elsewhere (`secretEnv`, `secretHeaders`) is none, and neither is a place to be
-/// filled in.
+/// A warning for each place of a definition with a secret, never the secret itself. References to
+/// secrets (`secretEnv`, `secretHeaders`) and placeholders are not reported.
 pub(crate) fn literal_secrets(definition: &Value) -> Vec<Problem> {
     let mut places = Vec::new();
     look(definition, &mut String::new(), &mut places);
@@ -61,7 +60,7 @@ fn look(value: &Value, path: &mut String, places: &mut Vec<String>) {
                 .and_then(Value::as_str)
                 .is_some_and(is_secret_name);
             for (name, member) in members {
-                // References, each by the name of what it is for.
+                // References, keyed by their purpose.
                 if name.to_ascii_lowercase().starts_with("secret") {
                     continue;
                 }
@@ -76,7 +75,7 @@ fn look(value: &Value, path: &mut String, places: &mut Vec<String>) {
     }
 }
 
-/// A text that is a secret by where it stands, unless it says where one is.
+/// Reports a text that is a secret by its place, unless it is a reference.
 fn whole(text: &str, path: &str, places: &mut Vec<String>) {
     let is_reference = ["env:", "file:", "secret:", "${", "{{"]
         .iter()
@@ -86,7 +85,7 @@ fn whole(text: &str, path: &str, places: &mut Vec<String>) {
     }
 }
 
-/// One step of a JSON pointer further.
+/// Appends a step to a JSON pointer.
 fn below(path: &mut String, step: &str, look: impl FnOnce(&mut String)) {
     let length = path.len();
     path.push('/');

@@ -1,4 +1,4 @@
-//! What is masked by its name, and what is not.
+//! Tests of masking by name.
 
 use super::*;
 

@@ -1,14 +1,15 @@
-//! What is masked for display and in evidence because of the name before it.
+//! Masking by the name before a value, for display and in evidence.
 //!
-//! A name is a guess, so nothing of this changes what a node is given: a [`Redactor`](super::Redactor)
-//! masks only where [`masking`](super::Redactor::masking) asked for it. The names are these, in any case
-//! and with `-`, `_`, or a capital between their words:
+//! A name is only a guess, so masking never changes a node's inputs: a
+//! [`Redactor`](super::Redactor) masks only if [`masking`](super::Redactor::masking) asked for it.
+//! The names, in any case and with `-`, `_`, or a capital between their words:
 //!
-//! `password`, `passwd`, `passphrase`, `passcode`, `pwd`, `pass`, `secret`, `token`, `credential`, `dsn`,
-//! `jwt`, and `key` behind `api`, `app`, `application`, `access`, `account`, `client`, `consumer`,
-//! `private`, `secret`, `sign`, `signing`, `encryption`, `auth`, `master`, `shared`, `subscription`.
+//! `password`, `passwd`, `passphrase`, `passcode`, `pwd`, `pass`, `secret`, `token`, `credential`,
+//! `dsn`, `jwt`, and `key` after `api`, `app`, `application`, `access`, `account`, `client`,
+//! `consumer`, `private`, `secret`, `sign`, `signing`, `encryption`, `auth`, `master`, `shared`,
+//! `subscription`.
 //!
-//! A name counts where it ends so (`DB_PASSWORD`, `clientSecret`), and not within another
+//! A name counts at the end of a word (`DB_PASSWORD`, `clientSecret`), not within another
 //! (`token_count`, `passwords`).
 
 use std::ops::Range;
@@ -16,10 +17,10 @@ use std::ops::Range;
 use super::Takes;
 use super::shapes::{Shape, looks_random, random};
 
-/// How the name of a secret ends.
+/// The ends of secrets' names.
 const NAME: &str = r"(?:password|passwd|passphrase|passcode|pwd|(?:\b|[_\-])pass|secret|token|credentials?|dsn|jwt|(?:api|app|application|access|account|client|consumer|private|secret|sign(?:ing)?|encryption|auth|master|shared|subscription)[_\-]?key)";
 
-/// Whether a variable, a member or a parameter is called like a secret.
+/// Whether the name of a variable, member or parameter is that of a secret.
 pub fn is_secret_name(name: &str) -> bool {
     const ENDS: [&str; 11] = [
         "password",
@@ -74,7 +75,7 @@ pub fn is_secret_name(name: &str) -> bool {
             ))
 }
 
-/// Parts of the names of variables that are never written down as they are.
+/// Parts of variable names whose values are never written down.
 const PARTS: [&str; 12] = [
     "token",
     "apikey",
@@ -90,20 +91,20 @@ const PARTS: [&str; 12] = [
     "dsn",
 ];
 
-/// Whether a variable may be a secret by its name: it is not written down as a part of the environment.
+/// Whether a variable may be a secret by its name: its value is left out of a recorded environment.
 pub fn is_secret_variable(name: &str) -> bool {
     let small = name.to_ascii_lowercase();
     is_secret_name(name) || PARTS.iter().any(|part| small.contains(part))
 }
 
-/// What of a variable is a known secret, each by the name that stands in its place: its value where it is
-/// called like one, and the password of an address.
+/// The secrets in a variable, each with its replacement name: the value if the variable's name is
+/// that of a secret, and the password of an address.
 pub fn secrets_of_variable(name: &str, value: &str) -> Vec<(String, String)> {
     let is_path = ["/", "~/", "./", "../"]
         .iter()
         .any(|begin| value.starts_with(begin));
     let mut secrets = Vec::new();
-    // Of our own variables one tells attempts apart.
+    // One of our own variables distinguishes attempts and is not a secret.
     let is_key = name.ends_with("_KEY") && !name.starts_with("WF_");
     if (is_secret_name(name) || is_key) && !is_path && !is_placeholder(value) {
         secrets.push((name.to_owned(), value.to_owned()));
@@ -127,7 +128,8 @@ const OF_USERS: [&str; 7] = [
     "--login",
 ];
 
-/// What of the arguments of a command is a secret: their places, and where in them it begins.
+/// The secrets in the arguments of a command: the index of each argument, and where in it the
+/// secret begins.
 pub fn secret_arguments<'a>(
     arguments: impl IntoIterator<Item = Option<&'a str>>,
 ) -> Vec<(usize, usize)> {
@@ -163,7 +165,7 @@ pub(super) fn masks() -> Vec<Shape> {
     // `NAME =`, `"name":`, `env["NAME"] =`.
     let between = format!(r"(?:{quote})?\]?[ \t]{{0,4}}(?:=>|:=|[:=])[ \t]{{0,4}}");
     vec![
-        // `Authorization: Bearer …`, in a header, an option, JSON or code; the scheme stays.
+        // `Authorization: Bearer …`, in a header, an option, JSON or code; the scheme is kept.
         mask(
             header,
             format!(r#"(?i)(?:\\[nrt]|\b)(?:proxy-)?authorization{between}(?:{quote})?(?:(?:bearer|basic|token|digest|apikey|negotiate|ntlm)[ \t]+)?([^\s"'\\][^\r\n"'\\]*)"#),
@@ -172,7 +174,7 @@ pub(super) fn masks() -> Vec<Shape> {
         mask(header, r#"(?i)(?:\\[nrt]|\b)(?:set-)?cookie:[ \t]*([^\s"'\\][^\r\n"'\\]*)"#.to_owned(), of_header),
         mask(header, r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/\-]{16,}=*)".to_owned(), of_token),
         mask(header, r"(?i)\bbasic[ \t]+([A-Za-z0-9+/]{8,}={0,2})".to_owned(), of_basic),
-        // The password of an address, or a name in one that is a key.
+        // The password of an address, or a user name in one that is a key.
         mask(url, r#":(?:\\?/){2}[^\s/?\#:@"'<>\\]*:([^\s/?\#"'<>\\]+)@"#.to_owned(), of_address),
         mask(url, r#":(?:\\?/){2}([^\s/?\#:@"'<>\\]{16,})(?::(?:x-oauth-basic)?)?@"#.to_owned(), of_token),
         mask(
@@ -231,7 +233,7 @@ pub(super) fn masks() -> Vec<Shape> {
     ]
 }
 
-/// Words that are no secret, whatever stands before them.
+/// Words that are never secrets, whatever the name before them.
 const WORDS: [&str; 26] = [
     "true",
     "false",
@@ -261,8 +263,8 @@ const WORDS: [&str; 26] = [
     "auto",
 ];
 
-/// Whether the value of a variable is no secret: a word, or a place to be filled in. Unlike what stands in
-/// a text it is never code, so that it may be made of any signs.
+/// Whether the value of a variable is not a secret: a word or a placeholder. A variable is never
+/// code, unlike text, so it may contain any characters.
 fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
     let is_name = |text: &str| {
@@ -288,7 +290,7 @@ fn is_placeholder(value: &str) -> bool {
         || (is_plain && is_place(value.replace('.', "-").as_bytes()))
 }
 
-/// Whether a value says where a secret is or what one looks like, and is none.
+/// Whether a value is a reference to a secret or a placeholder for one.
 pub(super) fn is_place(value: &[u8]) -> bool {
     let text = String::from_utf8_lossy(value);
     let text = text.trim().trim_end_matches(['.', '!', '?']);
@@ -319,7 +321,7 @@ fn of_name(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
     (!is_place(inner) && !is_short_number).then_some(value)
 }
 
-/// Behind a colon or with spaces an ordinary word stays: it may be prose, a type, a variable.
+/// After a colon, or with spaces, an ordinary word is kept: it may be prose, a type, a variable.
 fn of_setting(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
     let inner = &text[value.clone()];
     let word = inner.strip_suffix(b".").unwrap_or(inner);
@@ -361,12 +363,12 @@ fn of_basic(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
 }
 
 fn of_address(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
-    // A port before a later `@` is none.
+    // A port before a later `@` is not a password.
     let inner = &text[value.clone()];
     (!is_place(inner)).then_some(value)
 }
 
-/// Of a user and a password the password.
+/// The password in `user:password`.
 fn of_user(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
     let inner = &text[value.clone()];
     let colon = inner.iter().position(|byte| *byte == b':')?;

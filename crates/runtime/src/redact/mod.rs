@@ -1,19 +1,19 @@
-//! Takes secrets out of what goes into a log.
+//! Removes secrets from text that goes into a log.
 //!
-//! Two kinds are found: values that were resolved in this run, in any of the forms they take on
-//! their way through programs (base64, hexadecimal, UTF-16, each character escaped or not), and texts
-//! that have the shape of the token of a service (`services`). The first become
-//! `[REDACTED:<reference>]`, the second `[REDACTED]`. What is known is looked for first: a shape that
-//! is cut short by a character of the secret would leave the rest of it.
+//! Two kinds are found: values that were resolved in this run, in any form they take on their way
+//! through programs (base64, hexadecimal, UTF-16, each character escaped or not), and texts in the
+//! shape of a service's token (`services`). The first become `[REDACTED:<reference>]`, the second
+//! `[REDACTED]`. Known values are searched for first: a shape that ends early at a character of the
+//! secret would leave the rest of it.
 //!
-//! A name before a value (`password=…`) is a guess, and a guess changes nothing that a node is given.
-//! Only what is shown to people, and evidence, is masked by names (`masks`) as well
+//! A name before a value (`password=…`) is a guess, and a guess never changes a node's inputs. Only
+//! text shown to people, and evidence, is masked by names (`masks`) as well
 //! ([`Redactor::masking`]): `[REDACTED:url]`, `[REDACTED:header]`, `[REDACTED:field]`.
 //!
-//! What comes in pieces goes through a [`RedactedStream`], which holds back the end of a piece
-//! as long as it may be the beginning of a secret. Cutting a text in any way gives the same
-//! result as redacting it whole, unless it holds a credential of more than 16 KiB that is known
-//! by its shape or its name alone. What was redacted stays as it is when it is redacted again.
+//! Text in chunks goes through a [`RedactedStream`], which holds back the end of a chunk as long as
+//! it may be the beginning of a secret. Splitting a text in any way gives the same result as
+//! redacting it whole, unless it contains a credential of more than 16 KiB that is recognised by
+//! its shape or name alone. Redaction is idempotent.
 
 mod alone;
 mod forms;
@@ -44,29 +44,29 @@ pub(crate) use stream::Tail;
 use spellings::Spelled;
 use stream::into_text;
 
-/// Characters a secret has at least: a shorter one would be found everywhere.
+/// The fewest characters of a secret: a shorter one would match everywhere.
 pub const MIN_SECRET_CHARS: usize = 6;
-/// Bytes a secret has at most.
+/// The most bytes of a secret.
 pub const MAX_SECRET_BYTES: usize = 16 << 10;
-/// Bytes of a possible credential that a stream holds back at most.
+/// The most bytes of a possible credential that a stream holds back.
 const HOLD_LIMIT: usize = 16 << 10;
-/// How begins what stands in the place of a secret.
+/// The beginning of every replacement.
 const MARK: &str = "[REDACTED";
-/// Memory for the states of each machine, which are made as texts need them.
+/// Memory for the states of each automaton, which are built lazily.
 const CACHE_BYTES: usize = 4 << 20;
 
-/// Finds and replaces secrets. Cheap to clone; knowing one more secret makes another redactor.
+/// Finds and replaces secrets. Cheap to clone; learning a secret returns a new redactor.
 #[derive(Clone)]
 pub struct Redactor(Arc<Inner>);
 
 struct Inner {
     secrets: Vec<Secret>,
-    /// Finds what is known, then shapes, then what is masked.
+    /// In order: known secrets, shapes, masks.
     finders: Vec<Arc<Finder>>,
     masks: Masks,
 }
 
-/// Whether what stands behind the name of a secret is masked.
+/// Whether values after secrets' names are masked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Masks {
     Off,
@@ -78,35 +78,35 @@ struct Secret {
     value: String,
 }
 
-/// One machine for many patterns.
+/// One automaton for many patterns.
 struct Finder {
     regex: Regex,
-    /// Tells whether a text may still become a match.
+    /// Decides whether a text may still become a match.
     prefixes: DFA,
-    /// What stands in the place of what each pattern finds, and what of it stays as it is.
+    /// The replacement of each pattern, and the part of a match that it replaces.
     places: Vec<Place>,
-    /// What a match may begin with.
+    /// The possible beginnings of a match.
     openers: Openers,
-    /// Bytes that a stream holds back at most.
+    /// The most bytes that a stream holds back.
     hold_limit: usize,
 }
 
-/// What becomes of what a pattern finds.
+/// The replacement for the matches of a pattern.
 struct Place {
     replacement: String,
     takes: Takes,
 }
 
-/// Which part of a match is taken out; of some nothing, then it stays.
+/// The part of a match that is replaced; possibly none.
 #[derive(Clone, Copy)]
 enum Takes {
-    /// The secret in it, which is its group where it has one.
+    /// Its group, or the whole match without one.
     All,
-    /// The same, where it looks random.
+    /// The same, if it looks random.
     Random,
-    /// The match up to the end of its group, where that looks random and is no longer than so.
+    /// The match up to the end of its group, if that looks random and is not longer than this.
     UpTo(usize),
-    /// What a function makes of the match and its group.
+    /// The range that a function chooses from the match and its group.
     Value(fn(&[u8], Range<usize>) -> Option<Range<usize>>),
 }
 
@@ -127,32 +127,32 @@ impl Takes {
     }
 }
 
-/// What a match may begin with, so that most places of a text need no machine.
+/// The possible beginnings of a match, so that most positions of a text need no automaton.
 struct Openers {
     /// One byte at the beginning of a line.
     of_line: [bool; 256],
     /// One byte elsewhere.
     within: [bool; 256],
-    /// Two bytes elsewhere, a bit for each.
+    /// Two bytes elsewhere, a bit for each pair.
     pairs: Vec<u64>,
 }
 
-/// How many bytes of a text are looked at before the machine is asked.
+/// How many bytes are checked before the automaton is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ahead {
-    /// For what begins with few bytes.
+    /// For patterns that begin with few different bytes.
     One,
-    /// For what begins with most letters. Takes longer to make.
+    /// For patterns that begin with most letters. Slower to build.
     Two,
 }
 
-/// A secret that cannot be kept out of a log.
+/// Why a secret cannot be kept out of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unredactable {
-    /// It would be found everywhere.
+    /// It would match everywhere.
     #[error("a secret needs at least {MIN_SECRET_CHARS} characters to be kept out of the log")]
     TooShort,
-    /// It is no secret but a document.
+    /// It is too long: a document rather than a secret.
     #[error("a secret has at most {MAX_SECRET_BYTES} bytes")]
     TooLong,
 }
@@ -179,23 +179,23 @@ static MASKING: LazyLock<Redactor> =
     LazyLock::new(|| Redactor(Arc::new(Inner::new(Vec::new(), Masks::On))));
 
 impl Default for Redactor {
-    /// Knows shapes and no secret.
+    /// Knows shapes but no secrets.
     fn default() -> Self {
         SHAPES_ONLY.clone()
     }
 }
 
 impl Redactor {
-    /// Knows shapes and no secret, and masks what stands behind the name of one: for what is shown to
-    /// people, and for evidence. Nothing that goes on to a node may pass through it.
+    /// Knows shapes but no secrets, and masks values after secrets' names: for text shown to
+    /// people, and for evidence. A node's inputs must not pass through it.
     pub fn masking() -> Self {
         MASKING.clone()
     }
 
-    /// A redactor that knows one more secret, by the reference it was resolved from.
+    /// A redactor that knows one more secret, by its reference.
     ///
     /// # Errors
-    /// When the value cannot be kept out of a log; it should then not be handed out either.
+    /// If the value cannot be kept out of a log; then it must not be used either.
     pub fn knowing(&self, reference: &str, value: &str) -> Result<Self, Unredactable> {
         if value.chars().count() < MIN_SECRET_CHARS {
             return Err(Unredactable::TooShort);
@@ -221,7 +221,7 @@ impl Redactor {
         ))))
     }
 
-    /// The text without secrets; the text itself where there is none.
+    /// The redacted text; borrowed if it is unchanged.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut clean = Cow::Borrowed(text);
         for finder in &self.0.finders {
@@ -232,8 +232,8 @@ impl Redactor {
         clean
     }
 
-    /// A text with the secrets that stand behind their references in it, for whoever has them
-    /// anyway. `None` where one is not known here, or two are known by one reference.
+    /// A text with its references replaced by the secrets, for a caller who has them anyway. `None`
+    /// if a reference is unknown or ambiguous.
     pub fn restored(&self, text: &str) -> Option<String> {
         let mut restored = String::with_capacity(text.len());
         let mut rest = text;
@@ -251,19 +251,19 @@ impl Redactor {
         Some(restored)
     }
 
-    /// Texts without secrets.
+    /// Redacted texts.
     pub(crate) fn texts(&self, texts: Vec<String>) -> Vec<String> {
         let clean = |text: String| self.text(&text).into_owned();
         texts.into_iter().map(clean).collect()
     }
 
-    /// What somebody says of why, without secrets.
+    /// A caller's reason, redacted and masked.
     pub(crate) fn reason(reason: Option<String>) -> Option<String> {
         reason.map(|reason| MASKING.text(&reason).into_owned())
     }
 
-    /// Takes secrets out of every text of a value, keys included, and of numbers whose digits
-    /// are a secret. A value without secrets stays as it is.
+    /// Redacts every text of a value, including keys, and numbers whose digits are a secret. A
+    /// value without secrets is unchanged.
     pub fn value(&self, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) => {}
@@ -279,7 +279,7 @@ impl Redactor {
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
-            // Ciphertext, which may look like anything and must not be touched.
+            // Ciphertext may look like anything and must not be changed.
             sealed if Sealed::of(sealed).is_some() => {}
             Value::Object(object) => self.object(object),
         }
@@ -299,8 +299,8 @@ impl Redactor {
         }
     }
 
-    /// A text whose beginning is missing, without what may be the end of a secret: its first
-    /// word, and more where a secret that is known ends so. `None` where all of it may be.
+    /// A text with a missing beginning, without a possible end of a secret: its first word, and
+    /// more if a known secret ends there. `None` if nothing remains.
     pub fn resumed<'a>(&self, text: &'a str) -> Option<&'a str> {
         let forms = self.0.secrets.iter().flat_map(|of| forms::forms(&of.value));
         let ends = forms.filter_map(|form| {
@@ -313,12 +313,12 @@ impl Redactor {
         text.get(end..).filter(|rest| !rest.is_empty())
     }
 
-    /// For a text that comes in pieces.
+    /// A redactor for text in chunks.
     pub fn stream(&self) -> RedactedStream {
         RedactedStream::new(self)
     }
 
-    /// Goes on where a stream was that knew the same secrets. `None` where this is no tail.
+    /// Continues a stream that knew the same secrets. `None` if the tail is invalid.
     pub(crate) fn stream_from(&self, tail: &Tail) -> Option<RedactedStream> {
         RedactedStream::from_tail(self, tail)
     }
@@ -352,7 +352,7 @@ impl Finder {
                 patterns.map(|pattern| (&*secret.reference, pattern))
             })
             .collect();
-        // Where one form begins another, the longer is meant.
+        // If one form is a prefix of another, the longer one is preferred.
         patterns.sort_by_key(|(_, form)| std::cmp::Reverse(form.longest));
         let longest = patterns.first().map_or(0, |(_, form)| form.longest);
         let patterns = patterns
@@ -367,7 +367,7 @@ impl Finder {
         ahead: Ahead,
     ) -> Self {
         let (patterns, places): (Vec<String>, Vec<Place>) = patterns.unzip();
-        // They are ASCII; without Unicode a word boundary is a question about one byte.
+        // The patterns are ASCII; without Unicode a word boundary depends on one byte.
         let syntax = syntax::Config::new().unicode(false).utf8(false);
         let regex = Regex::builder()
             .syntax(syntax)
@@ -400,7 +400,7 @@ impl Finder {
         finder
     }
 
-    /// The text with everything replaced that is found; nothing where nothing is.
+    /// The text with all matches replaced; `None` without a match.
     fn redacted(&self, text: &str) -> Option<String> {
         let mut redacted = Vec::new();
         let mut at = 0;
@@ -417,7 +417,7 @@ impl Finder {
         (redacted != text).then_some(redacted)
     }
 
-    /// Writes what a match becomes. What stands before the secret in it is looked through, too.
+    /// Writes the replacement of a match. The text before the secret in the match is searched, too.
     fn replace(&self, text: &[u8], found: &Match, into: &mut Vec<u8>) {
         let secret = self.secret(text, found);
         let mut at = found.start();
@@ -442,7 +442,7 @@ impl Finder {
         into.extend_from_slice(&text[found.start() + taken.end..found.end()]);
     }
 
-    /// Which part of a match is the secret.
+    /// The part of a match that is the secret.
     fn secret(&self, text: &[u8], found: &Match) -> Range<usize> {
         let pattern = found.pattern();
         if self.regex.group_info().group_len(pattern) < 2 {
@@ -459,7 +459,7 @@ impl Finder {
 }
 
 impl Place {
-    /// Everything is taken out.
+    /// Replaces the whole match.
     fn of(replacement: impl Into<String>) -> Self {
         Self {
             replacement: replacement.into(),
@@ -468,7 +468,7 @@ impl Place {
     }
 }
 
-/// Whether a text is what stands in the place of a secret, and nothing else.
+/// Whether a text is exactly one replacement.
 fn is_taken_out(text: &[u8]) -> bool {
     let inner = text.trim_ascii().strip_prefix(MARK.as_bytes());
     let inner = inner.and_then(|text| text.strip_suffix(b"]"));

@@ -1,10 +1,10 @@
-//! The shapes of the tokens of services in use: one row each, with where its documentation is.
+//! The shapes of tokens of existing services: one row each, with its documentation.
 //!
-//! To add a service write a row: how its tokens begin, what they are made of, how many characters
-//! follow, and who says so. Everything else (where a token begins and ends, and whether it looks
-//! random) is the same for all and stands in [`shapes`](super::shapes).
+//! To add a service add a row: the prefix of its tokens, their alphabet, their length, and the
+//! source. Everything else (the boundaries of a token, and whether it looks random) is common to
+//! all rows and is in [`shapes`](super::shapes).
 
-/// What the characters of a token are.
+/// The characters of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alphabet {
     /// `0-9a-f`, in either case.
@@ -29,15 +29,15 @@ pub(super) enum Alphabet {
 
 use Alphabet::{Alnum, Base64, Dash, Dots, Hex, Lower, Padded, Upper, Word};
 
-/// The tokens of a service that are a beginning and some characters.
+/// A service whose tokens are a prefix and some characters.
 pub(super) struct Service {
-    /// How they begin, with `|` between several.
+    /// The prefixes, separated by `|`.
     pub(super) prefixes: &'static str,
-    /// What follows.
+    /// The characters after the prefix.
     pub(super) alphabet: Alphabet,
-    /// How many characters of that at least.
+    /// The fewest characters after the prefix.
     pub(super) least: usize,
-    /// And at most.
+    /// The most.
     pub(super) most: usize,
 }
 
@@ -56,10 +56,10 @@ const fn of(
     }
 }
 
-/// No service says how long they are at most.
+/// The bound for services that document none.
 const ANY: usize = 4096;
 
-/// Tokens that are a beginning and some characters.
+/// Tokens that are a prefix and some characters.
 #[rustfmt::skip]
 pub(super) const SERVICES: &[Service] = &[
     // Ours.
@@ -154,7 +154,7 @@ pub(super) const SERVICES: &[Service] = &[
     of(("Apify", "docs.apify.com"), "apify_api_", Alnum, 30, 50),
     of(("Weights & Biases", "docs.wandb.ai"), "wandb_v1_", Word, 60, 100),
     of(("Modal", "modal.com/docs"), "ak-|as-", Alnum, 22, 22),
-    // Watching.
+    // Monitoring.
     of(("New Relic", "docs.newrelic.com, API keys"), "NRAK-|NRJS-|NRII-|NRRA-|NRIQ-", Dash, 19, 64),
     of(("Grafana", "grafana.com/docs, service accounts"), "glc_|glsa_", Padded, 30, 400),
     of(("Sentry", "docs.sentry.io, auth tokens"), "sntrys_|sntryu_|sntrya_|sntryi_", Padded, 60, 400),
@@ -164,7 +164,7 @@ pub(super) const SERVICES: &[Service] = &[
     of(("Axiom", "axiom.co/docs, tokens"), "xaat-|xapt-", Dash, 36, 36),
     of(("Logfire", "logfire.pydantic.dev"), "pylf_v1_", Word, 40, 60),
     of(("Segment", "segment.com/docs, public API"), "sgp_", Alnum, 64, 64),
-    // Messages.
+    // Messaging.
     of(("Slack", "api.slack.com, token types"), "xoxb-|xoxp-|xoxa-|xoxo-|xoxr-|xoxs-|xoxe-|xoxc-|xoxd-|xoxe.xoxb-|xoxe.xoxp-|xapp-", Padded, 10, 300),
     of(("Mailgun", "documentation.mailgun.com, API keys"), "key-", Hex, 32, 32),
     of(("Brevo", "developers.brevo.com"), "xkeysib-|xsmtpsib-", Dash, 81, 81),
@@ -177,7 +177,7 @@ pub(super) const SERVICES: &[Service] = &[
     of(("Facebook", "developers.facebook.com, access tokens"), "EAA", Alnum, 60, ANY),
     of(("Instagram", "developers.facebook.com, access tokens"), "IGQ|IGAA", Dash, 80, ANY),
     of(("LinkedIn", "learn.microsoft.com/linkedin"), "WPL_AP1.", Padded, 24, 40),
-    // Money and shops.
+    // Payment and shops.
     of(("Stripe", "docs.stripe.com/keys"), "sk_live_|sk_test_|rk_live_|rk_test_|whsec_", Padded, 16, 260),
     of(("Square", "developer.squareup.com, access tokens"), "sq0atp-|sq0csp-|sq0idp-", Dash, 22, 60),
     of(("Square, new", "developer.squareup.com, access tokens"), "EAAA", Dash, 60, 60),
@@ -200,7 +200,7 @@ pub(super) const SERVICES: &[Service] = &[
     of(("Intercom", "developers.intercom.com"), "dG9rO", Padded, 50, 100),
     of(("Ory", "ory.sh/docs"), "ory_pat_|ory_at_|ory_st_", Dash, 32, 100),
     of(("Stytch", "stytch.com/docs"), "secret-live-|secret-test-", Padded, 36, 60),
-    // And more, by their documentation.
+    // More, by their documentation.
     of(("Adafruit", "learn.adafruit.com"), "aio_", Alnum, 28, 28),
     of(("Infracost", "infracost.io/docs"), "ico-", Alnum, 32, 32),
     of(("42", "api.intra.42.fr"), "s-s4t2ud-|s-s4t2af-|u-s4t2ud-", Hex, 64, 64),
@@ -253,7 +253,7 @@ pub(super) const SERVICES: &[Service] = &[
     of(("Anyscale", "docs.anyscale.com"), "esecret_|aph0_", Alnum, 24, 80),
 ];
 
-/// Tokens with a structure, each as a pattern whose group, where it has one, is the secret.
+/// Tokens with a structure, each as a pattern; the group, if there is one, is the secret.
 #[rustfmt::skip]
 pub(super) const STRUCTURED: &[(&str, &str)] = &[
     // A JSON Web Token (RFC 7519): header and payload are objects, whose base64 begins alike.
@@ -282,18 +282,19 @@ pub(super) const STRUCTURED: &[(&str, &str)] = &[
     ("New Relic", r"\b[0-9a-f]{36}NRAL\b"),
     // MaxMind (dev.maxmind.com): licence keys.
     ("MaxMind", r"_([A-Za-z0-9]{29}_mmk)\b"),
-    // Signatures in addresses, which open what they sign (learn.microsoft.com; docs.aws.amazon.com).
+    // Signatures in addresses, which grant access to what they sign (learn.microsoft.com;
+    // docs.aws.amazon.com).
     ("Azure signature", r"[?&]sig=([A-Za-z0-9%+/]{40,90}(?:%3[Dd]|=))"),
     ("AWS signature", r"X-Amz-Signature=([0-9a-f]{64})"),
     // Cookies of a session (docs.gitlab.com).
     ("GitLab session", r"_gitlab_session=([0-9a-z]{32})"),
     // X (developer.x.com): bearer tokens of applications.
     ("X", r"\bA{20,24}[A-Za-z0-9%]{60,120}"),
-    // Okta (developer.okta.com), behind the scheme of its own.
+    // Okta (developer.okta.com), after its own scheme.
     ("Okta", r"\bSSWS (00[A-Za-z0-9_\-]{38,42})"),
 ];
 
-/// Addresses that are keys themselves: of each the group.
+/// Addresses that are keys themselves; the group is the secret.
 #[rustfmt::skip]
 pub(super) const HOOKS: &[&str] = &[
     r"\bhooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/]{10,})",

@@ -1,28 +1,28 @@
-//! What the tokens of services look like: the rows of [`services`](super::services) as patterns.
+//! Shapes of services' tokens: the rows of [`services`](super::services) as patterns.
 
 use std::ops::Range;
 
 use super::Takes;
 use super::services::{Alphabet, HOOKS, SERVICES, STRUCTURED, Service};
 
-/// What a credential looks like.
+/// The shape of a credential.
 pub(super) struct Shape {
-    /// What stands in its place.
+    /// Its replacement.
     pub(super) replacement: &'static str,
-    /// The pattern; where it has a group, that alone is the credential.
+    /// The pattern; if it has a group, only that is the credential.
     pub(super) pattern: String,
-    /// What of it is taken out.
+    /// The part that is replaced.
     pub(super) takes: Takes,
 }
 
 /// Private keys in PEM, also with their line breaks escaped.
 const PEM: &str = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[A-Za-z0-9+/=\s\\:,.\-]*?-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----";
 
-/// Where a token begins: at the beginning of a word, or behind an escape, which ends with a letter or a
-/// digit itself (`\n`, `\u0022`, `%3D`, a colour of a terminal).
+/// The position before a token: the beginning of a word, or the end of an escape that itself ends
+/// with a letter or digit (`\n`, `\u0022`, `%3D`, a colour of a terminal).
 const BEGIN: &str = r"(?:\\[nrt]|\\u[0-9a-fA-F]{4}|%[0-9a-fA-F]{2}|\x1b\[[0-9;]{0,12}m|\b)";
 
-/// How many bytes of a match stand before its token.
+/// The number of bytes of a match before its token.
 pub(super) fn before(text: &[u8]) -> usize {
     match text {
         [b'\\', b'u', ..] => 6,
@@ -36,7 +36,7 @@ pub(super) fn before(text: &[u8]) -> usize {
     }
 }
 
-/// Every shape. Each begins with something fixed, so that ordinary text is passed over quickly and a
+/// Every shape. Each begins with fixed characters, so that ordinary text is skipped quickly and a
 /// stream holds back little.
 pub(super) fn shapes() -> Vec<Shape> {
     let shape = |replacement, pattern: String, takes| Shape {
@@ -47,7 +47,7 @@ pub(super) fn shapes() -> Vec<Shape> {
     let pem = shape("[REDACTED]", PEM.to_owned(), Takes::All);
     let structured = STRUCTURED.iter();
     let structured = structured.map(|(_, pattern)| {
-        // Where a word begins, a token begins.
+        // A token may begin wherever a word does.
         let pattern = match pattern.strip_prefix(r"\b") {
             Some(rest) => format!("{BEGIN}{rest}"),
             None => (*pattern).to_owned(),
@@ -68,8 +68,8 @@ pub(super) fn shapes() -> Vec<Shape> {
         .collect()
 }
 
-/// The pattern of a service: its beginning at the beginning of a word, and all that may belong to it. The
-/// group is what follows the beginning.
+/// The pattern of a service: its prefix at the beginning of a word, and all characters of the
+/// token. The group is the part after the prefix.
 fn pattern(service: &Service) -> String {
     let prefixes: Vec<String> = service.prefixes.split('|').map(escaped).collect();
     let class = match service.alphabet {
@@ -103,10 +103,10 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What of a token is taken out: nothing of a word that only begins like one, nor of a place to be
-/// filled in.
+/// The part of a token that is replaced; `None` for an ordinary word with the same beginning, and
+/// for a placeholder.
 pub(super) fn random(text: &[u8], token: Range<usize>, most: usize) -> Option<Range<usize>> {
-    // What ends a sentence is no part of it.
+    // Punctuation at the end of a sentence is not part of it.
     let behind = text[token.clone()].iter().rev();
     let behind = behind.take_while(|byte| matches!(byte, b'.' | b'-' | b'/'));
     let token = token.start..token.end - behind.count();
@@ -114,8 +114,8 @@ pub(super) fn random(text: &[u8], token: Range<usize>, most: usize) -> Option<Ra
     (bytes.len() <= most && looks_random(bytes)).then_some(token)
 }
 
-/// Whether a text looks as if chance had made it: it has many different characters, none of them most of
-/// the time, and a part that is no word.
+/// Whether a text looks random: it has many different characters, none of them dominant, and a part
+/// that is not a word.
 pub(super) fn looks_random(bytes: &[u8]) -> bool {
     let mut counts = [0_usize; 256];
     for byte in bytes {
@@ -135,5 +135,5 @@ pub(super) fn looks_random(bytes: &[u8]) -> bool {
     different >= 6 && most * 2 < bytes.len() && parts.any(is_no_word)
 }
 
-/// Characters of a part of a token between signs that no word is made of.
+/// The shortest part of a token between signs that is not a word.
 const MIN_PART: usize = 8;

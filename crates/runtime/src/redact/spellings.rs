@@ -1,15 +1,15 @@
-//! A secret as any program may write it: each of its characters as it stands, or escaped by whoever
-//! put it into JSON, a page, an address, a shell's line or a listing of a value, also one into another.
+//! A secret in any spelling: each of its characters as it is, or escaped for JSON, HTML, a URL, a
+//! shell or a debug listing, also nested.
 
 use std::fmt::Write as _;
 
-/// A pattern for every spelling of a text, and how many bytes one has at most.
+/// A pattern for every spelling of a text, and the length of the longest one in bytes.
 pub(super) struct Spelled {
     pub(super) pattern: String,
     pub(super) longest: usize,
 }
 
-/// Backslashes that stand before a character at most: those of a string in a string in a string.
+/// The most backslashes before a character: those of a string in a string in a string.
 const BACKSLASHES: usize = 8;
 
 /// Every spelling of a text.
@@ -38,7 +38,7 @@ pub(super) fn spelled(text: &str) -> Spelled {
     spelled
 }
 
-/// The ways to write one character; of two that begin alike the longer comes first.
+/// The spellings of one character; of two with a common prefix the longer comes first.
 #[derive(Default)]
 struct Ways {
     patterns: Vec<String>,
@@ -51,7 +51,7 @@ impl Ways {
         self.longest = self.longest.max(longest);
     }
 
-    /// By its number behind backslashes: `\u00eb`, `\xeb`, `\u{eb}`, `\U0001f600`, and each of its
+    /// By its code after backslashes: `\u00eb`, `\xeb`, `\U0001f600`, `\u{eb}`, and each of its
     /// bytes as `\303`.
     fn escaped(&mut self, c: char) {
         let slashes = format!(r"\\{{1,{BACKSLASHES}}}");
@@ -93,18 +93,18 @@ impl Ways {
         self.add(format!("{slashes}{letter}"), BACKSLASHES + 1);
     }
 
-    /// As a shell, a query or YAML has a quote between quotes of its own kind.
+    /// As a shell, a query or YAML writes a quote within quotes of the same kind.
     fn quoted(&mut self, c: char) {
         match c {
             '\'' => self.add(r#"'(?:\\{1,4}'|"'")'|''"#.to_owned(), 6),
             '"' => self.add(r#"""|"'"'""#.to_owned(), 5),
-            // In a form.
+            // In a form-encoded body.
             ' ' => self.add(r"\+".to_owned(), 1),
             _ => {}
         }
     }
 
-    /// As a page has it, and a page in a page.
+    /// As an HTML entity, also nested.
     fn entity(&mut self, c: char) {
         let code = u32::from(c);
         let name = match c {
@@ -117,7 +117,7 @@ impl Ways {
             _ => "",
         };
         let code_hex = hex(&format!("{code:x}"));
-        // The sign before it may be escaped itself, as a JSON of some makers has it.
+        // The ampersand may be escaped itself, as some JSON writers do.
         let and = r"(?:&|\\{1,8}u0026)(?:amp;){0,2}";
         self.add(
             format!("{and}(?:{name}#0{{0,6}}{code}|#[xX]0{{0,6}}{code_hex});"),
@@ -125,7 +125,7 @@ impl Ways {
         );
     }
 
-    /// By its bytes, as an address has them, and an address in an address.
+    /// Percent-encoded bytes, also nested.
     fn percent(&mut self, c: char) {
         let mut bytes = [0; 4];
         let bytes = c.encode_utf8(&mut bytes).as_bytes();
@@ -135,7 +135,7 @@ impl Ways {
         self.add(each.collect(), bytes.len() * 7);
     }
 
-    /// As it stands, and behind backslashes where something else would be meant without them.
+    /// As it is, and after backslashes if it has a special meaning without them.
     fn itself(&mut self, c: char) {
         let mut pattern = String::new();
         if c == '\\' {
@@ -144,7 +144,7 @@ impl Ways {
         }
         let mut bytes = [0; 4];
         for byte in c.encode_utf8(&mut bytes).bytes() {
-            // Nothing is too small for a string.
+            // Writing to a string cannot fail.
             let _ = write!(pattern, r"\x{byte:02x}");
         }
         if c.is_ascii() {
@@ -155,7 +155,7 @@ impl Ways {
     }
 }
 
-/// Hexadecimal digits in letters of either size.
+/// Hexadecimal digits in either case.
 fn hex(digits: &str) -> String {
     let each = digits.chars().map(|digit| {
         if digit.is_ascii_digit() {

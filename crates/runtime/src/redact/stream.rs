@@ -1,4 +1,4 @@
-//! Redaction of what comes in pieces.
+//! Redaction of text in chunks.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ahead, Finder, Openers, Redactor};
 
-/// Redacts a text that comes in pieces, as if it came whole.
+/// Redacts a text in chunks as if it were whole.
 #[derive(Clone)]
 pub struct RedactedStream {
     redactor: Redactor,
-    /// What one gives out, the next takes.
+    /// The output of each stage is the input of the next.
     stages: Vec<Stage>,
 }
 
-/// What one finder holds back.
+/// The state of one finder.
 #[derive(Clone)]
 struct Stage {
     finder: Arc<Finder>,
     cache: Cache,
-    /// What is held back, after at most one byte that was given out already: whether a word
-    /// begins depends on it.
+    /// The bytes held back, after at most one byte that was already returned: word boundaries
+    /// depend on it.
     buffer: Vec<u8>,
-    /// Where in `buffer` begins what is held back.
+    /// Where in `buffer` the bytes held back begin.
     begin: usize,
 }
 
-/// What a stream holds back, to go on with in another process: the buffer of each stage. It may
-/// be most of a secret.
+/// The bytes a stream holds back, to continue in another process: the buffer of each stage. They
+/// may be most of a secret.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tail(Vec<StageTail>);
 
 #[derive(Serialize, Deserialize)]
 struct StageTail {
-    /// The buffer, in base64: it need not be text.
+    /// The buffer in base64, as it need not be text.
     buffer: String,
     begin: usize,
 }
@@ -57,7 +57,7 @@ impl RedactedStream {
         }
     }
 
-    /// Goes on where another stream of the same secrets was. `None` where this is no tail.
+    /// Continues another stream of the same secrets. `None` if the tail is invalid.
     pub(super) fn from_tail(redactor: &Redactor, tail: &Tail) -> Option<Self> {
         let mut stream = Self::new(redactor);
         if stream.stages.len() != tail.0.len() {
@@ -70,7 +70,7 @@ impl RedactedStream {
         Some(stream)
     }
 
-    /// What is held back; `None` where nothing is.
+    /// The bytes held back, if any.
     pub(crate) fn tail(&self) -> Option<Tail> {
         let tail = |stage: &Stage| StageTail {
             buffer: STANDARD.encode(&stage.buffer),
@@ -83,8 +83,8 @@ impl RedactedStream {
         holds.then(|| Tail(self.stages.iter().map(tail).collect()))
     }
 
-    /// Whether what is held back is as much of a known secret as would be kept out as a whole one,
-    /// and none as it stands. What may be the beginning of a shape is mostly an ordinary word.
+    /// Whether the bytes held back are part of a known secret long enough to count as one, but not
+    /// a whole one. A possible beginning of a shape is mostly an ordinary word.
     pub(crate) fn is_partial(&self) -> bool {
         let knows = !self.redactor.0.secrets.is_empty();
         let Some(stage) = self.stages.first().filter(|_| knows) else {
@@ -100,12 +100,12 @@ impl RedactedStream {
         self.redactor.resumed(text)
     }
 
-    /// Takes a piece; gives out what cannot become part of a secret any more.
+    /// Adds a chunk; returns the text that can no longer become part of a secret.
     pub fn push(&mut self, piece: &str) -> String {
         into_text(self.push_bytes(piece.as_bytes()))
     }
 
-    /// Gives out what was held back. The stream begins anew.
+    /// Returns the text held back. The stream starts anew.
     pub fn finish(&mut self) -> String {
         into_text(self.finish_bytes())
     }
@@ -147,7 +147,7 @@ impl Stage {
         let mut at = self.begin;
         loop {
             let open = self.first_open(at).unwrap_or(length);
-            // What is held back for too long is taken as if nothing followed.
+            // Above the limit the bytes held back are processed as if the text ended.
             let is_forced = length - open > limit;
             at = self.give_out(at, open + usize::from(is_forced), &mut given);
             if !is_forced && at <= open {
@@ -168,8 +168,8 @@ impl Stage {
         given
     }
 
-    /// Gives out what stands before `open`, with every match that begins there replaced. Returns
-    /// how far that came, which is beyond `open` when a match reaches there.
+    /// Returns the text before `open`, with every match that begins there replaced, and the
+    /// position reached, which is past `open` if a match extends further.
     fn give_out(&self, from: usize, open: usize, given: &mut Vec<u8>) -> usize {
         let finder = &*self.finder;
         let mut at = from;
@@ -186,8 +186,8 @@ impl Stage {
         at
     }
 
-    /// The first place from `from` on where it depends on what follows whether a secret begins
-    /// there, or how long it is.
+    /// The first position from `from` at which later text decides whether a secret begins there, or
+    /// its length.
     fn first_open(&mut self, from: usize) -> Option<usize> {
         (from..self.buffer.len()).find(|&at| self.is_open(at))
     }
@@ -200,7 +200,7 @@ impl Stage {
 }
 
 impl Default for Openers {
-    /// Nothing.
+    /// Empty.
     fn default() -> Self {
         Self {
             of_line: [false; 256],
@@ -211,8 +211,8 @@ impl Default for Openers {
 }
 
 impl Openers {
-    /// By the machine itself: behind the beginning of a line, a letter and something else, which is
-    /// all that a pattern asks of what stands before it.
+    /// Computed from the automaton: after the beginning of a line, a letter and another character,
+    /// the only contexts that patterns distinguish.
     pub(super) fn of(finder: &Finder, ahead: Ahead) -> Self {
         let mut openers = Self::default();
         let mut cache = finder.prefixes.create_cache();
@@ -241,7 +241,7 @@ impl Openers {
         openers
     }
 
-    /// Whether it needs the machine to know whether a secret begins at a place.
+    /// Whether the automaton is needed to decide if a secret begins at a position.
     fn may_open(&self, text: &[u8], at: usize) -> bool {
         let first = text[at];
         if at == 0 || text[at - 1] == b'\n' {
@@ -257,18 +257,17 @@ impl Openers {
     }
 }
 
-/// Where the bit of two bytes stands.
+/// The index of the bit of two bytes.
 fn place(first: u8, second: u8) -> (usize, u64) {
     let pair = usize::from(first) << 8 | usize::from(second);
     (pair / 64, 1 << (pair % 64))
 }
 
 impl Finder {
-    /// Whether a match that begins at a place of a text may still begin or grow when more text
-    /// follows.
+    /// Whether a match at a position of a text may still begin or grow with more text.
     pub(super) fn is_open(&self, cache: &mut Cache, text: &[u8], at: usize) -> bool {
         let input = Input::new(text).range(at..).anchored(Anchored::Yes);
-        // The machine gives up for no text: none of its reasons to do so is configured.
+        // The automaton never gives up: none of the possible reasons is configured.
         let Ok(mut state) = self.prefixes.start_state_forward(cache, &input) else {
             return false;
         };
@@ -281,8 +280,8 @@ impl Finder {
         if !state.is_match() {
             return true;
         }
-        // The machine sees the end of a match one byte late; it may be over all the same. Once
-        // it has dropped its states, `state` says nothing.
+        // The automaton reports the end of a match one byte late; it may be over nevertheless. Once
+        // it has dropped its states, `state` is invalid.
         let dropped = cache.clear_count();
         (0..=u8::MAX)
             .any(|byte| self.next(cache, state, byte).is_some() || cache.clear_count() != dropped)
@@ -294,7 +293,7 @@ impl Finder {
     }
 }
 
-/// Text with parts replaced by text is text.
+/// Replacing parts of text by text yields text.
 pub(super) fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

@@ -12,7 +12,7 @@ fn knowing(value: &str) -> Redactor {
 #[track_caller]
 fn check(redactor: &Redactor, text: &str, expected: &str) {
     assert_eq!(redactor.text(text), expected);
-    // The same one byte at a time, and cut at every place.
+    // The same one byte at a time, and split at every position.
     let mut stream = redactor.stream();
     let bytes: Vec<u8> = text.bytes().flat_map(|b| stream.push_bytes(&[b])).collect();
     let rest = stream.finish_bytes();
@@ -66,7 +66,7 @@ fn known_shapes_are_found_without_being_known() {
 
 #[test]
 fn each_service_is_found_and_its_name_alone_is_not() {
-    // What a random token of each alphabet begins with; as long as the service says.
+    // A random token of each alphabet, as long as the service requires.
     let of = |alphabet: Alphabet, length: usize| -> String {
         let signs = match alphabet {
             Alphabet::Hex => "9f3a7c1e5b2d8046",
@@ -209,7 +209,7 @@ fn a_stream_stays_bounded_whatever_comes() {
         let mut stream = redactor.stream();
         for _ in 0..100 {
             stream.push(&piece.repeat(40));
-            // Shapes hold back as much as names do, each by themselves.
+            // Shapes and names hold back the same amount, each separately.
             assert!(stream.held() <= 2 * (HOLD_LIMIT + 64 * 40), "{piece}");
         }
     }
@@ -273,10 +273,10 @@ proptest! {
         let planted = &forms_of(&secret)[form];
         let text = around.join(planted);
         let redacted = redactor.text(&text);
-        // A secret that is part of its own replacement cannot be looked for.
+        // A secret that is part of its own replacement cannot be searched for.
         prop_assume!(!"[REDACTED:env:TOKEN]".contains(&secret));
         let bare = redacted.replace("[REDACTED:env:TOKEN]", "\u{0}").replace("[REDACTED]", "\u{0}");
-        // Base64 leaves padding and shared characters behind; of the rest nothing may be left.
+        // Base64 leaves padding and shared characters; nothing else may remain.
         let core = planted.trim_end_matches('=');
         let core = if form == 4 { &core[..core.len().saturating_sub(1)] } else { core };
         prop_assert!(form == 4 && core.len() < 8 || !bare.contains(core), "{bare:?}");
@@ -284,7 +284,7 @@ proptest! {
 
     #[test]
     fn a_text_without_secrets_is_the_same_text(text in "[a-zA-Z0-9 .,:/\n-]{0,200}", secret in "[#$%&]{6,12}") {
-        // What looks like a credential by chance is not without secrets.
+        // Skip texts that look like a credential by chance.
         prop_assume!(Redactor::default().text(&text) == text);
         let redactor = knowing(&secret);
         prop_assert!(matches!(redactor.text(&text), Cow::Borrowed(same) if same == text));

@@ -7,12 +7,12 @@ use kernel::problem::quoted;
 use kernel::run::NodeError;
 use kernel::stream::Owner;
 
-/// Which variables of the environment are secrets that may be given out.
+/// The environment variables that may be used as secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedNames {
-    /// Those whose name begins with this.
+    /// Those with this prefix.
     Prefix(String),
-    /// These.
+    /// Exactly these.
     Listed(BTreeSet<String>),
 }
 

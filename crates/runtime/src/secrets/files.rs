@@ -1,4 +1,4 @@
-//! Secrets in a folder of files, one file each.
+//! Secrets in a folder, one file each.
 //!
 //! ```text
 //! DIR/TENANT/NAME                         everybody of the tenant
@@ -6,8 +6,8 @@
 //! DIR/TENANT/.users/PRINCIPAL/NAME        runs of this principal
 //! ```
 //!
-//! A workspace or principal whose name is no plain file name, and every principal that an issuer
-//! vouches for, lies under `~` and a digest: `runwright secrets` says which.
+//! The folder of a workspace or principal whose name is not a valid file name, and of every
+//! principal with an issuer, is named by `~` and a digest: `runwright secrets` prints it.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,22 +20,22 @@ use kernel::stream::Owner;
 use super::reference::{Scope, is_plain};
 use crate::redact::Redactor;
 
-/// Bytes of a secret file at most.
+/// The largest secret file in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// Secrets in files, for every tenant that has a folder of its name. A file's content is the
-/// secret, without a line break at its end.
+/// Secrets in files, for every tenant that has a folder of its name. A file's content without a
+/// final line break is the secret.
 #[derive(Clone, Debug)]
 pub struct FileSecrets {
     folder: PathBuf,
 }
 
-/// A secret that lies in the folder.
+/// A stored secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSecret {
-    /// Who it is for.
+    /// Its scope.
     pub scope: Scope,
-    /// What it is called.
+    /// Its name.
     pub name: String,
 }
 
@@ -47,7 +47,7 @@ impl FileSecrets {
         }
     }
 
-    /// Where the secrets of a scope lie. `None` where the owner has no such scope.
+    /// The folder of a scope's secrets. `None` if the owner has no such scope.
     fn place(&self, owner: &Owner, scope: Scope) -> Option<PathBuf> {
         let tenant = owner.tenant.as_str();
         let tenant = is_plain(tenant).then(|| self.folder.join(tenant))?;
@@ -82,7 +82,7 @@ impl FileSecrets {
             };
             match read(&place.join(name)).await {
                 Ok(secret) => return Ok(secret),
-                // A file instead of a folder on the way is as good as none.
+                // A file in place of a folder on the path counts as missing.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => return Err(unreadable(name, &error)),
@@ -96,13 +96,13 @@ impl FileSecrets {
         Err(NodeError::new("credential_not_found", text).lacking())
     }
 
-    /// Keeps a secret. Whoever reads it meanwhile has the old one or the new one.
+    /// Stores a secret atomically.
     ///
     /// # Errors
-    /// When the name is none, the owner has no such scope, or the file cannot be written.
+    /// An invalid name, a scope the owner does not have, or an error of the file system.
     pub fn put(&self, owner: &Owner, secret: &StoredSecret, value: &str) -> std::io::Result<()> {
         let file = self.file(owner, secret)?;
-        // What could not be kept out of a log would be refused when a workflow asks for it.
+        // A value that cannot be redacted would be rejected when a workflow uses it.
         Redactor::default()
             .knowing(&secret.name, value)
             .map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))?;
@@ -115,7 +115,7 @@ impl FileSecrets {
         std::fs::File::open(folder)?.sync_all()
     }
 
-    /// Takes a secret away. Answers whether there was one.
+    /// Removes a secret. Returns whether it existed.
     ///
     /// # Errors
     /// As [`FileSecrets::put`].
@@ -127,7 +127,7 @@ impl FileSecrets {
         }
     }
 
-    /// Whether some tenant has a secret of a name for all its runs.
+    /// Whether any tenant has a secret of this name for all its runs.
     pub(super) fn has(&self, name: &str) -> bool {
         let tenants = std::fs::read_dir(&self.folder).into_iter().flatten();
         is_plain(name)
@@ -139,7 +139,7 @@ impl FileSecrets {
     /// The secrets an owner's runs can use, by scope and name, without their values.
     ///
     /// # Errors
-    /// When a folder cannot be read.
+    /// If a folder cannot be read.
     pub fn list(&self, owner: &Owner) -> std::io::Result<Vec<StoredSecret>> {
         let mut found = Vec::new();
         for scope in Scope::ALL {
@@ -175,7 +175,7 @@ impl FileSecrets {
     }
 }
 
-/// The folder of a workspace or principal. A digest begins with what no plain name begins with.
+/// The folder of a workspace or principal. The prefix of a digest is not valid in a plain name.
 fn folder_of(issuer: Option<&str>, name: &str) -> String {
     match issuer {
         None if is_plain(name) => name.to_owned(),
@@ -224,7 +224,7 @@ async fn read(path: &Path) -> std::io::Result<String> {
 fn unreadable(name: &str, error: &std::io::Error) -> NodeError {
     let text = format!("the secret {} cannot be read: {error}", quoted(name));
     match error.kind() {
-        // What lies there is no secret; it does not become one by itself.
+        // The content is not a valid secret: retrying will not help.
         ErrorKind::InvalidData => NodeError::new("credential_not_found", text).fatal(),
         _ => NodeError::new("credential_unavailable", text),
     }
@@ -275,7 +275,7 @@ mod tests {
             (ada.clone(), "of ada"),
             (owner(Some("w"), Some("bob"), None), "all of w"),
             (owner(None, Some("bob"), None), "of acme"),
-            // Whom an issuer calls ada is somebody else.
+            // A principal `ada` of an issuer is another one.
             (
                 owner(Some("v"), Some("ada"), Some("https://idp")),
                 "of acme",

@@ -1,8 +1,8 @@
-//! Where secrets come from: the engine's environment and a folder of files.
+//! Sources of secrets: the engine's environment and a folder of files.
 //!
 //! A reference is `secret://NAME` or just `NAME`, `file:NAME` or `env:NAME`. Workflows choose
-//! references, so each source gives out only what its owner listed for the run's tenant, workspace
-//! or principal, never whatever the engine happens to have.
+//! references, so each source returns only secrets that its owner listed for the run's tenant,
+//! workspace or principal, never everything the engine can read.
 
 mod env;
 mod files;
@@ -23,7 +23,7 @@ pub(crate) use reference::wrong_reference;
 use crate::nodes::Secrets;
 use reference::Reference;
 
-/// Several sources, told apart by how a reference begins.
+/// Several sources, selected by the prefix of a reference.
 #[derive(Clone, Default)]
 pub struct SecretSources {
     env: Option<Arc<EnvSecrets>>,
@@ -31,18 +31,18 @@ pub struct SecretSources {
 }
 
 impl SecretSources {
-    /// No source: every reference is refused.
+    /// No source: every reference is rejected.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// These, and the environment's.
+    /// Adds the environment.
     pub fn with_env(mut self, env: EnvSecrets) -> Self {
         self.env = Some(Arc::new(env));
         self
     }
 
-    /// These, and a folder's.
+    /// Adds a folder.
     pub fn with_files(mut self, files: FileSecrets) -> Self {
         self.files = Some(Arc::new(files));
         self

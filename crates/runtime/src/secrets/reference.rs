@@ -1,12 +1,12 @@
-//! What a workflow writes for a secret.
+//! References to secrets in workflows.
 
 use kernel::problem::{closest, quoted};
 use kernel::run::NodeError;
 
-/// Who a stored secret is for (OpenWOP v1, `secrets.scopes`).
+/// The scope of a stored secret (OpenWOP v1, `secrets.scopes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The principal a run belongs to.
+    /// The principal that owns the run.
     User,
     /// Everybody in its workspace.
     Workspace,
@@ -15,7 +15,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Every scope, in the order in which a secret is looked for: the narrowest first.
+    /// Every scope in the order of look-up: the narrowest first.
     pub const ALL: [Self; 3] = [Self::User, Self::Workspace, Self::Tenant];
 
     /// The protocol's word.
@@ -28,7 +28,7 @@ impl Scope {
     }
 }
 
-/// A reference, read.
+/// A parsed reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reference<'a> {
     /// A variable of the engine's environment.
@@ -38,8 +38,8 @@ pub(super) enum Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// Reads a reference. What it looks like is said in errors, for it is no secret; one that
-    /// might be a secret itself is not.
+    /// Parses a reference. Errors quote it, as a reference is not secret; a text that may be a
+    /// secret itself is not quoted.
     pub(super) fn parse(text: &'a str) -> Result<Self, NodeError> {
         let (scope, name) = if let Some(name) = text.strip_prefix("env:") {
             return Ok(Self::Env(name));
@@ -64,8 +64,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// What is wrong with a reference that a workflow writes. Nothing of it is said again: it might be
-/// the secret itself.
+/// The error of an invalid reference in a workflow. It is not quoted: it may be the secret itself.
 pub(crate) fn wrong_reference(text: &str) -> Option<String> {
     const SCHEMES: [&str; 3] = ["secret", "file", "env"];
     let error = match Reference::parse(text) {
@@ -104,7 +103,7 @@ fn scope_of(word: &str) -> Result<Scope, NodeError> {
     })
 }
 
-/// Whether a text can be the name of a file and nothing else.
+/// Whether a text is a valid name of a file.
 pub(super) fn is_plain(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !text.is_empty() && text.len() <= 200 && !text.starts_with('.') && text.chars().all(plain)

@@ -1,8 +1,8 @@
-//! The directory of an attempt: what outlives the supervisor and the engine.
+//! The directory of an attempt: the data that outlives the supervisor and the engine.
 //!
-//! `lock` is held by everything the attempt started; `gate` by a supervisor while it finds out
-//! whether it may start; `note.json` says who runs; `exit.json` how it ended; `stdout` and
-//! `stderr` are complete; `settled` says that the log has the outcome.
+//! `lock` is held by everything the attempt started; `gate` by a supervisor while it checks whether
+//! it may start; `note.json` names the current processes; `exit.json` records the exit; `stdout`
+//! and `stderr` are complete; `settled` says that the outcome is in the log.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
@@ -20,16 +20,16 @@ use super::wire::{ExitRecord, Stream, Written};
 #[derive(Clone, Debug)]
 pub(super) struct AttemptDir(PathBuf);
 
-/// Who runs, or ran, an attempt.
+/// The processes of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// How often the attempt had been restarted: the greatest number wins.
+    /// The number of restarts of the attempt: the greatest number wins.
     pub generation: u32,
-    /// Names the boot of the machine the process ids belong to.
+    /// Identifies the boot of the machine that the process ids belong to.
     pub boot: String,
     /// The supervisor.
     pub supervisor: Option<Process>,
-    /// The process it started; also the id of its group.
+    /// The child process; its id is also that of its group.
     pub child: Option<Process>,
 }
 
@@ -38,7 +38,7 @@ impl AttemptDir {
         Self(path.into())
     }
 
-    /// Creates it, for nobody else to read, and makes its path absolute.
+    /// Creates it with access for its owner only, and makes its path absolute.
     pub(super) fn create(&mut self) -> io::Result<()> {
         DirBuilder::new()
             .recursive(true)
@@ -68,7 +68,7 @@ impl AttemptDir {
         private().open(self.0.join("gate"))
     }
 
-    /// Whether somebody holds the lock or the gate.
+    /// Whether the lock or the gate is held.
     pub(super) fn is_held(&self) -> io::Result<bool> {
         for path in [self.lock_path(), self.0.join("gate")] {
             let file = match File::open(path) {
@@ -85,7 +85,7 @@ impl AttemptDir {
         Ok(false)
     }
 
-    /// Whether a lock file that was opened is still the one other supervisors would open.
+    /// Whether an opened lock file is still the one that other supervisors would open.
     pub(super) fn is_current(&self, lock: &File) -> io::Result<bool> {
         let ours = lock.metadata()?;
         match fs::metadata(self.lock_path()) {
@@ -100,12 +100,12 @@ impl AttemptDir {
         private().truncate(true).open(self.output_path(stream))
     }
 
-    /// Who runs it. A note that cannot be read is as good as none: the lock decides.
+    /// The note of its processes. An unreadable note counts as missing: the lock decides.
     pub(super) fn note(&self) -> Option<Note> {
         read_json(&self.0.join("note.json"))
     }
 
-    /// Notes who runs it. Not synced: after a power cut nobody runs.
+    /// Writes the note of its processes. Not synced: no process survives a power cut.
     pub(super) fn write_note(&self, note: &Note) -> io::Result<()> {
         let temporary = self.0.join("note.json.new");
         let mut file = private().truncate(true).open(&temporary)?;
@@ -113,17 +113,17 @@ impl AttemptDir {
         fs::rename(temporary, self.0.join("note.json"))
     }
 
-    /// How it ended, if it did, and if the outputs are still what they were then.
+    /// The exit record, if there is one and the outputs are unchanged.
     pub(super) fn record(&self) -> Option<ExitRecord> {
         let record: ExitRecord = read_json(&self.0.join("exit.json"))?;
-        // The outputs are not synced before the record, so that a power cut may cost them; then
-        // the attempt has no result to adopt.
+        // The outputs are not synced before the record, so a power cut may lose them; then the
+        // attempt has no result to adopt.
         let whole =
             |stream| digest_of(&self.output_path(stream)).ok() == Some(record.written(stream));
         Stream::ALL.into_iter().all(whole).then_some(record)
     }
 
-    /// Writes down how it ended; durable when this returns.
+    /// Writes the exit record; durable when this returns.
     pub(super) fn write_record(&self, record: &ExitRecord) -> io::Result<()> {
         let temporary = self.0.join("exit.json.new");
         let mut file = private().truncate(true).open(&temporary)?;
@@ -133,7 +133,7 @@ impl AttemptDir {
         File::open(&self.0)?.sync_all()
     }
 
-    /// Forgets a record whose outputs were lost.
+    /// Removes a record whose outputs were lost.
     pub(super) fn discard_record(&self) -> io::Result<()> {
         absent_is_fine(fs::remove_file(self.0.join("exit.json")))
     }
@@ -142,7 +142,7 @@ impl AttemptDir {
         self.0.join("settled").exists()
     }
 
-    /// Drops the outputs and keeps any later supervisor from starting the attempt again.
+    /// Removes the outputs and prevents any later supervisor from starting the attempt again.
     pub(super) fn settle(&self) -> io::Result<()> {
         match private().open(self.0.join("settled")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -184,7 +184,7 @@ fn digest_of(path: &Path) -> io::Result<Written> {
     }
 }
 
-/// Counts and digests an output as it passes.
+/// Counts and digests an output as it is written.
 #[derive(Clone, Default)]
 pub(super) struct Tally {
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Who may run an attempt: entering its directory, ending an earlier instance first.
+//! Entering the directory of an attempt, after ending any earlier instance.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -12,29 +12,29 @@ use super::attempt::{AttemptDir, Note};
 use super::process_table::{self, Process};
 use super::wire::ExitRecord;
 
-/// How long killed processes may take to be gone before the attempt is given up.
+/// How long killed processes may take to exit before the attempt is given up.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
-/// How long a supervisor gets beyond its own grace to end what it started.
+/// How long a supervisor has, in addition to its own grace, to end its processes.
 const SUPERVISOR_MARGIN: Duration = Duration::from_secs(1);
 
-/// Who wants to enter.
+/// A supervisor that wants to enter.
 pub(super) struct Claimant<'a> {
     pub key: &'a AttemptKey,
     pub generation: u32,
-    /// How long an earlier instance has between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL for an earlier instance.
     pub grace: Duration,
 }
 
-/// The directory is ours.
+/// Entry was granted.
 pub(super) enum Entered {
-    /// Nothing of the attempt runs. Whoever inherits the lock keeps the next supervisor out; the
-    /// gate is to be dropped once that is so.
+    /// No process of the attempt runs. The heirs of the lock keep the next supervisor out; the gate
+    /// must be dropped once a process has inherited the lock.
     Clear { lock: File, gate: File },
-    /// The attempt had come to its end.
+    /// The attempt had already exited.
     Ended(ExitRecord),
 }
 
-/// The directory is not ours.
+/// Entry was denied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refused {
     #[error("a later holder of the run has this attempt")]
@@ -50,12 +50,12 @@ pub(super) enum Refused {
     Io(#[from] io::Error),
 }
 
-/// Waits for a moment; breaks when a stop was asked for.
+/// Waits for a moment; breaks if a stop was requested.
 pub(super) type Pause<'a> = &'a mut dyn FnMut(Duration) -> ControlFlow<()>;
 
-/// Enters the directory of an attempt. Among claimants of different generations the greatest
-/// wins, whatever the order they come in; when this returns `Clear`, no process of an earlier
-/// instance is alive.
+/// Enters the directory of an attempt. Among claimants of different generations the greatest wins,
+/// in whatever order they arrive; when this returns `Clear`, no process of an earlier instance is
+/// alive.
 pub(super) fn enter(
     dir: &mut AttemptDir,
     claimant: &Claimant<'_>,
@@ -102,8 +102,8 @@ pub(super) fn enter(
     }
 }
 
-/// Returns once `lock` is held and nothing of an earlier instance is alive: first asked to end,
-/// then killed.
+/// Returns once `lock` is held and no process of an earlier instance is alive: they are terminated
+/// first, then killed.
 fn end_earlier(
     dir: &AttemptDir,
     claimant: &Claimant<'_>,
@@ -121,8 +121,8 @@ fn end_earlier(
     if is_clear()? {
         return Ok(());
     }
-    // A supervisor that is asked ends everything itself and leaves no record of it. Ending its
-    // child under it would look like an end of its own.
+    // A terminated supervisor ends everything itself and leaves no record. If its child were ended
+    // first, that would look like an exit of its own.
     let patience = match supervisor {
         Some(supervisor) => {
             process_table::signal(supervisor, Signal::TERM)?;
@@ -157,13 +157,13 @@ fn end_earlier(
     }
 }
 
-/// Signals a recorded process group, as long as the process it is named after lives, and every
-/// other process found.
+/// Signals a recorded process group, as long as its leader lives, and every other process found.
 fn signal_all(child: Option<Process>, others: &[Process], signal: Signal) -> io::Result<()> {
     if let Some(child) = child.filter(|&child| process_table::is_alive(child))
         && let Some(group) = Pid::from_raw(child.pid)
     {
-        // Gone in between is fine; anything else shows as processes that stay.
+        // Processes that are already gone are fine; any other error shows as processes that stay
+        // alive.
         let _ = kill_process_group(group, signal);
     }
     others
@@ -189,7 +189,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Waits that grow, because each look at the process table costs.
+/// Growing waits, because each scan of the process table is expensive.
 struct Steps(Duration);
 
 impl Steps {

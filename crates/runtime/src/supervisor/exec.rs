@@ -1,8 +1,8 @@
 //! The supervisor process: `runwright __exec DIR`.
 //!
-//! It stands between the engine and one process, so that the process never outlives the engine
-//! unseen and its result is not lost with the engine. It is single-purpose and synchronous: a
-//! few threads that send [`Event`]s, and one loop that decides.
+//! It is the parent of one process on behalf of the engine, so that the process never outlives the
+//! engine unnoticed and its result is not lost with the engine. It is single-purpose and
+//! synchronous: a few threads that send [`Event`]s, and one loop that decides.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -30,14 +30,14 @@ use super::watch::{Cause, Event, Watch, watch_children};
 use super::wire::{End, ExitRecord, NotStarted, Report, Request, Stream};
 use crate::programs::{Confinement, confine};
 
-/// Bytes of one piece of what is said to a process, and pieces that may wait for it.
+/// Bytes of one chunk of input for a process, and chunks that may wait.
 const SAID_BYTES: usize = 64 << 10;
 const WAITING: usize = 256;
-/// How long a process that is talked to has to end by itself once nobody does any more.
+/// How long an interactive process has to exit by itself after its input ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Runs the supervisor with the arguments that follow `__exec`. To be called before anything
-/// else of the program has started: it waits for every child of this process.
+/// Runs the supervisor with the arguments after `__exec`. Must be called before anything else of
+/// the program has started: it waits for every child of this process.
 pub fn exec_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let (Some(dir), None) = (args.next(), args.next()) else {
@@ -80,7 +80,7 @@ fn supervise(mut dir: AttemptDir) -> io::Result<()> {
         Ok(Entered::Ended(record)) => Report::Adopted { record },
         Ok(Entered::Clear { lock, gate }) => match start(&dir, &request, &lock) {
             Ok(running) => {
-                // Whoever comes now finds the lock taken and the note written.
+                // A later claimant now finds the lock taken and the note written.
                 drop(gate);
                 let input = Input { first: stdin, said };
                 attend(&dir, &request, running, input, &engine, (events, inbox))
@@ -109,8 +109,8 @@ fn own(stream: BorrowedFd<'_>) -> io::Result<File> {
     Ok(File::from(stream.try_clone_to_owned()?))
 }
 
-/// Passes on what is said after the request, and sees the engine hang up. A process that does not
-/// listen is stopped rather than waited for: the engine may be gone meanwhile.
+/// Forwards input after the request, and detects that the engine hung up. A process that does not
+/// read is stopped rather than waited for: the engine may be gone meanwhile.
 fn watch_control(mut control: File, mut say: Option<SyncSender<Vec<u8>>>, events: Sender<Event>) {
     thread::spawn(move || {
         let mut bytes = vec![0; SAID_BYTES];
@@ -122,7 +122,7 @@ fn watch_control(mut control: File, mut say: Option<SyncSender<Vec<u8>>>, events
             }
         }
         if say.take().is_some() {
-            // Its standard input has ended now, which tells it that nobody talks to it any more.
+            // The end of its standard input tells the process that its client is gone.
             thread::sleep(FAREWELL);
         }
         let _ = events.send(Event::Stop);
@@ -145,21 +145,22 @@ fn watch_signals(events: Sender<Event>) {
                 _ = hangup.recv() => {}
             }
             let _ = events.send(Event::Stop);
-            // The handlers stay: a second signal must not kill what still has work to do.
+            // The handlers stay: a second signal must not kill a supervisor that still has work to
+            // do.
             std::future::pending::<io::Result<()>>().await
         })
     });
 }
 
-/// What a process reads from its standard input.
+/// The standard input of a process.
 struct Input {
-    /// At once.
+    /// Written at once.
     first: Vec<u8>,
-    /// Later, until the engine hangs up; ends at once for one that is not talked to.
+    /// Later input, until the engine hangs up; ends at once for a process that is not interactive.
     said: Receiver<Vec<u8>>,
 }
 
-/// A process that was started.
+/// A started process.
 struct Running {
     child: Child,
     started_at: Timestamp,
@@ -167,7 +168,7 @@ struct Running {
     stderr: File,
 }
 
-/// Starts the process in its own group, with the lock in its hands.
+/// Starts the process in its own group, with the lock inherited.
 fn start(
     dir: &AttemptDir,
     request: &Request,
@@ -177,7 +178,7 @@ fn start(
         .argv
         .split_first()
         .ok_or_else(|| (NotStarted::Other, "there is no program to start".to_owned()))?;
-    // Looked at here because a start that fails would blame the program.
+    // Checked here because a failed start would blame the program.
     if let Err(error) = std::fs::read_dir(&request.cwd) {
         let text = format!("the working directory cannot be used: {error}");
         return Err((NotStarted::WorkingDirectory, text));
@@ -229,8 +230,8 @@ fn start(
     })
 }
 
-/// Starts a process from a thread that is confined and ends right after: what a thread starts is
-/// confined as it is, and this process is not.
+/// Starts a process from a confined thread that ends right after: the process inherits the
+/// confinement of the thread, and the supervisor itself stays unconfined.
 fn confined(
     mut command: Command,
     confinement: &Confinement,
@@ -257,7 +258,7 @@ fn prepare(dir: &AttemptDir, note: &Note, lock: &File) -> io::Result<(File, File
     ))
 }
 
-/// Sees a started process through to its end.
+/// Supervises a started process to its end.
 fn attend(
     dir: &AttemptDir,
     request: &Request,
@@ -271,7 +272,7 @@ fn attend(
         pid: main.as_raw_nonzero().get(),
     });
     if let Some(mut input) = running.child.stdin.take() {
-        // A process that does not read its stdin to the end is no error.
+        // A process that does not read all of its stdin is not an error.
         thread::spawn(move || {
             let mut pieces = std::iter::once(stdin.first).chain(stdin.said);
             let _ = pieces.try_for_each(|piece| input.write_all(&piece));

@@ -1,22 +1,22 @@
-//! Starts processes so that none outlives the engine unseen, and so that no result is lost with
+//! Starts processes so that none outlives the engine unnoticed, and so that no result is lost with
 //! the engine.
 //!
-//! Between the engine and each process stands a supervisor, `runwright __exec`
-//! ([`exec_main`]). It holds one end of a pipe whose other end is the engine's: when that
-//! closes, because the engine wants a stop or because it died, the supervisor ends the process,
-//! its group and every descendant. It keeps the complete output and, when the process ends by
-//! itself, an exit record in the directory of the attempt. The next engine that starts the same
-//! attempt is given that result instead of a second run.
+//! Each process is the child of a supervisor, `runwright __exec` ([`exec_main`]). It holds one end
+//! of a pipe to the engine: when that closes, because the engine wants a stop or because it died,
+//! the supervisor ends the process, its group and every descendant. It keeps the complete output
+//! and, when the process exits by itself, an exit record in the directory of the attempt. The next
+//! engine that starts the same attempt adopts that result instead of a second execution.
 //!
-//! **Invariant:** no instance of an attempt starts while a process of an earlier one lives, also
-//! when engine and supervisor were killed. Everything an attempt started inherits a lock and the
-//! variables `WF_ATTEMPT_KEY` and `WF_ATTEMPT_DIR`; the next supervisor ends whatever has the lock
-//! or both variables, and only then starts. Processes of another store are left alone, even where
-//! the keys are the same. (A process that closes the lock and clears a variable, and whose
-//! supervisor was killed, escapes.) Of two engines that both believe they have the attempt, the later holder wins.
+//! **Invariant:** no instance of an attempt starts while a process of an earlier one lives, even if
+//! engine and supervisor were killed. Everything an attempt started inherits a lock and the
+//! variables `WF_ATTEMPT_KEY` and `WF_ATTEMPT_DIR`; the next supervisor ends every process that has
+//! the lock or both variables, and only then starts. Processes of another store are left alone,
+//! even with the same keys. (A process that closes the lock and clears a variable, and whose
+//! supervisor was killed, escapes.) If two engines both believe they have the attempt, the later
+//! holder wins.
 //!
-//! Collecting orphans and looking through the process table is Linux only; elsewhere the process
-//! group and the lock remain.
+//! Collecting orphans and scanning the process table works on Linux only; other systems rely on the
+//! process group and the lock.
 
 mod attempt;
 mod entry;
@@ -45,9 +45,9 @@ pub use wire::{End, ExitRecord, NotStarted, Stream, Written};
 use attempt::AttemptDir;
 use entry::{Claimant, Refused, enter};
 
-/// The name of the hidden command whose arguments [`exec_main`] takes.
+/// The name of the hidden command that runs [`exec_main`].
 pub const EXEC_COMMAND: &str = "__exec";
-/// Bytes of one output a process may write unless its node says otherwise.
+/// The default limit of one output in bytes.
 pub const DEFAULT_OUTPUT_LIMIT: u64 = 16 << 30;
 
 /// Starts processes under supervision.
@@ -59,30 +59,30 @@ pub struct Supervisor {
     pub dir: PathBuf,
 }
 
-/// What is to run. Not `Debug`: the environment holds secrets.
+/// The process to start. Not `Debug`: the environment holds secrets.
 #[derive(Clone)]
 pub struct Spec {
     /// The run.
     pub run: StreamId,
-    /// The attempt; also in the environment of the process, as `WF_ATTEMPT_KEY`.
+    /// The attempt; the process receives it as `WF_ATTEMPT_KEY`.
     pub key: AttemptKey,
-    /// How often the attempt was restarted; a later holder has a greater number.
+    /// The number of restarts of the attempt; a later holder has a greater one.
     pub restarts: u32,
-    /// Program and arguments. Never read by a shell.
+    /// Program and arguments; no shell.
     pub argv: Vec<String>,
     /// The whole environment.
     pub env: BTreeMap<String, String>,
     /// The working directory.
     pub cwd: PathBuf,
-    /// What the process reads from its standard input.
+    /// The standard input.
     pub stdin: Vec<u8>,
-    /// How long it may run.
+    /// The timeout.
     pub timeout: Option<Duration>,
-    /// How long it has between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// Bytes of each output; a process that writes more is stopped.
+    /// The limit of each output in bytes; a process that exceeds it is stopped.
     pub output_limit: u64,
-    /// What it is kept from, and all it starts with it.
+    /// The confinement of the process and everything it starts.
     pub confinement: Option<Confinement>,
 }
 
@@ -93,36 +93,36 @@ pub struct Left<'a> {
     pub run: &'a StreamId,
     /// The attempt.
     pub key: &'a AttemptKey,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u32,
-    /// How long its processes have between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL for its processes.
     pub grace: Duration,
 }
 
 impl Supervisor {
-    /// The result of an attempt whose process had come to its end, if its outcome was not
-    /// settled yet. Starting it again then gives this and runs nothing.
+    /// The result of an attempt whose process has exited, unless its outcome was settled. Starting
+    /// the attempt again then returns this and runs nothing.
     pub fn record(&self, run: &StreamId, key: &AttemptKey) -> Option<ExitRecord> {
         let dir = self.attempt(run, key);
         (!dir.is_settled()).then(|| dir.record()).flatten()
     }
 
-    /// Drops the outputs of an attempt whose outcome is in the log, and keeps a straggler that
+    /// Drops the outputs of an attempt whose outcome is in the log, and prevents a straggler that
     /// does not know it from starting the attempt again. Harmless for an attempt that was never
     /// started.
     ///
     /// # Errors
-    /// When the directory cannot be written.
+    /// If the directory cannot be written.
     pub fn settle(&self, run: &StreamId, key: &AttemptKey) -> std::io::Result<()> {
         self.attempt(run, key).settle()
     }
 
-    /// Ends whatever an earlier engine, lost with its hold of the run, has left running of an
-    /// attempt that is not started again, and drops its outputs. Blocks until nothing of it is
-    /// alive. Nothing is done about an attempt that was never started.
+    /// Ends the processes that an earlier engine, which lost its lease of the run, has left of an
+    /// attempt that is not restarted, and drops its outputs. Blocks until none of them is alive.
+    /// Does nothing for an attempt that was never started.
     ///
     /// # Errors
-    /// When something stays alive or the directory cannot be used.
+    /// If a process stays alive or the directory cannot be used.
     pub fn end_left(&self, left: &Left<'_>) -> std::io::Result<()> {
         let mut dir = self.attempt(left.run, left.key);
         if !dir.path().is_dir() {
@@ -145,10 +145,10 @@ impl Supervisor {
         }
     }
 
-    /// Removes what is left of a settled run.
+    /// Removes the files of a settled run.
     ///
     /// # Errors
-    /// When the folder cannot be removed.
+    /// If the folder cannot be removed.
     pub fn forget(&self, run: &StreamId) -> std::io::Result<()> {
         match std::fs::remove_dir_all(self.dir.join(file_name(run.as_str()))) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -156,17 +156,17 @@ impl Supervisor {
         }
     }
 
-    /// A file in the directory of an attempt, which its process may write. It is there as long as
-    /// the run is not settled.
+    /// A file in the directory of an attempt that its process may write. It exists until the run is
+    /// settled.
     pub fn file(&self, run: &StreamId, key: &AttemptKey, name: &str) -> PathBuf {
         self.attempt(run, key).path().join(name)
     }
 
-    /// Whether anything that was started here still lives, or whoever watches over it. For what
-    /// has lost its engine and nobody goes on with.
+    /// Whether a process started here, or its supervisor, is still alive. For attempts that lost
+    /// their engine and have no successor.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// If the folder cannot be read.
     pub fn is_at_work(&self) -> std::io::Result<bool> {
         for run in folders(&self.dir)? {
             for attempt in folders(&run)? {
@@ -198,7 +198,7 @@ fn folders(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// The id itself where it is a plain file name, else its digest.
+/// The id itself if it is a valid file name, else its digest.
 fn file_name(id: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !id.is_empty() && id.len() <= 100 && id.chars().all(is_plain) && !id.starts_with('.') {

@@ -1,14 +1,14 @@
-//! The programs that names stand for.
+//! Looking up programs by name.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The file that a program's name stands for, as the system would find it: `path` is the search
-/// path, `cwd` what relative names are relative to.
+/// The file of a program's name, as the system would find it: `path` is the search path, `cwd` the
+/// base of relative names.
 ///
 /// # Errors
-/// `NotFound`, or `PermissionDenied` for a file that may not be run.
+/// `NotFound`, or `PermissionDenied` for a file that is not executable.
 pub fn find_program(program: &str, path: Option<&str>, cwd: &Path) -> io::Result<PathBuf> {
     let not_found = || io::Error::new(io::ErrorKind::NotFound, "there is no such program");
     let is_program = |file: &Path| {

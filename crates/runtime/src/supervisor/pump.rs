@@ -1,4 +1,4 @@
-//! Carries one output of a process to its file and to the engine.
+//! Copies one output of a process to its file and to the engine.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -38,7 +38,7 @@ impl EngineEnd {
     }
 }
 
-/// An output on its way, as others may see it.
+/// An output in progress, as seen by others.
 #[derive(Default)]
 pub(super) struct Pump {
     tally: Mutex<Tally>,
@@ -48,7 +48,7 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// What has been written so far.
+    /// The amount written so far.
     pub(super) fn written(&self) -> Written {
         self.tally
             .lock()
@@ -56,7 +56,7 @@ impl Pump {
             .written()
     }
 
-    /// How many reads came before the one it waits in; `None` while it is busy writing.
+    /// The number of reads before the one it waits in; `None` while it is writing.
     fn waits_in_read(&self) -> Option<u64> {
         self.is_reading
             .load(Ordering::Acquire)
@@ -64,8 +64,8 @@ impl Pump {
     }
 }
 
-/// Carries `from` to `file` and to the engine on a thread of its own, until it ends, cannot be
-/// written or is longer than `limit` bytes.
+/// Copies `from` to `file` and to the engine on a thread of its own, until it ends, cannot be
+/// written or exceeds `limit` bytes.
 pub(super) fn start(
     stream: Stream,
     from: Option<OwnedFd>,
@@ -96,8 +96,8 @@ pub(super) fn start(
     pump
 }
 
-/// Waits for the slower of file and engine, so that memory stays bounded and a process that is
-/// too fast is slowed down.
+/// Waits for the slower of file and engine, so that memory stays bounded and a fast process is
+/// slowed down.
 fn carry(
     stream: Stream,
     from: &mut File,
@@ -134,8 +134,8 @@ fn carry(
     }
 }
 
-/// Waits until an output is complete, however slow the engine is; says what went wrong. An
-/// output that somebody else still holds open, and nobody writes to, is taken as it is.
+/// Waits until an output is complete, however slow the engine is; returns the error, if any. An
+/// output that another process holds open without writing is accepted as it is.
 pub(super) fn drain(pump: &Pump, inbox: &Receiver<Event>) -> Option<String> {
     let mut silent = (None, Instant::now());
     loop {
@@ -148,7 +148,7 @@ pub(super) fn drain(pump: &Pump, inbox: &Receiver<Event>) -> Option<String> {
         } else if silent.1.elapsed() >= SILENCE {
             return None;
         }
-        // Any event is a reason to look again, none is needed.
+        // Every event triggers a check; none is required.
         let _ = inbox.recv_timeout(Duration::from_millis(50));
     }
 }

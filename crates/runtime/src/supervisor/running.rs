@@ -19,11 +19,11 @@ use super::wire::{
 };
 use super::{EXEC_COMMAND, Spec, Supervisor};
 
-/// How long a supervisor may take beyond the grace of its process to end everything, before the
-/// engine does it itself.
+/// How long a supervisor may take, in addition to the grace of its process, to end everything
+/// before the engine does it itself.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// A supervised process. Dropping it stops the process without waiting for the end.
+/// A supervised process. Dropping it stops the process without waiting.
 pub struct Running {
     supervisor: Child,
     control: Option<ChildStdin>,
@@ -35,55 +35,54 @@ pub struct Running {
     grace: Duration,
 }
 
-/// Something seen of a process.
+/// An observation of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Seen {
-    /// It runs under this id.
+    /// It runs with this id.
     Started {
         /// The process id.
         pid: i32,
     },
-    /// It wrote something; at most 64 KiB at a time.
+    /// It wrote output; at most 64 KiB at a time.
     Output(Stream, Bytes),
-    /// It is over.
+    /// It has finished.
     Finished(Finish),
 }
 
-/// How a process was over.
+/// How a process finished.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finish {
-    /// It came to its end now.
+    /// It exited now.
     Ended(ExitRecord),
-    /// It had come to its end in an earlier life of the engine. Its output was not given again;
-    /// it is in the files.
+    /// It exited in an earlier life of the engine. Its output is not repeated; it is in the files.
     Adopted(ExitRecord),
     /// It never ran.
     NotStarted {
-        /// Why, for programs.
+        /// The reason, for programs.
         reason: NotStarted,
-        /// Why, for people.
+        /// The reason, for people.
         message: String,
     },
-    /// It was stopped, as asked.
+    /// It was stopped on request.
     Stopped,
-    /// It was stopped because its output could not be kept, and why.
+    /// It was stopped because its output could not be stored, with the reason.
     OutputLost(String),
-    /// Its supervisor was lost and everything that was left of it was ended.
+    /// Its supervisor was lost and all remaining processes were ended.
     SupervisorLost,
 }
 
 impl Supervisor {
-    /// Starts a process, or adopts the result of one that had ended before.
+    /// Starts a process, or adopts the result of an earlier one.
     ///
     /// # Errors
-    /// When no supervisor could be started. Whatever is wrong with the process itself comes as
+    /// If the supervisor could not be started. Errors of the process itself are reported as
     /// [`Finish::NotStarted`].
     pub async fn start(&self, spec: Spec) -> io::Result<Running> {
         self.start_as(spec, false).await
     }
 
-    /// Starts a process whose standard input stays open for [`Running::say`]. It is to be told from
-    /// every other by its key: the result of one that had ended before is not what is wanted.
+    /// Starts a process whose standard input stays open for [`Running::say`]. Its key must be
+    /// unique: the result of an earlier process must not be adopted.
     ///
     /// # Errors
     /// As [`Supervisor::start`].
@@ -113,7 +112,7 @@ impl Supervisor {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // A Ctrl-C is for the engine, which then stops what must be stopped.
+            // Ctrl-C is for the engine, which then stops its processes.
             .process_group(0)
             .spawn()?;
         let pipes = (supervisor.stdin.take(), supervisor.stdout.take());
@@ -136,8 +135,8 @@ impl Supervisor {
 }
 
 impl Running {
-    /// What is seen next of the process; nothing comes after [`Seen::Finished`]. Output waits in
-    /// the process until it is taken here. A call that is dropped loses nothing.
+    /// The next observation of the process; [`Seen::Finished`] is the last one. Output waits in the
+    /// process until it is read here. Cancel-safe.
     pub async fn next(&mut self) -> Seen {
         match self.next_frame().await {
             Ok(Some(Frame::Output(stream, bytes))) => Seen::Output(stream, bytes),
@@ -146,10 +145,10 @@ impl Running {
         }
     }
 
-    /// Says something to a process that is talked to.
+    /// Writes to the standard input of an interactive process.
     ///
     /// # Errors
-    /// When it does not listen any more.
+    /// If it no longer reads.
     pub async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.control {
             Some(control) => control.write_all(bytes).await,
@@ -157,13 +156,13 @@ impl Running {
         }
     }
 
-    /// Ends the process and everything it started; returns when all of it is gone. What it had
-    /// come to by then is not an outcome.
+    /// Ends the process and everything it started; returns when all of it is gone. Its result is
+    /// discarded.
     pub async fn stop(self) {
         self.stop_hearing(|_, _| {}).await;
     }
 
-    /// The same, hearing what it says to the end.
+    /// The same, passing on its output to the end.
     pub async fn stop_hearing(mut self, mut hear: impl FnMut(Stream, &[u8])) {
         self.control = None;
         let patience = self.grace + MARGIN;
@@ -181,7 +180,7 @@ impl Running {
         }
     }
 
-    /// The complete output, once the process is over.
+    /// The complete output, once the process has finished.
     pub fn output_path(&self, stream: Stream) -> PathBuf {
         self.dir.output_path(stream)
     }
@@ -198,7 +197,7 @@ impl Running {
         }
     }
 
-    /// Does what a supervisor that was killed cannot do any more.
+    /// Does the work of a supervisor that was killed.
     async fn clear_up(&mut self) -> Finish {
         self.control = None;
         let _ = self.supervisor.kill().await;

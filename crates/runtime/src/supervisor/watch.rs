@@ -1,4 +1,4 @@
-//! The life of the processes of an attempt, seen from their supervisor.
+//! The life of an attempt's processes, as seen by their supervisor.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -11,51 +11,51 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group};
 use super::process_table;
 use crate::programs::Bounds;
 
-/// How long processes that the child left behind may take to end by themselves.
+/// How long processes that outlive the child may take to end by themselves.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a death by signal waits for a stop that may have been its cause.
 const DOUBT: Duration = Duration::from_millis(100);
-/// How often it is looked at how much processes use that are bounded.
+/// How often the resource use of bounded processes is checked.
 const LOOKS: Duration = Duration::from_millis(100);
 
-/// Everything that can happen to a supervisor.
+/// The events of a supervisor.
 pub(super) enum Event {
-    /// The engine is gone or wants a stop, or somebody asked this process to end.
+    /// The engine is gone or requests a stop, or this process received a termination signal.
     Stop,
     /// A child was reaped.
     Reaped(Pid, WaitStatus),
-    /// There is no child left, nor a descendant that could become one.
+    /// Neither a child nor a descendant that could become one is left.
     NoChildren,
-    /// An output ended, or could not be kept.
+    /// An output ended, or could not be stored.
     OutputEnded(io::Result<()>),
 }
 
 /// Why the processes are being ended.
 #[derive(Debug)]
 pub(super) enum Cause {
-    /// The engine is gone or asked for it.
+    /// The engine is gone or requested it.
     Stop,
-    /// The child ran out of time.
+    /// The child timed out.
     TimedOut { after_ms: u64 },
-    /// What the child wrote could not be kept.
+    /// The child's output could not be stored.
     OutputLost(String),
-    /// The child and what it started used too much.
+    /// The child and its descendants exceeded a limit.
     BoundPassed(String),
 }
 
-/// What is being done about the processes.
+/// The phase of ending the processes.
 enum Phase {
     /// The child runs.
     Running,
-    /// The child is gone, others it started are not.
+    /// The child is gone, but some of its descendants are not.
     Lingering { until: Instant },
-    /// Everybody was asked to end.
+    /// All processes received SIGTERM.
     Ending { until: Instant },
-    /// Everybody is being killed.
+    /// All processes are being killed.
     Killing,
 }
 
-/// Reaps children, adopted ones included, until there is none.
+/// Reaps children, including adopted ones, until there are none.
 pub(super) fn watch_children(events: Sender<Event>) {
     thread::spawn(move || {
         loop {
@@ -79,11 +79,11 @@ pub(super) struct Watch {
     grace: Duration,
     bounds: Option<Bounds>,
     phase: Phase,
-    /// How the child ended, once it did.
+    /// How the child exited, once it did.
     pub status: Option<WaitStatus>,
-    /// Why they were ended, unless the child came to an end by itself.
+    /// Why they were ended, unless the child exited by itself.
     pub cause: Option<Cause>,
-    /// How many processes the child left that would not end soon.
+    /// How many processes outlived the child and did not end in time.
     pub left_behind: u32,
 }
 
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// Returns when no process is left, having ended them where they must be.
+    /// Returns when no process is left, having ended them where necessary.
     pub(super) fn until_alone(&mut self, timeout: Option<Duration>, inbox: &Receiver<Event>) {
         let time_out = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
@@ -127,7 +127,7 @@ impl Watch {
         }
     }
 
-    /// Kills everything where it uses too much.
+    /// Kills everything if a limit is exceeded.
     fn keep_within_bounds(&mut self) {
         let is_killing = matches!(self.phase, Phase::Killing);
         let Some(bounds) = self.bounds.filter(|_| !is_killing) else {
@@ -176,8 +176,8 @@ impl Watch {
         }
     }
 
-    /// Begins to end everything. An end the child had come to by itself stands, unless it was
-    /// killed: then the stop may be what killed it.
+    /// Begins to end everything. An exit of the child before that counts, unless it was killed:
+    /// then the stop may be what killed it.
     fn end(&mut self, cause: Cause) {
         if self.cause.is_none() && self.status.is_none_or(WaitStatus::signaled) {
             self.cause = Some(cause);
@@ -195,7 +195,7 @@ impl Watch {
     }
 
     fn signal_all(&self, signal: Signal) {
-        // Once the child is reaped its id, and with it the id of its group, may be taken again.
+        // Once the child is reaped its id, and with it the id of its group, may be reused.
         if self.status.is_none() {
             let _ = kill_process_group(self.main, signal);
         }
@@ -211,8 +211,8 @@ impl Watch {
         }
     }
 
-    /// When the whole machine is told to end, the child may die of it before this process hears
-    /// that the engine does too; that death is not an outcome.
+    /// When the whole machine shuts down, the child may die before this process hears that the
+    /// engine ends too; that death is not an outcome.
     fn doubt_a_death_by_signal(&mut self, inbox: &Receiver<Event>) {
         if self.cause.is_some() || !self.status.is_some_and(WaitStatus::signaled) {
             return;

@@ -1,10 +1,9 @@
-//! What the engine and a supervisor say to each other, over the supervisor's two pipes.
+//! The protocol of the engine and a supervisor, over the supervisor's two pipes.
 //!
-//! Engine to supervisor: the length of a [`Request`], the request as JSON, the bytes of the
-//! child's stdin. What follows goes to the stdin of a child that is talked to, else nothing follows;
-//! the engine keeps the pipe open for as long as it wants the
-//! process, and closing it, by will or by death, asks for a stop. A request never touches argv
-//! or a file, because it carries secrets.
+//! Engine to supervisor: the length of a [`Request`], the request as JSON, the bytes of the child's
+//! stdin. Later bytes go to the stdin of an interactive child; for others there are none. The
+//! engine keeps the pipe open for as long as it wants the process, and closing it, deliberately or
+//! by death, requests a stop. A request never touches argv or a file, because it carries secrets.
 //!
 //! Supervisor to engine: frames of a kind (one byte), a length (`u32`, big endian) and a payload.
 
@@ -22,12 +21,12 @@ use crate::programs::Confinement;
 
 /// Bytes of output in one frame.
 pub(super) const MAX_FRAME_BYTES: usize = 64 << 10;
-/// Bytes of a request and of the child's stdin, each.
+/// The largest request, and the largest stdin of the child, in bytes.
 pub(super) const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// Bytes before the payload of a frame.
 pub(super) const FRAME_HEADER: usize = 5;
 
-/// What a supervisor is to run. Not `Debug`: its environment holds secrets.
+/// The process for a supervisor to run. Not `Debug`: its environment holds secrets.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Request {
     pub key: AttemptKey,
@@ -39,10 +38,10 @@ pub(super) struct Request {
     pub timeout_ms: Option<u64>,
     pub grace_ms: u64,
     pub output_limit: u64,
-    /// Whether more is said to the child than its first stdin.
+    /// Whether further input follows the first stdin.
     #[serde(default)]
     pub talks: bool,
-    /// What the child is kept from.
+    /// The confinement of the child.
     #[serde(default)]
     pub confinement: Option<Confinement>,
 }
@@ -58,7 +57,7 @@ impl Request {
         Ok((request, stdin))
     }
 
-    /// The bytes that precede the child's stdin.
+    /// The bytes before the child's stdin.
     pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; 4];
         serde_json::to_writer(&mut bytes, self)?;
@@ -116,7 +115,7 @@ impl Stream {
     }
 }
 
-/// How a process came to its end.
+/// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum End {
@@ -125,54 +124,53 @@ pub enum End {
         /// Its exit code.
         code: i32,
     },
-    /// A signal from somebody else killed it.
+    /// It was killed by a signal from outside.
     Signaled {
         /// The signal's number.
         signal: i32,
     },
-    /// It ran longer than it was allowed to and was stopped.
+    /// It exceeded its timeout and was stopped.
     TimedOut {
-        /// The time it was allowed, in milliseconds.
+        /// The timeout in milliseconds.
         after_ms: u64,
     },
-    /// It used more than it was allowed to and was killed.
+    /// It exceeded a resource limit and was killed.
     BoundPassed {
-        /// What it used, in words.
+        /// The exceeded limit, in words.
         used: String,
     },
 }
 
-/// How much a process wrote to one output; the bytes are in the attempt directory.
+/// The size of one output; the bytes are in the attempt directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
     /// Their SHA-256.
     pub digest: Digest,
 }
 
-/// What a supervisor writes down, durably, when a process came to its end by itself or by its
-/// timeout. A stop that the engine asked for, or that its death caused, leaves no record: it is
-/// not an outcome.
+/// The durable record of a process that exited by itself or by its timeout. A stop that the engine
+/// requested, or that its death caused, leaves no record: it is not an outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExitRecord {
     /// How it ended.
     pub end: End,
-    /// When it was started.
+    /// When it started.
     pub started_at: Timestamp,
-    /// When its end was known.
+    /// When its end was observed.
     pub ended_at: Timestamp,
     /// Its standard output.
     pub stdout: Written,
     /// Its standard error.
     pub stderr: Written,
-    /// How many processes it left behind, all of which were ended.
+    /// How many processes outlived it, all of which were ended.
     pub left_behind: u32,
 }
 
 impl ExitRecord {
-    /// What it wrote to an output.
+    /// The size of an output.
     pub fn written(&self, stream: Stream) -> Written {
         match stream {
             Stream::Stdout => self.stdout,
@@ -185,11 +183,11 @@ impl ExitRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotStarted {
-    /// There is no such program.
+    /// The program does not exist.
     CommandNotFound,
-    /// The program may not be executed.
+    /// The program is not executable.
     NotExecutable,
-    /// The working directory is not a directory one may enter.
+    /// The working directory does not exist or cannot be entered.
     WorkingDirectory,
     /// A later holder of the run has this attempt, or it is settled.
     Superseded,
@@ -201,28 +199,28 @@ pub enum NotStarted {
     Other,
 }
 
-/// What a supervisor reports besides output.
+/// A supervisor's reports, in addition to output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "report", rename_all = "kebab-case")]
 pub(super) enum Report {
     /// The process runs.
     Started { pid: i32 },
-    /// It had ended in an earlier life of the engine.
+    /// It exited in an earlier life of the engine.
     Adopted { record: ExitRecord },
     /// It ended.
     Ended { record: ExitRecord },
     /// It never ran.
     NotStarted { reason: NotStarted, message: String },
-    /// It and all its descendants were stopped because the engine asked.
+    /// It and all its descendants were stopped because the engine requested it.
     Stopped,
-    /// It was stopped because its output could not be kept.
+    /// It was stopped because its output could not be stored.
     OutputLost { message: String },
 }
 
 /// A frame from a supervisor.
 #[derive(Debug, PartialEq)]
 pub(super) enum Frame {
-    /// Output, as it came.
+    /// A chunk of output.
     Output(Stream, Bytes),
     /// Anything else.
     Report(Report),
@@ -243,7 +241,7 @@ pub(super) fn seal(frame: &mut [u8], tag: u8) {
     frame[1..FRAME_HEADER].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Takes the next frame off `buffer`; `None` when it is not complete yet.
+/// Removes the next frame from `buffer`; `None` if it is incomplete.
 pub(super) fn take_frame(buffer: &mut BytesMut) -> io::Result<Option<Frame>> {
     let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidData, text));
     let Some(header) = buffer.first_chunk::<FRAME_HEADER>() else {

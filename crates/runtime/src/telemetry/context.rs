@@ -1,4 +1,4 @@
-//! Where a run stands in a trace, and how that is told to others.
+//! The trace context of a run, and its propagation.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::redact::Redactor;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// A context as a log may keep it: what looks like a credential is not handed on.
+/// A context as a log may store it: anything shaped like a credential is dropped.
 pub(crate) fn hand_on(context: TraceContext) -> TraceContext {
     let is_clean = |state: &Arc<str>| Redactor::default().text(state) == **state;
     TraceContext {
@@ -20,7 +20,7 @@ pub(crate) fn hand_on(context: TraceContext) -> TraceContext {
     }
 }
 
-/// Says in a request within which span it is made, unless it says so itself.
+/// Adds the trace context to a request, unless its headers have one.
 pub(crate) fn say(context: &TraceContext, headers: &mut HeaderMap) {
     if headers.contains_key(TRACEPARENT) {
         return;
@@ -34,7 +34,7 @@ pub(crate) fn say(context: &TraceContext, headers: &mut HeaderMap) {
     }
 }
 
-/// Says to a program within which span it runs, unless its environment says so.
+/// Adds the trace context to a program's environment, unless it has one.
 pub(crate) fn say_to_program(context: &TraceContext, env: &mut BTreeMap<String, String>) {
     if env.contains_key("TRACEPARENT") {
         return;

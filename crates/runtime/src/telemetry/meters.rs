@@ -1,7 +1,7 @@
-//! What an engine counts of runs, with the names of OpenWOP v1 `observability.md`.
+//! Metrics of runs, with the names of OpenWOP v1 `observability.md`.
 //!
-//! Run ids are never among the attributes. Series are bounded: when there are too many, further
-//! ones are counted under `other`.
+//! Run ids are never among the attributes. The number of series is bounded: further ones are
+//! counted as `other`.
 
 use kernel::run::RunStatus;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use super::spans::{provider_of, server_of};
 
-/// What is counted.
+/// The metrics.
 pub const METRICS: [&str; 20] = [
     "openwop.activity.duration",
     "openwop.activity.invocations",
@@ -41,7 +41,7 @@ pub const METRICS: [&str; 20] = [
     "openwop.run.created",
     "openwop.run.duration",
 ];
-/// Series that are kept apart.
+/// The most separate series.
 const MAX_SERIES: usize = 10_000;
 /// Runs whose attempts in flight are remembered.
 const MAX_STARTS: usize = 100_000;
@@ -61,13 +61,13 @@ const ACTIVITY_SECONDS: &[f64] = &[
     0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
 ];
 
-/// The one histogram of a number.
+/// The only histogram of a count.
 pub(super) const NOT_SECONDS: &str = "openwop.orchestrator.iterations";
 
-/// The name of a metric and what tells its series apart.
+/// The name of a metric and the attributes of a series.
 pub(crate) type Series = (&'static str, Vec<(&'static str, String)>);
 
-/// A question that was open before something was appended.
+/// A question that was open before an append.
 pub(crate) struct Asked {
     id: InterruptId,
     node: NodeId,
@@ -93,25 +93,25 @@ impl Asked {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Histogram {
     pub(crate) bounds: &'static [f64],
-    /// One more than there are bounds.
+    /// One more than the number of bounds.
     pub(crate) counts: Vec<u64>,
     pub(crate) sum: f64,
 }
 
-/// What was counted.
+/// The values of all series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Values {
     pub(crate) counters: BTreeMap<Series, f64>,
     pub(crate) histograms: BTreeMap<Series, Histogram>,
-    /// What goes up and down.
+    /// Gauges by increments.
     pub(crate) levels: BTreeMap<Series, f64>,
-    /// What was observed last.
+    /// Gauges by their last observation.
     pub(crate) latest: BTreeMap<Series, f64>,
-    /// Grows with each observation.
+    /// Incremented by each observation.
     pub(crate) changes: u64,
 }
 
-/// Counts what is appended to runs.
+/// Counts appends to runs.
 #[derive(Default)]
 pub struct Meters {
     values: Mutex<Values>,
@@ -121,12 +121,12 @@ pub struct Meters {
 }
 
 impl Meters {
-    /// Runs that end are told here from now on; those that do not fit are left out.
+    /// Registers a channel for the ids of ended runs; ids are dropped while it is full.
     pub(super) fn tell(&self, ended: mpsc::Sender<StreamId>) {
         let _ = self.ended.set(ended);
     }
 
-    /// Whether what is counted is sent to a collector.
+    /// Whether metrics are sent to a collector.
     pub fn is_exported(&self) -> bool {
         self.ended.get().is_some()
     }
@@ -135,7 +135,7 @@ impl Meters {
         self.values.lock().clone()
     }
 
-    /// How many runs are in flight.
+    /// The number of runs in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.lock().len()
     }
@@ -145,7 +145,7 @@ impl Meters {
         self.in_flight.lock().clone()
     }
 
-    /// Counts a run by where it stands now; `None` where this process cannot know.
+    /// Updates the count for a run's current status; `None` if this process cannot know it.
     pub(super) fn stands(&self, run: &StreamId, status: Option<RunStatus>) {
         let mut in_flight = self.in_flight.lock();
         if status.is_some_and(RunStatus::is_in_flight) {
@@ -155,7 +155,7 @@ impl Meters {
         }
     }
 
-    /// Events were appended to a run, in which these questions were open before.
+    /// Counts events appended to a run that had these open questions before.
     pub(crate) fn observe(&self, run: &Run, events: &[Event], asked: &[Asked]) {
         if events.iter().any(|event| is_end(&event.body)) {
             self.ended(run);
@@ -163,7 +163,7 @@ impl Meters {
         if !run.is_replay() {
             self.stands(&run.header.stream, Some(run.status()));
         }
-        // A replay does nothing that could be counted.
+        // A replay has no effects to count.
         let counts = |event: &Event| counts(&event.body);
         if run.is_replay() || (asked.is_empty() && !events.iter().any(counts)) {
             return;
@@ -186,7 +186,7 @@ impl Meters {
         }
     }
 
-    /// A fork is whole. What it copied was counted where it happened.
+    /// A fork is complete. The events it copied were counted with its source.
     pub(crate) fn forked(&self, run: &Run) {
         if run.is_replay() {
             return self.ended(run);
@@ -201,14 +201,14 @@ impl Meters {
         }
     }
 
-    /// A tenant had so many runs that had not ended when counting began.
+    /// Sets the number of a tenant's active runs when counting began.
     pub(super) fn active(&self, tenant: &TenantId, runs: usize) {
         #[expect(clippy::cast_precision_loss, reason = "a count is exact enough")]
         let runs = runs as f64;
         self.values.lock().level(tenant, runs);
     }
 
-    /// A run was refused because another of the same workflow and scope is active.
+    /// Counts a run rejected because another of the same workflow and scope is active.
     pub(crate) fn conflict(&self, tenant: &TenantId, transport: &'static str) {
         let labels = vec![
             ("transport", transport.to_owned()),
@@ -219,19 +219,19 @@ impl Meters {
     }
 }
 
-/// When attempts began that have not ended, by run.
+/// The start times of attempts in flight, by run.
 #[derive(Default)]
 struct Starts(HashMap<StreamId, HashMap<NodeId, Timestamp>>);
 
 impl Starts {
-    /// How long the attempt took that an event ends. `None` where that is not known: a retry that
-    /// another process began.
+    /// The duration of the attempt that an event ends. `None` if unknown: a retry that another
+    /// process began.
     fn took(&mut self, run: &Run, event: &Event) -> Option<u64> {
         let stream = &run.header.stream;
         let (node, is_first) = match &event.body {
             RunEvent::NodeStarted { node_id, .. } => {
                 if self.0.len() >= MAX_STARTS {
-                    // Of runs that other processes have driven to their ends since.
+                    // They are of runs that other processes have finished since.
                     self.0.clear();
                 }
                 let of_run = self.0.entry(stream.clone()).or_default();
@@ -254,7 +254,7 @@ impl Starts {
                 return None;
             }
         };
-        // Of the first attempt the state knows it too.
+        // The state also has the start of a first attempt.
         let in_state = || {
             let ix = run.plan.node_ix(node.as_str()).filter(|_| is_first)?;
             run.facts()?.nodes.get(ix.index())?.started_at
@@ -293,7 +293,7 @@ fn counts(body: &RunEvent) -> bool {
 }
 
 impl Values {
-    /// `took` is how long the attempt took that the event ends, in milliseconds.
+    /// `took` is the duration in milliseconds of the attempt that the event ends.
     fn event(&mut self, run: &Run, event: &Event, took: Option<u64>) {
         match &event.body {
             RunEvent::RunStarted { .. } => self.created(run),
@@ -309,7 +309,7 @@ impl Values {
                 node_id, attempts, ..
             } => {
                 self.node(run, node_id, "failed");
-                // One that failed before its first attempt has called nobody.
+                // A node that failed before its first attempt has made no call.
                 if *attempts > 0 {
                     self.attempt(run, node_id, "failed", took);
                     self.one_call(run, node_id, "error", took);
@@ -343,7 +343,7 @@ impl Values {
         }
     }
 
-    /// A run is there, and waits to be driven.
+    /// Counts a created run that waits to be driven.
     fn created(&mut self, run: &Run) {
         let tenant = run.header.tenant();
         self.add("openwop.run.created", of_run(run), 1.0);
@@ -352,7 +352,7 @@ impl Values {
         self.level(tenant, 1.0);
     }
 
-    /// The first nodes of a run were started: it has waited so long.
+    /// Records how long a run waited for its first nodes.
     fn begun(&mut self, run: &Run, events: &[Event]) {
         let is_start = |event: &&Event| matches!(event.body, RunEvent::NodeStarted { .. });
         let started = events.iter().filter(is_start).count() as u64;
@@ -370,7 +370,7 @@ impl Values {
         }
     }
 
-    /// A question is open no more, if it is not.
+    /// Records an answer if a question is no longer open.
     fn answered(&mut self, run: &Run, events: &[Event], asked: &Asked) {
         let mut open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
         let Some(first) = events.first().filter(|_| !open.any(|it| it.id == asked.id)) else {
@@ -399,7 +399,7 @@ impl Values {
         );
     }
 
-    /// An attempt ended.
+    /// Counts the end of an attempt.
     fn attempt(&mut self, run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
         if let Some(ms) = took {
             let labels = of_node(run, node, status);
@@ -407,7 +407,7 @@ impl Values {
         }
     }
 
-    /// An attempt that is one call ended.
+    /// Counts the end of an attempt that is one call.
     fn one_call(&mut self, run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
         if let Some(provider) = provider_of(&type_of(run, node)) {
             let labels = vec![
@@ -438,7 +438,7 @@ impl Values {
         }
     }
 
-    /// Runs of a tenant that have not ended: so many more, or fewer.
+    /// Changes the number of a tenant's active runs.
     fn level(&mut self, tenant: &TenantId, by: f64) {
         let is_full = self.levels.len() >= MAX_SERIES;
         let labels = vec![("tenant_id", tenant.to_string())];
@@ -529,7 +529,7 @@ impl Values {
     }
 }
 
-/// The series itself, or where there are too many the one for all others.
+/// The series itself, or above the limit the one for all others.
 fn bounded<V>(known: &BTreeMap<Series, V>, series: Series, is_full: bool) -> Series {
     if !is_full || known.contains_key(&series) {
         return series;

@@ -1,7 +1,7 @@
 //! Traces and metrics for OpenTelemetry, over OTLP by HTTP.
 //!
-//! Spans come from the logs of runs that have ended, metrics from what this process appends. Both
-//! are for looking at, never for deciding: what cannot be delivered is left out.
+//! Spans come from the logs of runs that have ended, metrics from this process's appends. Both are
+//! for observation, never for decisions: undeliverable data is dropped.
 
 pub(crate) mod context;
 mod meters;
@@ -34,22 +34,22 @@ pub use records::{ACTIVE_HOST, ACTIVE_RETRY_SECONDS};
 pub(crate) use records::{conflict, of_run};
 use spans::{Family, Span, spans};
 
-/// Runs that wait for their spans to be exported; more are left out.
+/// Runs that wait for the export of their spans; more are dropped.
 const WAITING: usize = 4_096;
-/// Spans of one request at most; one run more may go in.
+/// The most spans of one request; it may exceed this by one run.
 const SPANS: usize = 2_000;
-/// How often is exported.
+/// The interval of exports.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long a request may take.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs listed at a time.
 const PAGE: usize = 500;
-/// Runs counted at the beginning; there may be more.
+/// The most runs counted at the start; there may be more.
 const MOST_UNENDED: usize = 100_000;
-/// Runs of a queue that are counted.
+/// The most waiting runs of a queue that are counted.
 const MOST_WAITING: usize = 1_000;
 
-/// How exports are written.
+/// The encoding of exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// `http/protobuf`.
@@ -58,16 +58,16 @@ pub enum Protocol {
     Json,
 }
 
-/// Where telemetry goes.
+/// The target of exports.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// The collector; `/v1/traces` and `/v1/metrics` are put behind it.
+    /// The collector; `/v1/traces` and `/v1/metrics` are appended.
     pub endpoint: Url,
-    /// How it is spoken to.
+    /// The encoding.
     pub protocol: Protocol,
-    /// Headers of every request, as `name=value` between commas.
+    /// Headers of every request, as comma-separated `name=value`.
     pub headers: Option<String>,
-    /// What this service is called.
+    /// The service name.
     pub service: String,
 }
 
@@ -85,21 +85,21 @@ fn cap(kind: CapKind) -> &'static str {
     }
 }
 
-/// Settings of an export that cannot be used.
+/// Invalid settings of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOtlp {
     /// The endpoint is not http or https.
     #[error("the OTLP endpoint is an http or https URL")]
     Endpoint,
-    /// A header is none.
+    /// A header is malformed.
     #[error("OTLP headers are NAME=VALUE, separated by commas")]
     Headers,
 }
 
-/// Exports for as long as the engine runs.
+/// Exports while the engine runs.
 ///
 /// # Errors
-/// Settings that cannot be used.
+/// Invalid settings.
 pub fn export(engine: &Engine, otlp: &Otlp) -> Result<(), BadOtlp> {
     let exporter = Exporter::new(engine.clone(), otlp)?;
     let (tell, ended) = mpsc::channel(WAITING);
@@ -108,7 +108,7 @@ pub fn export(engine: &Engine, otlp: &Otlp) -> Result<(), BadOtlp> {
     Ok(())
 }
 
-/// Counts the runs that have not ended, before anything is done by this engine.
+/// Counts the active runs before this engine does anything.
 ///
 /// # Errors
 /// The store's.
@@ -142,14 +142,14 @@ pub async fn begin(engine: &Engine) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How many runs are in flight: not ended, not paused, and waiting for nobody outside. Of several
-/// processes on one store each counts those there were when it began, and those it appended to.
+/// The number of runs in flight: not ended, not paused, and not waiting for anything outside. Each
+/// process of a store counts those that existed when it began, and those it appended to.
 pub fn in_flight(engine: &Engine) -> usize {
     engine.door().hints().meters().in_flight()
 }
 
-/// Drops from the count what is not in flight any more because of another process. Does nothing
-/// where there are so many runs in flight all the same.
+/// Removes runs that other processes have ended from the count. Does nothing if at least `so_many`
+/// runs are in flight.
 ///
 /// # Errors
 /// The store's.
@@ -175,7 +175,7 @@ pub async fn recount_in_flight(engine: &Engine, so_many: usize) -> Result<(), St
     Ok(())
 }
 
-/// What lies around a run.
+/// The trace contexts related to a run.
 ///
 /// # Errors
 /// The store's.
@@ -209,7 +209,7 @@ pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, 
     })
 }
 
-/// The type of an event, as the log has it.
+/// The type of an event, as in the log.
 fn type_of(event: &RunEvent) -> String {
     let value = serde_json::to_value(event).unwrap_or_default();
     value["type"].as_str().unwrap_or_default().to_owned()
@@ -252,7 +252,7 @@ impl Exporter {
             }),
         );
         Ok(Self {
-            // Whoever starts the engine named the collector.
+            // The operator chose the collector.
             outbound: Outbound::new(Allowed::private()),
             traces: at("v1/traces")?,
             metrics: at("v1/metrics")?,
@@ -291,7 +291,7 @@ impl Exporter {
         }
     }
 
-    /// How many runs of the engine's queue wait to be driven, as far as they are counted.
+    /// The number of waiting runs in the engine's queue, up to the bound.
     async fn depth(&self) -> Option<usize> {
         let query = DueQuery {
             queue: self.engine.inner.options.queue.clone(),
@@ -320,7 +320,7 @@ impl Exporter {
         }
     }
 
-    /// None where whoever created the run does not record its trace.
+    /// Empty if the run's creator does not sample its trace.
     async fn spans_of(&self, run: &StreamId) -> Result<Vec<Span>, StoreError> {
         let door = self.engine.door();
         let store = door.store();

@@ -1,4 +1,4 @@
-//! Spans and counts as OTLP has them.
+//! Spans and metrics in OTLP.
 
 use bytes::Bytes;
 use kernel::time::Timestamp;
@@ -106,7 +106,7 @@ fn span_of(span: &spans::Span) -> Span {
     }
 }
 
-/// A request with everything that was counted since `began`.
+/// A request with all metrics since `began`.
 pub(super) fn metrics(
     service: &str,
     values: &Values,
@@ -207,7 +207,7 @@ pub(super) fn metrics(
                 .push(point(labels.iter().map(label).collect(), *value));
         }
     }
-    // Of one name and another kind: a scope of its own keeps them apart.
+    // They share names with metrics of another kind: a scope of their own separates them.
     let latest = InstrumentationScope {
         name: "runwright.latest".into(),
         ..scope()
@@ -229,7 +229,7 @@ pub(super) fn metrics(
     }
 }
 
-/// The metric of a name, which is the last one or a new one.
+/// The metric of a name: the last one or a new one.
 fn one_more<'a>(
     metrics: &'a mut Vec<Metric>,
     name: &str,
@@ -257,7 +257,7 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-/// The protocol's own attributes are in its namespace, a few have plain names.
+/// The protocol's own attributes are in its namespace; a few have plain names.
 fn label((name, value): &(&'static str, String)) -> KeyValue {
     let value = Value::StringValue(value.clone());
     match *name {

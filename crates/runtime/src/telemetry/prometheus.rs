@@ -1,15 +1,15 @@
-//! What was counted, as text for Prometheus.
+//! Metrics as text for Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::meters::{Histogram, Meters, NOT_SECONDS, Series};
 
-/// Attributes that name a tenant's things: they leave by OTLP alone.
+/// Attributes that name objects of a tenant: exported by OTLP only.
 const OF_TENANTS: [&str; 2] = ["tenant_id", "workflow_id"];
 
 impl Meters {
-    /// Everything for Prometheus, without what names a tenant's things.
+    /// All metrics for Prometheus, without attributes that name objects of a tenant.
     pub fn text(&self) -> String {
         let values = self.values();
         let mut text = String::new();
@@ -62,7 +62,7 @@ impl Meters {
     }
 }
 
-/// The series without what names a tenant's things, added up.
+/// The series without attributes that name objects of a tenant, added up.
 fn plain<V>(series: BTreeMap<Series, V>, mut add: impl FnMut(&mut V, V)) -> BTreeMap<Series, V> {
     let mut sums: BTreeMap<Series, V> = BTreeMap::new();
     for ((name, mut labels), value) in series {

@@ -1,7 +1,7 @@
-//! What happens to runs, as lines of the log with the names of OpenWOP v1 `observability.md`
-//! (structured-log metric records): for whoever has a log and no collector.
+//! Events of runs as log lines with the names of OpenWOP v1 `observability.md` (structured-log
+//! metric records): for operators who have a log and no collector.
 //!
-//! The target is `openwop`, so that a filter takes or leaves them all.
+//! The target of all lines is `openwop`, for filters.
 
 use kernel::ids::{NodeId, StreamId, TenantId};
 use kernel::run::report::ToolStatus;
@@ -11,12 +11,12 @@ use kernel::trace::{TraceContext, hex};
 
 use super::spans::{provider_of, server_of};
 
-/// Which of a tenant's hosts an active run is on, as a refusal says it.
+/// The host of an active run, as a rejection names it.
 pub const ACTIVE_HOST: &str = "cloud";
-/// Seconds after which a run that another stands in the way of may be created.
+/// Seconds after which a run that another one blocks may be created.
 pub const ACTIVE_RETRY_SECONDS: u64 = 5;
 
-/// The names by which lines of a log are found from a trace, and the other way round.
+/// The ids that connect log lines and traces.
 struct Named {
     trace: String,
     span: String,
@@ -31,7 +31,7 @@ impl Named {
     }
 }
 
-/// The span of log lines about a run: each says the run and its place in a trace.
+/// The span of log lines about a run: with the run's id and its trace context.
 pub(crate) fn of_run(header: &StreamHeader) -> tracing::Span {
     let span = tracing::info_span!(
         "run",
@@ -46,8 +46,7 @@ pub(crate) fn of_run(header: &StreamHeader) -> tracing::Span {
     span
 }
 
-/// Says that something happened, where it is something to say.
-/// `took` is how long the attempt took that the event ends.
+/// Logs an event, if it is of interest. `took` is the duration of the attempt that the event ends.
 pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
     if !tracing::enabled!(target: "openwop", tracing::Level::ERROR) {
         return;
@@ -104,7 +103,7 @@ pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
             let status = match returned.status {
                 ToolStatus::Ok => "success",
                 ToolStatus::Error => "error",
-                // Nobody was called.
+                // No call was made.
                 ToolStatus::Forbidden => return,
             };
             let (server, _) = server_of(&returned.tool_name);
@@ -123,14 +122,14 @@ fn type_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a str> {
     Some(run.plan.node(ix).type_id.as_str())
 }
 
-/// An attempt that is one call ended.
+/// Logs the end of an attempt that is one call.
 fn one_call(run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
     if let Some(provider) = type_of(run, node).and_then(provider_of) {
         invoked(run, node, provider, status, took);
     }
 }
 
-/// Somebody outside was called.
+/// Logs a call to an external service.
 fn invoked(run: &Run, node: &NodeId, provider: &str, status: &str, took: Option<u64>) {
     let Named { trace, .. } = Named::of(&TraceContext::of_run(&run.header));
     tracing::debug!(
@@ -151,7 +150,7 @@ fn cost(run: &Run, node: &NodeId, usage: &Usage) {
 
 fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
     let header = &run.header;
-    // Whoever asked for the run finds its end by what they were answered with.
+    // With the id of the creating request, so that its caller finds the end of the run.
     let request = request_of(run);
     let Named { trace, span } = Named::of(&TraceContext::of_run(header));
     macro_rules! ended {
@@ -164,20 +163,20 @@ fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
             )
         };
     }
-    // A line for each run is too much of a log under load; one for each that failed is not.
+    // A line for each run is too much under load; a line for each failed run is not.
     match code {
         Some(_) => ended!(tracing::Level::INFO),
         None => ended!(tracing::Level::DEBUG),
     }
 }
 
-/// The request that created a run. What a fork copied tells of its source's.
+/// The request that created a run. A fork's copied events name the request of its source.
 fn request_of(run: &Run) -> Option<&str> {
     let facts = run.facts().filter(|_| run.header.origin.is_none());
     facts?.request_id.as_deref()
 }
 
-/// A run was refused because of another.
+/// Logs that a run was rejected because of another.
 pub(crate) fn conflict(tenant: &TenantId, transport: &str, active: &StreamId) {
     tracing::info!(
         target: "openwop", metricKind = "openwop.run.claim.conflict", transport,

@@ -1,4 +1,4 @@
-//! The protocol over HTTP, through the outbound guard.
+//! The Model Context Protocol over HTTP, through the outbound guard.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ use crate::models::sse::{SseEvent, SseReader};
 use crate::outbound::{Outbound, OutboundError, Redirects, Request, Response};
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Bytes of an answer in one piece.
+/// The largest response that is not streamed, in bytes.
 const MAX_BODY_BYTES: usize = 8 << 20;
 
-/// Speaks to one server.
+/// A client for one server.
 #[derive(Clone)]
 pub(super) struct GuardedClient {
     pub outbound: Outbound,
@@ -142,7 +142,7 @@ impl StreamableHttpClient for GuardedClient {
             .map(drop)
     }
 
-    /// What a server wants to say unasked is not listened to.
+    /// Unsolicited messages of a server are ignored.
     async fn get_stream(
         &self,
         _uri: Arc<str>,
@@ -167,7 +167,7 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, Failed> {
     Ok(body)
 }
 
-/// The events of an answer, as they come.
+/// The events of a response as they arrive.
 fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
     let broken = |error: Box<dyn std::error::Error + Send + Sync>| Err(SseError::Body(error));
     let start = (response, SseReader::default());

@@ -1,8 +1,8 @@
-//! Tools behind the Model Context Protocol: which servers there are, and how they are spoken to.
+//! MCP clients: the configured servers, and sessions with them.
 //!
-//! The protocol itself is the official SDK's (`rmcp`). Ours is what lies below it: requests go
-//! through the guarded [`crate::outbound`], processes are started by the supervisor and end with
-//! the engine. A session lasts for one attempt.
+//! The protocol itself is implemented by the official SDK (`rmcp`). The transports are ours:
+//! requests go through the guarded [`crate::outbound`], processes are started by the supervisor and
+//! end with the engine. A session lasts for one attempt.
 
 mod http;
 mod options;

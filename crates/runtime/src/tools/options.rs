@@ -1,5 +1,4 @@
-//! Servers of tools, as whoever runs the engine has configured them: `[mcp.NAME]` in the file of
-//! providers.
+//! MCP servers configured by the operator: `[mcp.NAME]` in the file of providers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +10,7 @@ use url::Url;
 
 use crate::models::{HostSecret, host_secret, is_name, matches};
 
-/// A server, as written.
+/// A server in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerEntry {
@@ -26,23 +25,23 @@ pub(crate) struct ServerEntry {
     tenants: Option<Vec<String>>,
 }
 
-/// How a server is reached.
+/// The transport of a server.
 #[derive(Clone, Debug)]
 pub(super) enum Reach {
-    /// A process that speaks on its standard streams.
+    /// A process, over its standard streams.
     Process {
         argv: Vec<String>,
         env: BTreeMap<String, String>,
         secret_env: BTreeMap<String, HostSecret>,
     },
-    /// A server that speaks over HTTP.
+    /// HTTP.
     Http {
         url: Url,
         credential: Option<HostSecret>,
     },
 }
 
-/// A server of tools.
+/// An MCP server.
 #[derive(Clone, Debug)]
 pub struct ToolServer {
     /// Its name.
@@ -53,24 +52,24 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
-    /// Whether the operator named a tenant where the server is configured.
+    /// Whether its configuration names the tenant.
     pub(crate) fn names(&self, tenant: &TenantId) -> bool {
         let mut named = self.tenants.iter().flatten();
         named.any(|named| named == tenant.as_str())
     }
 
-    /// Whether it is a program that is started here.
+    /// Whether it is a local program.
     pub(crate) fn is_program(&self) -> bool {
         matches!(self.reach, Reach::Process { .. })
     }
 
-    /// Whether one of its tools may be called at all.
+    /// Whether its configuration allows a tool.
     pub(crate) fn allows(&self, tool: &str) -> bool {
         let fits = |patterns: &Vec<String>| patterns.iter().any(|pattern| matches(pattern, tool));
         self.tools.as_ref().is_none_or(fits)
     }
 
-    /// Where it is, for people.
+    /// Its location, for people.
     pub fn place(&self) -> String {
         match &self.reach {
             Reach::Process { argv, .. } => argv.first().cloned().unwrap_or_default(),
@@ -78,7 +77,7 @@ impl ToolServer {
         }
     }
 
-    /// The address of a server that speaks over HTTP.
+    /// The URL of an HTTP server.
     pub fn url(&self) -> Option<&Url> {
         match &self.reach {
             Reach::Process { .. } => None,
@@ -99,7 +98,7 @@ impl ToolServers {
         self.by_name.values()
     }
 
-    /// Reads the servers of a file. The error says what is wrong, without what was written.
+    /// Parses the servers of a file. The error does not quote values.
     pub(crate) fn checked(
         entries: BTreeMap<String, ServerEntry>,
         folder: &Path,
@@ -122,8 +121,7 @@ impl ToolServers {
         Ok(Self { by_name })
     }
 
-    /// The server of a name, or the only one there is, for a tenant. One that is another tenant's
-    /// is not found.
+    /// The server of a name, or the only one, for a tenant. Servers of other tenants are not found.
     pub(crate) fn named(
         &self,
         tenant: &TenantId,
@@ -146,7 +144,7 @@ impl ToolServers {
     }
 }
 
-/// The servers of an engine as a definition reaches them that a tenant put.
+/// The servers of an engine as visible to a tenant's definition.
 #[derive(Clone, Copy, Debug)]
 pub struct TenantTools<'a> {
     servers: &'a ToolServers,
@@ -154,13 +152,13 @@ pub struct TenantTools<'a> {
 }
 
 impl<'a> TenantTools<'a> {
-    /// Those of a tenant.
+    /// The servers for a tenant.
     pub fn new(servers: &'a ToolServers, tenant: &'a TenantId) -> Self {
         Self { servers, tenant }
     }
 
-    /// Whether the server of a name, or the only one, is a program that the operator did not
-    /// allow the tenant where it is configured.
+    /// Whether the server of a name, or the only one, is a program whose configuration does not
+    /// name the tenant.
     pub fn starts_program(&self, name: Option<&str>) -> bool {
         let server = self.servers.named(self.tenant, name);
         server.is_ok_and(|server| server.is_program() && !server.names(self.tenant))

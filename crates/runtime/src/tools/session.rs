@@ -1,4 +1,4 @@
-//! A conversation with a server of tools, for as long as an attempt lasts.
+//! A session with an MCP server, for the duration of an attempt.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,38 +17,38 @@ use super::stdio::{self, FAREWELL};
 use crate::models::HostSecret;
 use crate::nodes::{Ports, Started};
 
-/// Bytes of a tool's result as JSON: it becomes part of two events.
+/// The largest result of a tool in bytes of JSON: it becomes part of two events.
 const MAX_RESULT_BYTES: usize = 512 << 10;
-/// Bytes of one event of a server.
+/// The largest event of a server in bytes.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
-/// A session. To be closed with [`Session::close`].
+/// A session. Must be closed with [`Session::close`].
 pub(crate) struct Session {
     name: String,
     service: RunningService<RoleClient, ()>,
-    /// Of a server that is a process.
+    /// The process of a local server.
     process: Option<JoinHandle<String>>,
 }
 
-/// What a tool gave.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolAnswer {
     /// Its content blocks.
     pub content: Value,
-    /// Its result as a value, where it has one.
+    /// Its structured result, if it has one.
     pub structured: Option<Value>,
-    /// The texts among its content.
+    /// The text of its content.
     pub text: String,
-    /// It says that it failed.
+    /// The tool reports failure.
     pub is_error: bool,
 }
 
 impl Session {
-    /// Reaches a server and agrees with it on the protocol, unless `given_up` comes first. Where
-    /// it comes to nothing the process of a server that is one is gone when this returns.
+    /// Connects to a server and negotiates the protocol, unless `given_up` completes first. After a
+    /// failure the process of a local server is gone when this returns.
     ///
     /// # Errors
-    /// When it is not there, speaks otherwise, or was given up.
+    /// If the server is unavailable, violates the protocol, or was given up.
     pub(crate) async fn open<E: From<NodeError>>(
         server: &ToolServer,
         ports: &Ports,
@@ -65,13 +65,13 @@ impl Session {
             }
         };
         if let Some(process) = process {
-            // Nobody talks to it any more, so it ends.
+            // Its client is gone, so it ends.
             let _ = process.await;
         }
         opened
     }
 
-    /// Leaves the process of a server in `greeted` until it has answered.
+    /// Stores the process of a server in `greeted` until it has responded.
     async fn reach(
         server: &ToolServer,
         ports: &Ports,
@@ -104,7 +104,7 @@ impl Session {
                         process: greeted.take(),
                     }),
                     Err(_) => {
-                        // The stream was dropped with the attempt to greet it: the process ends.
+                        // The stream was dropped with the failed handshake: the process ends.
                         let complaints = over.await.unwrap_or_default();
                         *greeted = None;
                         let why = match complaints.trim() {
@@ -127,7 +127,7 @@ impl Session {
                 };
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 let service = rmcp::serve_client((), transport).await.map_err(|error| {
-                    // Its address is for whoever runs the engine.
+                    // Its address is for the operator only.
                     tracing::warn!(server = %name, %error, "a server of tools was not reached");
                     let text = format!(
                         "the server of tools {name} cannot be reached; the log of the engine says \
@@ -144,13 +144,13 @@ impl Session {
         }
     }
 
-    /// The tools it has.
+    /// Lists its tools.
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>, NodeError> {
         let tools = self.service.list_all_tools().await;
         tools.map_err(|error| self.failed(&error))
     }
 
-    /// Calls a tool. Dropping the call tells the server that it is cancelled.
+    /// Calls a tool. Dropping the call sends a cancellation to the server.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -181,7 +181,7 @@ impl Session {
         }
     }
 
-    /// Ends the session, and the process of a server that is one; returns when it is gone.
+    /// Ends the session, and the process of a local server; returns when it is gone.
     pub(crate) async fn close(mut self) {
         let _ = self.service.close_with_timeout(FAREWELL).await;
         drop(self.service);
@@ -210,7 +210,7 @@ impl Session {
     }
 }
 
-/// A server takes too long.
+/// The error of a server that takes too long.
 pub(crate) fn patience_over(name: &str) -> NodeError {
     let text = format!("the server of tools {name} takes too long; raise timeoutMs");
     NodeError::new("mcp_timed_out", text)

@@ -1,4 +1,4 @@
-//! The protocol on the standard streams of a process, which the supervisor starts and ends.
+//! The Model Context Protocol on the standard streams of a supervised process.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,32 +14,33 @@ use crate::programs::Confinement;
 use crate::supervisor::{Finish, Running, Seen, Spec, Stream};
 use crate::telemetry::context;
 
-/// Bytes on their way to or from a process.
+/// Bytes buffered to or from a process.
 const PIPE_BYTES: usize = 64 << 10;
-/// Bytes that a server may write in one session.
+/// The most bytes that a server may write in one session.
 const OUTPUT_BYTES: u64 = 64 << 20;
-/// Bytes kept of what a process says on its standard error.
+/// Bytes of a process's standard error that are kept.
 const KEPT_BYTES: usize = 2 << 10;
 /// Servers started by this process.
 static STARTED: AtomicU64 = AtomicU64::new(0);
-/// Variables of the engine that a server is given.
+/// Variables that a server inherits from the engine.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// A process, and what is left of it once it is over.
+/// A process, and the rest of its standard error once it has ended.
 pub(super) struct Server {
-    /// What is said to it and what it says.
+    /// Its standard input and output.
     pub stream: DuplexStream,
-    /// Ends when the process and all it started are gone; gives what it complained of.
+    /// Completes when the process and all it started are gone; returns the end of its standard
+    /// error.
     pub over: JoinHandle<String>,
 }
 
-/// What a server is started by.
+/// The parameters of a server.
 pub(super) struct Start<'a> {
     /// Program and arguments.
     pub argv: &'a [String],
-    /// The variables its configuration gives it.
+    /// The variables its configuration sets.
     pub env: BTreeMap<String, String>,
-    /// What it is kept from.
+    /// Its confinement.
     pub confinement: Option<Confinement>,
 }
 
@@ -56,7 +57,7 @@ pub(super) async fn start(
         .collect();
     env.extend(start.env);
     context::say_to_program(started.trace(), &mut env);
-    // A server has no result that a later life of the engine could adopt: each has its own place.
+    // A server leaves no result that a later engine could adopt: each has its own directory.
     let nth = STARTED.fetch_add(1, Ordering::Relaxed);
     let key = format!("{}.mcp.{name}.{}.{nth}", started.key(), started.restarts());
     let spec = Spec {
@@ -86,7 +87,7 @@ pub(super) fn not_started(name: &str, why: &str) -> NodeError {
     NodeError::new("mcp_not_started", text)
 }
 
-/// Carries bytes both ways until either side has ended, then ends the process.
+/// Copies bytes both ways until either side has ended, then ends the process.
 async fn carry(mut running: Running, stream: DuplexStream) -> String {
     let (mut from, mut to) = tokio::io::split(stream);
     let mut complaints = String::new();
@@ -115,8 +116,7 @@ async fn carry(mut running: Running, stream: DuplexStream) -> String {
             },
         }
     }
-    // A process that ends at once may be found out by what is said to it before what it complains
-    // of is heard.
+    // A write may fail because the process has ended, before its standard error has been read.
     running
         .stop_hearing(|stream, bytes| {
             if stream == Stream::Stderr {
@@ -127,7 +127,7 @@ async fn carry(mut running: Running, stream: DuplexStream) -> String {
     complaints
 }
 
-/// Keeps the end of what is complained of.
+/// Keeps the end of the standard error.
 fn keep(complaints: &mut String, bytes: &[u8]) {
     complaints.push_str(&String::from_utf8_lossy(bytes));
     let mut from = complaints.len().saturating_sub(KEPT_BYTES);
@@ -137,5 +137,5 @@ fn keep(complaints: &mut String, bytes: &[u8]) {
     complaints.drain(..from);
 }
 
-/// How long a process has to end by itself once nothing more is said to it.
+/// How long a process has to exit by itself after its input ends.
 pub(super) const FAREWELL: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! The bounded queue between the router and the worker of a webhook.
+//! The bounded queue from the router to the worker of a webhook.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(super) struct Job {
     pub(super) item: Item,
 }
 
-/// What the router and the worker of a webhook share.
+/// The state shared by the router and the worker of a webhook.
 pub(super) struct Lane {
     pub(super) tenant: TenantId,
     webhook: Mutex<Option<Arc<Webhook>>>,
@@ -30,16 +30,16 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Everything up to here has been taken in by the worker or lies in `jobs`.
+    /// Everything up to here was taken by the worker or is in `jobs`.
     taken: u64,
     /// The router has offered everything up to here.
     offered: u64,
-    /// Whether offers are passed over, because the worker reads the feed for itself.
+    /// Whether offers are ignored because the worker reads the feed itself.
     is_behind: bool,
 }
 
 impl Lane {
-    /// A lane whose worker has the feed to read first.
+    /// A lane whose worker must read the feed first.
     pub(super) fn new(tenant: TenantId, webhook: Webhook) -> Self {
         let queue = Queue {
             is_behind: true,
@@ -53,18 +53,18 @@ impl Lane {
         }
     }
 
-    /// The webhook as it stands; `None` when it was removed.
+    /// The current webhook; `None` if it was removed.
     pub(super) fn webhook(&self) -> Option<Arc<Webhook>> {
         self.webhook.lock().clone()
     }
 
-    /// The webhook was changed or removed.
+    /// Updates the webhook after a change or removal.
     pub(super) fn set(&self, webhook: Option<&Webhook>) {
         *self.webhook.lock() = webhook.cloned().map(Arc::new);
         self.wake.notify_one();
     }
 
-    /// Begins anew behind a position.
+    /// Starts anew after a position.
     pub(super) fn begin(&self, cursor: u64) {
         let mut queue = self.queue.lock();
         queue.jobs.clear();
@@ -72,7 +72,7 @@ impl Lane {
         queue.is_behind = true;
     }
 
-    /// The router found an event for it.
+    /// Offers an event of the router.
     pub(super) fn offer(&self, job: Job) {
         let mut queue = self.queue.lock();
         if queue.is_behind || job.position <= queue.taken {
@@ -88,7 +88,7 @@ impl Lane {
         self.wake.notify_one();
     }
 
-    /// The router has been through everything up to a position.
+    /// The router has processed everything up to a position.
     pub(super) fn passed(&self, position: u64) {
         let mut queue = self.queue.lock();
         queue.offered = queue.offered.max(position);
@@ -100,13 +100,13 @@ impl Lane {
         }
     }
 
-    /// Where the worker has to read the feed for itself, if it has to now.
+    /// The position from which the worker must read the feed itself, if it must.
     pub(super) fn behind(&self) -> Option<u64> {
         let queue = self.queue.lock();
         (queue.is_behind && queue.jobs.is_empty()).then_some(queue.taken)
     }
 
-    /// The worker has read the feed up to a position and found these.
+    /// The worker has read the feed up to a position and found these events.
     pub(super) fn caught(&self, through: u64, jobs: Vec<Job>) {
         let mut queue = self.queue.lock();
         queue.jobs.extend(jobs);
@@ -114,8 +114,7 @@ impl Lane {
         queue.is_behind = queue.taken < queue.offered;
     }
 
-    /// At most `limit` events, and the position up to which nothing else is left when they are
-    /// done.
+    /// At most `limit` events, and the position reached once they are settled.
     pub(super) fn take(&self, limit: usize) -> (Vec<Job>, u64) {
         let mut queue = self.queue.lock();
         let count = limit.min(queue.jobs.len());
@@ -188,13 +187,13 @@ mod tests {
         lane.offer(job(12));
         lane.passed(12);
         assert_eq!(lane.behind(), Some(10));
-        // It saw as far as 11, then as far as the router.
+        // The worker read up to 11, then as far as the router.
         lane.caught(11, vec![job(11)]);
         assert_eq!(taken(&lane, 9), (vec![11], 11));
         assert_eq!(lane.behind(), Some(11));
         lane.caught(13, vec![job(12), job(13)]);
         assert_eq!(lane.behind(), None);
-        // The router comes to what the worker has seen already, and to what it has not.
+        // The router offers an event that the worker has read already, and a new one.
         lane.offer(job(13));
         lane.offer(job(14));
         lane.passed(20);

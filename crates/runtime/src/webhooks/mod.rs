@@ -1,15 +1,14 @@
-//! Webhooks: events of runs, told to addresses that somebody registered.
+//! Webhooks: delivery of runs' events to registered addresses.
 //!
-//! Who is told of what stands in the registry of a tenant ([`kernel::registry`]), how far the
-//! deliveries to a webhook have come in a log of its own ([`kernel::delivery`]). `router` reads the
-//! feed of the store, which has every event in the order it was committed, and offers each to the
-//! `lane` of the webhooks that want it; a `worker` per webhook delivers. A lane is bounded: one that
-//! is full is behind, and its worker reads the feed for itself until it has caught up. So a slow
-//! receiver makes nobody else slow and takes no memory.
+//! The registry of a tenant lists its webhooks ([`kernel::registry`]); each has a log of its
+//! deliveries' progress ([`kernel::delivery`]). `router` reads the feed of the store, which has
+//! every event in commit order, and offers each to the `lane` of the webhooks that want it; a
+//! `worker` per webhook delivers. A lane is bounded: when it is full, its worker reads the feed
+//! itself until it has caught up. So a slow receiver neither slows down others nor takes memory.
 //!
-//! **At least once, in order per run.** The cursor moves when what became of the events is durable.
-//! After a crash the holder that comes next delivers again what was under way; receivers tell it by
-//! webhook, run and sequence.
+//! **At least once, in order per run.** The cursor moves when the results of the events are
+//! durable. After a crash the next holder repeats the deliveries that were in progress; receivers
+//! recognise them by webhook, run and sequence.
 //!
 //! **Architecture invariant:** requests pass the guard of [`crate::outbound`] at registration and
 //! at every attempt, with the name resolved once and the address pinned. No redirect is followed.
@@ -42,15 +41,16 @@ pub(crate) use worker::open;
 
 /// Milliseconds for which two secrets sign after a rotation: a day.
 pub const OVERLAP_MS: u64 = 24 * 3_600_000;
-/// Bytes of a delivery's body at most; what is larger becomes a dead letter.
+/// The largest body of a delivery in bytes; larger ones become dead letters.
 pub const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// The wire that deliveries speak.
+/// The wire format of deliveries.
 pub trait Render: Send + Sync + 'static {
-    /// What subscribers call an event, of the type it is stored with and as it is stored.
+    /// The subscribers' name of an event, given its stored type and content.
     fn event_type<'a>(&self, stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str>;
 
-    /// The body of a delivery: an event, with the plan of its run and the first one of its batch.
+    /// The body of a delivery: an event, with the plan of its run and the first sequence of its
+    /// batch.
     fn body(
         &self,
         header: &StreamHeader,
@@ -60,16 +60,16 @@ pub trait Render: Send + Sync + 'static {
     ) -> Vec<u8>;
 }
 
-/// Where webhooks may point.
+/// The addresses that webhooks may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To https addresses of the public internet.
+    /// https addresses of the public internet.
     Public,
-    /// Anywhere, also unencrypted. For tests and closed networks.
+    /// Any address, also unencrypted. For tests and closed networks.
     Private,
 }
 
-/// What webhooks of this process share. Cheap to clone.
+/// The webhook service of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Webhooks {
     inner: Arc<Inner>,
@@ -78,26 +78,26 @@ pub struct Webhooks {
 struct Inner {
     reach: Reach,
     outbound: Outbound,
-    /// A registry has one more or one less.
+    /// A webhook was added to or removed from a registry.
     changed: Notify,
 }
 
-/// Why an address is no webhook's.
+/// Why an address is not allowed for a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
-    /// It is no address at all.
+    /// It is not a URL.
     #[error("url must be an absolute https URL")]
     NotAUrl,
     /// It is not encrypted.
     #[error("url must begin with https://")]
     NotHttps,
-    /// The guard refuses it.
+    /// The guard rejects it.
     #[error("url must lead to the public internet, without a user name or password")]
     Refused,
 }
 
 impl Webhooks {
-    /// Webhooks that reach so far.
+    /// A service with this reach.
     pub fn new(reach: Reach) -> Self {
         let outbound = match reach {
             Reach::Public => Outbound::default(),
@@ -106,7 +106,7 @@ impl Webhooks {
         Self::with_outbound(reach, outbound)
     }
 
-    /// The same with another way to the outside.
+    /// The same with another HTTP client.
     pub fn with_outbound(reach: Reach, outbound: Outbound) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -117,13 +117,13 @@ impl Webhooks {
         }
     }
 
-    /// Delivers for as long as the engine runs.
+    /// Delivers while the engine runs.
     pub fn start(&self, engine: &Engine, render: Arc<dyn Render>) {
         let router = router::Router::new(engine.clone(), self.clone(), render);
         engine.inner.tasks.spawn(router.route());
     }
 
-    /// A registry has one more webhook, or one less.
+    /// A webhook was added to or removed from a registry.
     pub(crate) fn changed(&self) {
         self.inner.changed.notify_one();
     }
@@ -132,7 +132,7 @@ impl Webhooks {
         &self.inner.outbound
     }
 
-    /// Whether an address may be a webhook's, as far as it can be told before anything is sent.
+    /// Checks an address, as far as possible without sending anything.
     pub(crate) async fn check(&self, text: &str) -> Result<Url, BadAddress> {
         let url = Url::parse(text).map_err(|_| BadAddress::NotAUrl)?;
         match (url.scheme(), self.inner.reach) {
@@ -140,7 +140,7 @@ impl Webhooks {
             ("http", Reach::Public) => return Err(BadAddress::NotHttps),
             _ => return Err(BadAddress::NotAUrl),
         }
-        // A name that does not resolve now may do so later: the guard stands before each attempt.
+        // A name that does not resolve now may do so later: the guard checks each attempt.
         let checked = self.inner.outbound.check(&url);
         match tokio::time::timeout(post::LOOK_UP, checked).await {
             Ok(Err(crate::outbound::OutboundError::Refused { .. })) => Err(BadAddress::Refused),
@@ -149,7 +149,7 @@ impl Webhooks {
     }
 }
 
-/// The log of a webhook's deliveries. `None` where nobody began one.
+/// The log of a webhook's deliveries. `None` if it does not exist.
 pub(crate) async fn load(
     store: &dyn Store,
     tenant: &TenantId,

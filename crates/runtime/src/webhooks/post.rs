@@ -1,4 +1,4 @@
-//! A request to a receiver.
+//! HTTP requests to a receiver.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use url::Url;
 use super::sign::{Secret, Signers, draw_challenge};
 use crate::outbound::{Outbound, OutboundError, Redirects, Request, Response};
 
-/// How long a receiver may take to answer a delivery.
+/// The timeout of a delivery.
 const DELIVERY: Duration = Duration::from_secs(5);
-/// How long a receiver may take to say that it wants deliveries.
+/// The timeout of a verification.
 const VERIFICATION: Duration = Duration::from_secs(10);
-/// How long the name of an address may take to resolve when it is registered.
+/// The timeout of resolving an address's name at registration.
 pub(super) const LOOK_UP: Duration = Duration::from_secs(2);
-/// Bytes of an answer to a verification.
+/// Bytes read of a verification's response.
 const ANSWER: usize = 16 << 10;
-/// Characters of a reason kept in the log.
+/// Characters of a reason stored in the log.
 const REASON: usize = 256;
 
-/// Delivers. The error is why the receiver did not say that it has it.
+/// Delivers an event. The error is why the receiver did not confirm it.
 pub(super) async fn deliver(
     outbound: &Outbound,
     url: &Url,
@@ -44,8 +44,8 @@ pub(super) async fn deliver(
     }
 }
 
-/// Asks an endpoint whether it wants to be delivered to: once, and the answer repeats what only
-/// the request said (OpenWOP RFC 0201, section D).
+/// Verifies once that an endpoint wants deliveries: its response must repeat the challenge of the
+/// request (OpenWOP RFC 0201, section D).
 pub(crate) async fn verify(
     outbound: &Outbound,
     url: &Url,

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 pub(super) const PAGE: usize = 256;
 /// Registries listed at a time.
 const LIST: usize = 500;
-/// How long another process's first webhook may go unnoticed.
+/// The longest delay until another process's first webhook is noticed.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// The reader of the feed.
@@ -78,8 +78,8 @@ impl Router {
         }
     }
 
-    /// Looks for webhooks in every registry. Answers whether there are any. Routing begins where
-    /// the furthest of them is: each new lane reads what lies before that for itself.
+    /// Reads the webhooks of every registry. Returns whether there are any. Routing begins at the
+    /// furthest cursor: each new lane reads earlier events itself.
     async fn look_for_webhooks(&mut self) -> Result<bool, StoreError> {
         let store = self.engine.door().store().clone();
         let mut query = ListQuery {
@@ -106,8 +106,7 @@ impl Router {
         }
     }
 
-    /// Makes the lanes of a tenant those its registry says. Answers how far deliveries to new ones
-    /// have come.
+    /// Updates the lanes of a tenant from its registry. Returns the furthest cursor of new ones.
     async fn sync(&mut self, tenant: &TenantId) -> Result<Position, StoreError> {
         let mut furthest = Position::default();
         let door = self.engine.door();
@@ -141,7 +140,7 @@ impl Router {
         Ok(furthest)
     }
 
-    /// Routes a page of the feed. Answers whether there may be more.
+    /// Routes a page of the feed. Returns whether there may be more.
     async fn page(&mut self) -> Result<bool, StoreError> {
         let store = self.engine.door().store();
         let page = store.feed(self.position, PAGE).await?;
@@ -173,7 +172,7 @@ struct Peek<'a> {
     at: Timestamp,
 }
 
-/// The event, if the webhook of a lane wants events of its type and was there before it.
+/// The event, if the lane's webhook wants its type and was registered before it.
 pub(super) fn wanted(lane: &Lane, event: &FeedEvent, render: &dyn Render) -> Option<Job> {
     let is_of_run = event.tenant == lane.tenant && event.stream.as_str().starts_with("run-");
     let webhook = lane.webhook().filter(|_| is_of_run)?;

@@ -1,8 +1,8 @@
-//! Secrets of webhooks and what they sign.
+//! Secrets of webhooks, and signatures.
 //!
-//! Two schemes. `v1` is OpenWOP's own: the secret's text is the key, the message is the timestamp,
-//! a full stop and the body. `standard-webhooks-1` is Standard Webhooks 1.0.0, sent beside it to
-//! those who asked for it; its key is what the text stands for in base64.
+//! There are two schemes. `v1` is OpenWOP's own: the secret's text is the key, the message is the
+//! timestamp, a full stop and the body. `standard-webhooks-1` is Standard Webhooks 1.0.0, sent in
+//! addition if the subscriber asked for it; its key is the base64-decoded text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -19,39 +19,39 @@ use crate::access::{Entropy, OsEntropy};
 use crate::engine::Engine;
 use crate::seal::{Seal, SealError};
 
-/// Random bytes of a secret that we make; it is twice as many hex digits.
+/// Random bytes of a generated secret, which is twice as many hex digits.
 const SECRET_BYTES: usize = 32;
 /// Random bytes of a webhook's id.
 const ID_BYTES: usize = 12;
-/// Bytes that a secret of Standard Webhooks stands for.
+/// Bytes of a decoded secret of Standard Webhooks.
 const STANDARD_KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// Bytes of the text of a secret that a subscriber brings for `v1`.
+/// Bytes of the text of a subscriber's secret for `v1`.
 const TEXT_BYTES: std::ops::RangeInclusive<usize> = 24..=256;
-/// How secrets of Standard Webhooks begin.
+/// The prefix of secrets of Standard Webhooks.
 const STANDARD_PREFIX: &str = "whsec_";
 
-/// A secret in the clear. Neither `Debug` nor `Display` shows it.
+/// A secret in plain text. Neither `Debug` nor `Display` shows it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// A new one: 64 hex digits.
+    /// A new secret: 64 hex digits.
     ///
     /// # Errors
-    /// When the system has no randomness.
+    /// If the system has no randomness.
     pub fn draw() -> std::io::Result<Self> {
         let mut bytes = [0; SECRET_BYTES];
         OsEntropy.fill(&mut bytes)?;
         Ok(Self(hex(&bytes)))
     }
 
-    /// One that a subscriber brings. `None` unless it is long enough to be one.
+    /// A subscriber's secret. `None` if its length is invalid.
     pub fn brought(text: &str) -> Option<Self> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         (is_plain && TEXT_BYTES.contains(&text.len())).then(|| Self(text.to_owned()))
     }
 
-    /// One that a subscriber brings for Standard Webhooks: `whsec_` and base64 of 24 to 64 bytes.
+    /// A subscriber's secret for Standard Webhooks: `whsec_` and base64 of 24 to 64 bytes.
     pub fn standard(text: &str) -> Option<Self> {
         let secret = Self(text.to_owned());
         let key = secret.standard_key()?;
@@ -63,7 +63,7 @@ impl Secret {
         &self.0
     }
 
-    /// What people and logs call it by: the first 8 hex digits of its SHA-256.
+    /// Its identification for people and logs: the first 8 hex digits of its SHA-256.
     pub fn fingerprint(&self) -> String {
         let mut digest = Digest::of(self.0.as_bytes()).to_string();
         digest.truncate(8);
@@ -75,7 +75,7 @@ impl Secret {
         STANDARD.decode(text).ok()
     }
 
-    /// `sha256=` and the hex HMAC that OpenWOP's `v1` asks for.
+    /// `sha256=` and the hex HMAC of OpenWOP's `v1`.
     fn v1(&self, timestamp: &str, body: &[u8]) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
         let message = [timestamp.as_bytes(), b".", body].concat();
@@ -98,13 +98,14 @@ pub(crate) fn draw_id() -> std::io::Result<WebhookId> {
     Ok(WebhookId::new(format!("wh_{}", hex(&bytes))))
 }
 
-/// The id of a webhook that is registered under the name of an effect, 64 random hexadecimal digits.
+/// The id of a webhook that is registered under the name of an effect, 64 random hexadecimal
+/// digits.
 pub(crate) fn id_of(effect: &str) -> WebhookId {
     let digits = effect.get(..2 * ID_BYTES).unwrap_or(effect);
     WebhookId::new(format!("wh_{digits}"))
 }
 
-/// A challenge nobody can guess.
+/// An unpredictable challenge.
 pub(super) fn draw_challenge() -> std::io::Result<String> {
     let mut bytes = [0; SECRET_BYTES];
     OsEntropy.fill(&mut bytes)?;
@@ -141,10 +142,10 @@ fn sealer(engine: &Engine, tenant: &TenantId) -> Seal {
     Seal::new(engine.inner.ports.keyring.clone(), tenant.clone())
 }
 
-/// The secrets that sign for a webhook at a time.
+/// The secrets that currently sign for a webhook.
 pub(super) struct Signers {
     current: Secret,
-    /// The one before, while both sign.
+    /// The previous one, while both sign.
     previous: Option<Secret>,
     standard: bool,
 }
@@ -167,7 +168,7 @@ impl Signers {
         })
     }
 
-    /// Those of a webhook that is yet to be made.
+    /// Those of a webhook that is about to be registered.
     pub(super) fn of_one(secret: Secret) -> Self {
         Self {
             current: secret,
@@ -176,7 +177,7 @@ impl Signers {
         }
     }
 
-    /// The headers of a delivery, all but the trace.
+    /// The headers of a delivery, without the trace context.
     pub(super) fn headers(
         &self,
         webhook: &WebhookId,
@@ -185,11 +186,11 @@ impl Signers {
         now: Timestamp,
     ) -> HeaderMap {
         let timestamp = now.0.div_euclid(1_000).to_string();
-        // While two secrets sign, receivers that read one signature still know the older one.
+        // While two secrets sign, receivers that read one signature still expect the older one.
         let signer = self.previous.as_ref().unwrap_or(&self.current);
         let mut headers = common();
         let mut put = |name, value: &str| {
-            // What may not stand in a header cannot come from us.
+            // All our values are valid in a header.
             if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -206,7 +207,7 @@ impl Signers {
         headers
     }
 
-    /// The headers of the request that asks a receiver whether it wants deliveries.
+    /// The headers of a verification request.
     pub(super) fn verification(&self, id: &str, body: &[u8], now: Timestamp) -> HeaderMap {
         let timestamp = now.0.div_euclid(1_000).to_string();
         let mut headers = common();
@@ -239,7 +240,7 @@ fn common() -> HeaderMap {
     ])
 }
 
-/// The same for each attempt at an event, another for every other event and webhook.
+/// The same for each attempt at an event, different for every other event and webhook.
 fn message_id(webhook: &WebhookId, item: &Item) -> String {
     let Item {
         run_id, sequence, ..
@@ -264,7 +265,7 @@ mod tests {
         }
     }
 
-    /// Figures of `printf '%s' '1700000000.{"a":1}' | openssl dgst -sha256 -hmac SECRET`.
+    /// Values of `printf '%s' '1700000000.{"a":1}' | openssl dgst -sha256 -hmac SECRET`.
     #[test]
     fn v1_signs_the_timestamp_a_stop_and_the_body_with_the_text_of_the_secret() {
         let secret = Secret("0123456789abcdef0123456789abcdef".into());

@@ -30,13 +30,13 @@ use crate::telemetry::context;
 
 /// Events settled together.
 const CHUNK: usize = 64;
-/// Runs delivered for at a time.
+/// Runs delivered for concurrently.
 const RUNS: usize = 8;
-/// Positions the cursor may lag behind what was looked at without anything to deliver.
+/// How far the cursor may lag when there is nothing to deliver, in positions.
 const IDLE_POSITIONS: u64 = 4_096;
-/// Events of the log of deliveries between two checkpoints.
+/// Events of the delivery log between two checkpoints.
 const CHECKPOINT: u64 = 64;
-/// Runs whose tags and workspace are remembered.
+/// Runs whose tags and workspace are cached.
 const REMEMBERED: usize = 4_096;
 
 /// The worker of a webhook.
@@ -45,16 +45,16 @@ pub(super) struct Worker {
     lane: Arc<Lane>,
 }
 
-/// What a delivery needs.
+/// The resources of a delivery.
 struct Shared {
     engine: Engine,
     outbound: Outbound,
     render: Arc<dyn Render>,
-    /// From which event on the webhook is told of a run; nothing where it is not.
+    /// The first event of a run that the webhook wants; `None` if it wants none.
     wanted: Mutex<HashMap<StreamId, Option<Seq>>>,
 }
 
-/// A webhook as it stands while a chunk is delivered.
+/// The webhook during the delivery of a chunk.
 struct Target {
     id: WebhookId,
     webhook: Arc<Webhook>,
@@ -66,7 +66,7 @@ struct Target {
 /// Events to deliver now.
 struct Chunk {
     items: Vec<Item>,
-    /// Where the cursor is when they are settled; events that waited do not move it.
+    /// The cursor once they are settled; events that waited do not move it.
     through: Option<u64>,
     /// Whether there is more to read at once.
     has_more: bool,
@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Takes the hold on the log of deliveries. `None` while another process has it.
+    /// Claims the delivery log. `None` while another process holds it.
     async fn claim(&self, webhook: &Webhook) -> Result<Option<(Hold, Deliveries)>, StoreError> {
         let tenant = &self.lane.tenant;
         let stream = Deliveries::stream(tenant, &webhook.id);
@@ -131,7 +131,7 @@ impl Worker {
             .await?
             .is_none()
         {
-            // Its registration did not live to begin it. Nothing before that is delivered.
+            // Registration crashed before it created the log. Earlier events are not delivered.
             open(self.store(), tenant, webhook, Position(0)).await?;
         }
         holder::release_if_dead(self.store(), &stream).await?;
@@ -225,8 +225,8 @@ impl Worker {
         self.store().put_checkpoint(&stream, checkpoint).await
     }
 
-    /// Waits until there may be something to do. Returns early rather than late, and in time to
-    /// renew the hold.
+    /// Waits until there may be something to do. May return early, and returns in time to renew the
+    /// lease.
     async fn wait(&self, until: Option<Timestamp>) {
         let soon = self.ttl() / 3;
         let until = until.map(|until| {
@@ -242,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// What to deliver next: what waited and is due, else what is new.
+    /// The next deliveries: due retries first, then new events.
     async fn next(&self, facts: &Facts, limit: usize) -> Result<Chunk, StoreError> {
         let mut due = facts.due(self.store().now());
         if !due.is_empty() {
@@ -253,7 +253,7 @@ impl Worker {
                 has_more: false,
             });
         }
-        // What is new may have to wait: without room for that it stays where it is.
+        // New events may have to wait: without room for that they are not read.
         if facts.waiting_events() + limit > MAX_WAITING_DELIVERIES {
             return Ok(Chunk {
                 items: Vec::new(),
@@ -277,7 +277,7 @@ impl Worker {
         })
     }
 
-    /// Delivers events, those of a run one after the other, and says what became of each.
+    /// Delivers events, those of a run in order, and returns the result of each.
     async fn attempt(
         &self,
         webhook: &Arc<Webhook>,
@@ -309,7 +309,7 @@ impl Worker {
         let slots = Arc::new(Semaphore::new(RUNS));
         let mut tasks = JoinSet::new();
         for (run, items) in runs {
-            // Events of a run that has one waiting stand behind that one; a retry is that one.
+            // Events of a run wait for its earlier ones; a retry is the earliest.
             let is_blocked = facts
                 .waiting
                 .get(&run)
@@ -397,8 +397,8 @@ impl Shared {
         })
     }
 
-    /// From which event on the webhook is told of a run, if it has the workspace and the tags that
-    /// the webhook asks for.
+    /// The first event of a run that the webhook wants, if the run has the workspace and the tags
+    /// that the webhook asks for.
     async fn wants(&self, target: &Target, run: &StreamId) -> Result<Option<Seq>, StoreError> {
         if let Some(known) = self.wanted.lock().get(run) {
             return Ok(*known);
@@ -406,7 +406,7 @@ impl Shared {
         let head = self.engine.door().store();
         let loaded = match head.load(run, ReadFrom::Seq(u64::MAX), 0).await {
             Ok(loaded) => loaded,
-            // Told apart by whoever reads the event.
+            // The reader of the event handles the missing run.
             Err(StoreError::Missing) => return Ok(Some(0)),
             Err(error) => return Err(error),
         };
@@ -422,8 +422,8 @@ impl Shared {
     }
 }
 
-/// The first event that is a run's own: a branch copies what its source has told, and a replay
-/// tells again what was.
+/// The first event of a run's own: a branch copies events that its source has delivered, and a
+/// replay repeats all of them.
 fn own_from(header: &StreamHeader) -> Option<Seq> {
     match &header.origin {
         None => Some(0),
@@ -432,7 +432,7 @@ fn own_from(header: &StreamHeader) -> Option<Seq> {
     }
 }
 
-/// Begins the log of a webhook's deliveries behind a position of the feed, unless it was begun.
+/// Creates the log of a webhook's deliveries after a position of the feed, unless it exists.
 pub(crate) async fn open(
     store: &dyn Store,
     tenant: &kernel::ids::TenantId,

@@ -1,4 +1,4 @@
-//! Systems whose process table is not read: see the module above for what that costs.
+//! Systems whose process table is not read; the parent module describes the consequences.
 
 use std::io;
 use std::path::Path;

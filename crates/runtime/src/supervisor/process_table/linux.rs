@@ -1,4 +1,4 @@
-//! The process table by `/proc`.
+//! The process table from `/proc`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -17,7 +17,7 @@ struct Stat {
     state: u8,
 }
 
-/// The stat line of a process; its second field is a name in brackets that may hold anything.
+/// The stat line of a process; its second field is a name in brackets that may contain anything.
 fn stat(pid: i32) -> Option<Stat> {
     let line = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let after_name = line.iter().rposition(|&byte| byte == b')')? + 1;
@@ -42,38 +42,38 @@ fn is_dead(stat: &Stat) -> bool {
     matches!(stat.state, b'Z' | b'X' | b'x')
 }
 
-/// Names the boot of the machine, so that ids of an earlier boot are never believed.
+/// Identifies the boot of the machine, so that process ids of an earlier boot are ignored.
 pub(in super::super) fn boot() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     id.trim().to_owned()
 }
 
-/// The process that has an id now, unless it is dead and only not reaped.
+/// The process with this id, unless it is a zombie.
 pub(in super::super) fn find(pid: i32) -> Option<Process> {
     stat(pid)
         .filter(|stat| !is_dead(stat))
         .map(|stat| stat.process)
 }
 
-/// Whether a process is still there and not only waiting to be reaped.
+/// Whether a process is alive, and not a zombie.
 pub(in super::super) fn is_alive(process: Process) -> bool {
     find(process.pid) == Some(process)
 }
 
-/// Sends a signal to a process, never to another one that has its id now. A process that is
-/// gone is no error.
+/// Sends a signal to a process, never to another one that reuses its id. A process that is gone is
+/// not an error.
 pub(in super::super) fn signal(process: Process, signal: Signal) -> io::Result<()> {
     let Some(pid) = Pid::from_raw(process.pid) else {
         return Ok(());
     };
-    // The handle is taken before the check: what it refers to cannot change any more.
+    // The handle is opened before the check: from then on it refers to this process only.
     let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty());
     if !is_alive(process) {
         return Ok(());
     }
     let sent = match handle {
         Ok(handle) => rustix::process::pidfd_send_signal(handle, signal),
-        // A sandbox that knows no process handles.
+        // A sandbox without process handles.
         Err(_) => rustix::process::kill_process(pid, signal),
     };
     match sent {
@@ -82,7 +82,7 @@ pub(in super::super) fn signal(process: Process, signal: Signal) -> io::Result<(
     }
 }
 
-/// Makes this process the parent of every descendant whose own parent ends, daemons included.
+/// Makes this process the parent of every descendant whose own parent exits, including daemons.
 pub(in super::super) fn collect_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
 }
@@ -106,7 +106,7 @@ pub(in super::super) fn descendants() -> Vec<Process> {
     found
 }
 
-/// How much processes use together. Memory that is a file's is not counted.
+/// The combined resource use of processes. File-backed memory is not counted.
 pub(in super::super) fn used(processes: &[Process]) -> Crowd {
     let mut crowd = Crowd::default();
     for process in processes {
@@ -127,10 +127,10 @@ pub(in super::super) fn used(processes: &[Process]) -> Crowd {
     crowd
 }
 
-/// Every process that an attempt started, at any remove: those that hold its lock file open and
-/// those that have its key and its directory in their environment. The key alone is not enough: a
-/// copy of the store in another folder has attempts with the same keys. A process that closed the
-/// file and cleared a variable is not found. This process and its parent are not among them.
+/// Every process that an attempt started, directly or indirectly: those with its lock file open and
+/// those with its key and its directory in their environment. The key alone is not enough: a copy
+/// of the store in another folder has attempts with the same keys. A process that closed the file
+/// and cleared a variable is not found. This process and its parent are excluded.
 pub(in super::super) fn holders(dir: &Path, lock: &Path, key: &str) -> Vec<Process> {
     let spared: HashSet<i32> = [Some(getpid()), getppid()]
         .into_iter()

@@ -1,8 +1,8 @@
-//! Which processes there are, and signals that reach the right one.
+//! Finding processes, and signalling the right ones.
 //!
-//! Only Linux shows enough of other processes: elsewhere nothing is found here, a supervisor
-//! relies on the process group of its child and on the lock alone, and a descendant that left
-//! the group is waited for, not killed.
+//! Only Linux exposes enough about other processes. On other systems nothing is found here: a
+//! supervisor relies on the process group of its child and on the lock, and waits for a descendant
+//! that left the group instead of killing it.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,11 @@ pub(super) use system::{
     boot, collect_orphans, descendants, find, holders, is_alive, signal, used,
 };
 
-/// A process, told from a later one with the same id by when it started.
+/// A process, distinguished from a later one with the same id by its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Process {
     /// Its id.
     pub pid: i32,
-    /// When it started, in clock ticks since the boot.
+    /// Its start time in clock ticks since the boot.
     pub started: u64,
 }

@@ -1,16 +1,16 @@
-//! What was appended, batch by batch.
+//! Spans of appends, batch by batch.
 
 use kernel::run::{CausedBy, Event};
 use kernel::trace::{self, attempt_span, run_span};
 
 use super::{Moment, Span, Walk};
 
-/// Spans of appends of one run; those beyond are left out, and the run's span says so.
+/// The most append spans of one run; the run's span reports that more were dropped.
 pub(super) const MAX_APPENDS: usize = 1_000;
 
 impl Walk<'_> {
-    /// A batch is one append; its span has every event it wrote. What attempts write while they
-    /// work has none: there is too much of it, and it says nothing about the run.
+    /// A batch is one append; its span has every event it wrote. Output and log lines of attempts
+    /// have none: there are too many of them, and they do not concern the run as a whole.
     pub(super) fn append(&mut self, event: &Event) {
         let moment = Moment {
             name: super::super::type_of(&event.body),
@@ -45,7 +45,7 @@ impl Walk<'_> {
             trace: self.trace,
             id: trace::span(&format!("append\0{run}\0{}", event.seq)),
             parent: Some(parent),
-            // How long it took is nowhere in the log.
+            // Its duration is not in the log.
             start: event.at,
             end: Some(event.at),
             is_call: false,

@@ -1,4 +1,4 @@
-//! What attempts asked of others: models, tools, HTTP servers, programs.
+//! Spans of attempts' external calls: models, tools, HTTP servers, programs.
 
 use std::collections::HashMap;
 
@@ -10,34 +10,34 @@ use kernel::trace::{self, TraceId, attempt_span};
 
 use super::{Attribute, Span, Visit};
 
-/// Something asked of somebody else.
+/// An external call.
 pub(super) struct Call {
     provider: String,
     start: Timestamp,
     end: Timestamp,
-    /// Its place among those of its attempt.
+    /// Its number among those of its attempt.
     nth: String,
     attributes: Vec<(&'static str, Attribute)>,
     error: Option<String>,
 }
 
-/// Calls that are read from a log.
+/// Calls read from a log.
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Answers of models of the attempt that ends next, by node.
+    /// Model answers of the current attempt, by node.
     answers: HashMap<NodeId, Vec<Usage>>,
-    /// When tools were called that have not returned.
+    /// The start times of tool calls that have not returned.
     tools: HashMap<(NodeId, u32, u32, String), Timestamp>,
 }
 
 impl Calls {
-    /// A model has answered. The log says so when the attempt ends.
+    /// Records a model's answer. The log reports it at the end of the attempt.
     pub(super) fn answered(&mut self, node: &NodeId, usage: &Usage) {
         let answers = self.answers.entry(node.clone()).or_default();
         answers.push(usage.clone());
     }
 
-    /// A tool is called.
+    /// Records a tool call.
     pub(super) fn called(&mut self, called: &ToolCalled, at: Timestamp) {
         let ToolCalled {
             node_id,
@@ -50,7 +50,7 @@ impl Calls {
         self.tools.insert(key, at);
     }
 
-    /// A tool has returned. `None` where it was never called.
+    /// Records the return of a tool call. `None` without a recorded call.
     pub(super) fn returned(&mut self, returned: &ToolReturned, at: Timestamp) -> Option<Call> {
         let ToolReturned {
             node_id,
@@ -81,8 +81,8 @@ impl Calls {
         })
     }
 
-    /// What an attempt asked that ends at `at`. Answers of models stand one after the other up to
-    /// its end: how long each took is in the log, when it began is not.
+    /// The calls of an attempt that ends at `at`. Model answers are placed one after the other up
+    /// to its end: their durations are in the log, their start times are not.
     pub(super) fn of_attempt(
         &mut self,
         attempt: &AttemptId,
@@ -122,7 +122,7 @@ impl Calls {
 }
 
 impl Call {
-    /// Its span, in that of its attempt.
+    /// Its span, as a child of its attempt's.
     pub(super) fn span(
         self,
         trace: TraceId,
@@ -153,7 +153,7 @@ pub(crate) fn server_of(tool: &str) -> (&str, &str) {
     tool.split_once('.').unwrap_or(("mcp", tool))
 }
 
-/// What a node of a type asks that is one call per attempt.
+/// The provider of a node type whose attempts are one call each.
 pub(crate) fn provider_of(type_id: &str) -> Option<&'static str> {
     match type_id {
         "runwright.http" => Some("http"),
@@ -162,7 +162,8 @@ pub(crate) fn provider_of(type_id: &str) -> Option<&'static str> {
     }
 }
 
-/// What a call cost. These names and no others (OpenWOP v1 `observability.md`, cost attribution).
+/// The cost attributes of a call. These names and no others (OpenWOP v1 `observability.md`, cost
+/// attribution).
 fn cost(usage: &Usage) -> Vec<(&'static str, Attribute)> {
     let total = usage.input_tokens.saturating_add(usage.output_tokens);
     let mut attributes: Vec<(&'static str, Attribute)> = vec![

@@ -1,7 +1,7 @@
 //! The spans of a run, from its log alone, with the names of OpenWOP v1 `observability.md`.
 //!
-//! Ids are derived from the run: a log that is read twice gives the same spans, so that an export
-//! that is done again does no harm. A run and the runs it starts share one trace.
+//! Ids are derived from the run: reading a log twice gives the same spans, so a repeated export is
+//! harmless. A run and the runs it starts share one trace.
 
 mod appends;
 mod calls;
@@ -22,11 +22,11 @@ pub(super) use calls::{provider_of, server_of};
 pub use shown::shown;
 pub use span::{Attribute, Family, Moment, Span};
 
-/// The version of the protocol whose names these are.
+/// The version of the protocol that defines the names.
 const PROTOCOL: &str = "1.0";
 
-/// The spans of a run. What a fork copied from its source is the source's; what still goes on has
-/// no end.
+/// The spans of a run. Events that a fork copied belong to its source; unfinished spans have no
+/// end.
 pub fn spans(header: &StreamHeader, family: &Family, events: &[Event]) -> Vec<Span> {
     let own_from = match &header.origin {
         Some(origin) if origin.mode == ForkMode::Replay => u64::MAX,
@@ -55,44 +55,44 @@ pub fn spans(header: &StreamHeader, family: &Family, events: &[Event]) -> Vec<Sp
     walk.finish(family, events)
 }
 
-/// A visit of a node that is going on.
+/// An unfinished visit of a node.
 struct Visit {
     type_id: String,
     start: Timestamp,
     attempt: u32,
     attempt_start: Timestamp,
-    /// The last event about it.
+    /// The sequence of its last event.
     seq: u64,
 }
 
-/// A question that is open.
+/// An open question.
 struct Asked {
     node: NodeId,
     visit: u32,
     at: Timestamp,
     kind: String,
-    /// How many its node has asked before.
+    /// The number of earlier questions of its node.
     nth: u64,
 }
 
 struct Walk<'a> {
     header: &'a StreamHeader,
     trace: TraceId,
-    /// Where the run's own events begin.
+    /// The first sequence of the run's own events.
     own_from: u64,
     workflow: String,
     visits: HashMap<(NodeId, u32), Visit>,
     asked: HashMap<InterruptId, Asked>,
-    /// How many questions each node has asked.
+    /// The number of questions of each node.
     questions: HashMap<NodeId, u64>,
     calls: Calls,
-    /// Appends that were seen.
+    /// The number of appends seen.
     appends: usize,
-    /// The place in `spans` of the append that is read.
+    /// The index in `spans` of the current append.
     append: Option<usize>,
     /// The tags of the run.
     tags: Vec<String>,
-    /// What is said of the run as a whole.
+    /// The attributes of the run's span.
     run: Vec<(&'static str, Attribute)>,
     spans: Vec<Span>,
 }
@@ -204,7 +204,7 @@ impl Walk<'_> {
         ]
     }
 
-    /// What every span of a node says.
+    /// The attributes of every span of a node.
     fn of_node(&self, seq: u64, node: &NodeId, visit: &Visit) -> Vec<(&'static str, Attribute)> {
         let mut attributes = self.of_run();
         attributes.extend([
@@ -224,7 +224,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An attempt ended.
+    /// Closes an attempt.
     fn attempt(&mut self, event: &Event, node: &NodeId, number: u32, error: Option<&str>) {
         let Some(visit) = self.visits.get(&(node.clone(), number)) else {
             return;
@@ -256,7 +256,7 @@ impl Walk<'_> {
         });
     }
 
-    /// A visit ended, and with it what it asked.
+    /// Closes a visit and its questions.
     fn node(&mut self, event: &Event, node: &NodeId, number: u32, error: Option<&str>) {
         self.attempt(event, node, number, error);
         let over = |asked: &Asked| asked.node == *node && asked.visit == number;
@@ -327,7 +327,7 @@ impl Walk<'_> {
         });
     }
 
-    /// What has not ended.
+    /// Adds the unfinished spans.
     fn open(&mut self) {
         for ((node, number), visit) in std::mem::take(&mut self.visits) {
             self.visit(&node, number, &visit, None, None);
@@ -409,7 +409,7 @@ impl Walk<'_> {
     }
 }
 
-/// The span that a run lies in. A fork is no part of what led to its source.
+/// The parent span of a run. A fork is not part of its source's cause.
 fn above(header: &StreamHeader) -> Option<SpanId> {
     let caller = header.trace.as_ref().map(|context| context.span);
     let parent = header.parent.as_ref().filter(|_| header.origin.is_none());

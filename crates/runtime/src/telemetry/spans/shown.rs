@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Attribute, Span};
 
-/// As many as fit into so many bytes, and whether all do.
+/// The spans that fit into `at_most` bytes, and whether all do.
 pub fn shown(spans: &[Span], at_most: usize) -> (Vec<Value>, bool) {
     let (mut shown, mut bytes) = (Vec::new(), 0);
-    // The run's own span is last, and what a reader begins with.
+    // The run's own span is last; a reader begins with it.
     for span in spans.iter().rev() {
         let span = json_of(span);
         bytes += span.to_string().len();

@@ -1,4 +1,4 @@
-//! What a span says.
+//! The data of a span.
 
 use kernel::definition::Plan;
 use kernel::time::Timestamp;
@@ -17,28 +17,28 @@ pub struct Span {
     pub parent: Option<SpanId>,
     /// When it began.
     pub start: Timestamp,
-    /// When it ended; it may go on.
+    /// When it ended; `None` if it is unfinished.
     pub end: Option<Timestamp>,
-    /// Whether it is of something asked of somebody else.
+    /// Whether it is an external call.
     pub is_call: bool,
-    /// What is said of it.
+    /// Its attributes.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// What happened in it.
+    /// Its events.
     pub events: Vec<Moment>,
-    /// The code of the error it ended in.
+    /// The code of its error.
     pub error: Option<String>,
-    /// A span elsewhere that it comes from: trace and id.
+    /// The related span in another trace: trace and id.
     pub link: Option<(TraceId, SpanId)>,
 }
 
-/// Something that happened in a span.
+/// An event in a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
-    /// What.
+    /// The event's name.
     pub name: String,
-    /// When.
+    /// Its time.
     pub at: Timestamp,
-    /// Its place in the log.
+    /// Its sequence in the log.
     pub seq: u64,
 }
 
@@ -69,23 +69,23 @@ impl From<u64> for Attribute {
     }
 }
 
-/// What lies around a run.
+/// The trace contexts related to a run.
 #[derive(Clone, Debug)]
 pub struct Family {
     /// The run's own span.
     pub context: TraceContext,
-    /// The workflow of the run that started this one.
+    /// The workflow of the parent run.
     pub parent_workflow: Option<String>,
-    /// The span of the run that a fork was made of.
+    /// The span of a fork's source.
     pub source: Option<TraceContext>,
-    /// Whether its workflow calls something sensitive, where that is known.
+    /// Whether its workflow declares anything sensitive, if known.
     pub has_sensitive: Option<bool>,
-    /// The class of compliance its workflow declares, where that is known.
+    /// The compliance class its workflow declares, if known.
     pub class: Option<String>,
 }
 
 impl Family {
-    /// The same for a run whose workflow is at hand.
+    /// The same with the facts of a loaded workflow.
     pub fn of_workflow(self, plan: &Plan) -> Self {
         Self {
             has_sensitive: Some(plan.sensitivity.any),
