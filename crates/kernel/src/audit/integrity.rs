@@ -1,83 +1,82 @@
-//! Recomputes what a trail says of itself, entry by entry.
+//! Recomputes the hashes and signatures of a trail, entry by entry.
 //!
-//! An entry is the event as it is stored, and its hash the SHA-256 of those bytes, which are
-//! canonical JSON (RFC 8785). Each entry has the hash of the one before it (`prevHash`); a
-//! checkpoint has the signed Merkle root over the entries since the one before it. Nothing that is
-//! stored is trusted: hashes and roots are computed anew, and signatures are for the caller to
-//! check, who knows a key.
+//! An entry is the stored event, and its hash is the SHA-256 of those bytes, which are canonical
+//! JSON (RFC 8785). Each entry contains the hash of the entry before it (`prevHash`). A checkpoint
+//! contains the signed Merkle root over the entries since the checkpoint before it. No stored value
+//! is trusted: hashes and roots are recomputed. The caller, who has the key, checks signatures.
 
 use super::event::{AuditEvent, Checkpoint, Event};
 use super::merkle;
 use crate::digest::Digest;
 use crate::ids::Seq;
 
-/// Something that is wrong with a trail.
+/// A fault of a trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// The entry it was found at.
+    /// The affected entry.
     pub at: Seq,
-    /// What is wrong.
+    /// The fault.
     pub kind: AnomalyKind,
 }
 
-/// What is wrong with an entry.
+/// A fault of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnomalyKind {
-    /// The entry names another predecessor than the one that stands before it.
+    /// The entry names another predecessor than the entry before it.
     ChainBreak {
         /// The hash of the entry before it; `None` before the first.
         expected: Option<Digest>,
-        /// What the entry says.
+        /// The hash in the entry.
         actual: Option<Digest>,
     },
-    /// The entry is not the one that the store's own hash chain was made with.
+    /// The entry differs from the one in the store's hash chain.
     HashMismatch,
-    /// There is no such entry, or none that can be read.
+    /// The entry is missing or unreadable.
     Missing,
-    /// The entries before a checkpoint are not those it was made of.
+    /// The entries before a checkpoint differ from those it was made from.
     MerkleMismatch {
         /// The checkpoint.
         checkpoint: String,
     },
-    /// A checkpoint is not signed by the key.
+    /// The key did not sign a checkpoint.
     SignatureInvalid {
         /// The checkpoint.
         checkpoint: String,
     },
 }
 
-/// What was found within a range.
+/// The findings within a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What is wrong, in the order of entries.
+    /// The faults, in the order of entries.
     pub anomalies: Vec<Anomaly>,
     /// The checkpoints that cover entries of the range up to theirs.
     pub checkpoints: Vec<Checkpoint>,
-    /// How many entries were looked at.
+    /// Number of checked entries.
     pub entries: u64,
 }
 
-/// Walks over the entries of a trail in their order.
+/// Visits the entries of a trail in order.
 pub struct Walk<F> {
     from: Seq,
     to: Seq,
     /// The place of the next entry.
     next: Seq,
-    /// The hash of the entry before it, where one was seen.
+    /// The hash of the entry before it, if one was visited.
     before: Option<Digest>,
-    /// The link of the store's chain before it, where it is known.
+    /// The link of the store's chain before it, if known.
     chain: Option<Digest>,
-    /// Hashes of entries since the last checkpoint, and where they begin. `None` before a
-    /// checkpoint was seen, where the walk began in the middle.
+    /// Hashes of entries since the last checkpoint, and their first sequence. `None` until the
+    /// first checkpoint, if the walk began in the middle.
     leaves: Option<Vec<Digest>>,
     is_signed: F,
     report: Report,
 }
 
 impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
-    /// A walk that begins at an entry and reports what lies from `from` to `to`. `chain` is the
-    /// link of the store's chain before that entry, where it is known. `is_signed` says whether the
-    /// signature of a checkpoint is good.
+    /// A walk that begins at an entry and reports on the range `from` to `to`. `chain` is the link
+    /// of the store's chain before that entry, if known. `is_signed` verifies the signature of a
+    /// checkpoint.
     pub fn new(begin: Seq, from: Seq, to: Seq, chain: Option<Digest>, is_signed: F) -> Self {
         Self {
             from,
@@ -91,7 +90,7 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
         }
     }
 
-    /// The next entry, with its link of the store's chain where that is known.
+    /// Visits the next entry, with its link of the store's chain if known.
     pub fn entry(&mut self, content: &[u8], link: Option<Digest>) {
         let seq = self.next;
         self.next += 1;
@@ -104,7 +103,7 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
         {
             self.find(seq, AnomalyKind::HashMismatch);
         }
-        // On from what the store says, so that one change is one finding.
+        // Continues from the stored link, so that one change is one finding.
         self.chain = link.or(computed);
         let hash = Digest::of(content);
         let event = serde_json::from_slice(content).ok();
@@ -118,12 +117,12 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
         self.before = Some(hash);
     }
 
-    /// The next entry is there, and nobody can read it.
+    /// The next entry exists but is unreadable.
     pub fn damaged(&mut self) {
         self.lost(AnomalyKind::HashMismatch);
     }
 
-    /// The next entry is not there.
+    /// The next entry is missing.
     pub fn missing(&mut self) {
         self.lost(AnomalyKind::Missing);
     }
@@ -134,7 +133,7 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
         self.find(seq, kind);
         (self.before, self.chain) = (None, None);
         if let Some(leaves) = &mut self.leaves {
-            // No entry has this hash, so no root that was signed fits.
+            // Matches no entry's hash, so no signed root fits.
             leaves.push(Digest([0; 32]));
         }
     }
@@ -152,7 +151,7 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
 
     fn checkpoint(&mut self, seq: Seq, checkpoint: &Checkpoint) {
         let at = checkpoint.at_sequence;
-        // The next one covers this one's own entry, and what follows.
+        // The next checkpoint covers this one's own entry and the following ones.
         let leaves = self.leaves.replace(Vec::new());
         if !(self.from..=self.to).contains(&at) {
             return;
@@ -181,8 +180,8 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
         self.report.anomalies.push(Anomaly { at, kind });
     }
 
-    /// What was found. `end` is how many entries the trail claims to have: those that were not
-    /// there are missing.
+    /// The findings. `end` is the trail's claimed number of entries: those beyond the last visited
+    /// one are missing.
     pub fn finish(mut self, end: Seq) -> Report {
         if self.next < end {
             let at = self.next;
@@ -194,12 +193,12 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether the trail is free of faults.
     pub fn is_valid(&self) -> bool {
         self.anomalies.is_empty()
     }
 
-    /// Whether nothing is wrong with checkpoints.
+    /// Whether the checkpoints have no faults.
     pub fn are_checkpoints_valid(&self) -> bool {
         let of_checkpoint = |anomaly: &Anomaly| {
             matches!(

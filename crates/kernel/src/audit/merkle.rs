@@ -1,10 +1,10 @@
-//! The Merkle root over entries of a trail, as OpenWOP v1 `auth-profiles.md`,
-//! *openwop-audit-log-integrity*, has it.
+//! The Merkle root over entries of a trail, as specified in OpenWOP v1 `auth-profiles.md`,
+//! *openwop-audit-log-integrity*.
 
 use crate::digest::Digest;
 
-/// The root over leaves: a parent is the SHA-256 of the hex texts of its two children, one after
-/// the other; one without a sibling goes up as it is. `None` where there is no leaf.
+/// The root over leaves. A parent is the SHA-256 of the concatenated hex texts of its two children;
+/// a node without a sibling moves up unchanged. `None` without leaves.
 pub fn root(leaves: &[Digest]) -> Option<Digest> {
     let mut level = leaves.to_vec();
     while level.len() > 1 {
@@ -36,7 +36,8 @@ mod tests {
         let ab = leaf(&format!("{a}{b}"));
         assert_eq!(root(&[a, b]), Some(ab));
         assert_eq!(root(&[a, b, c]), Some(leaf(&format!("{ab}{c}"))));
-        // By `printf %s $(printf a|sha256sum|cut -c1-64)$(printf b|sha256sum|cut -c1-64)|sha256sum`.
+        // Computed with `printf %s $(printf a|sha256sum|cut -c1-64)$(printf b|sha256sum|cut
+        // -c1-64)|sha256sum`.
         assert_eq!(
             ab.to_string(),
             "62af5c3cb8da3e4f25061e829ebeea5c7513c54949115b1acc225930a90154da"

@@ -1,4 +1,4 @@
-//! What a coordinator is told, what it must be told beside, and why it refuses.
+//! The commands of a coordinator, the recalled facts that they need, and the rejections.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use crate::coordinator::event::Lease;
 use crate::coordinator::task::AssignmentEnd;
 use crate::ids::{RequestId, Seq, WorkerId};
 
-/// What a coordinator is told.
+/// A command to a coordinator.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CoordinatorCommand {
     /// Claim the authority.
     AcquireAuthority(Lease),
     /// Extend the lease without a change of its owner.
     RenewAuthority(Lease),
-    /// Give the authority up.
+    /// Release the authority.
     ReleaseAuthority {
-        /// Who holds it.
+        /// The holder.
         owner: String,
     },
     /// Add a request to the backlog.
     QueueDispatch {
         /// Chosen by the sender; never used again.
         request_id: RequestId,
-        /// Whom it is for.
+        /// Its target.
         target: String,
-        /// What the sender says about it, as JSON text.
+        /// The sender's metadata, as JSON text.
         metadata: Option<String>,
     },
-    /// A pending request was put before its target.
+    /// A pending request was presented to its target.
     MarkNotified {
         /// The request.
         request_id: RequestId,
-        /// By which way.
+        /// The channel.
         channel: String,
     },
-    /// A request ended well.
+    /// A request succeeded.
     MarkDelivered {
         /// The request.
         request_id: RequestId,
@@ -44,15 +44,15 @@ pub enum CoordinatorCommand {
     MarkFailed {
         /// The request.
         request_id: RequestId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Take records out of what is shown: all of these or none.
+    /// Remove settled records from the backlog: all of these or none.
     RemoveDispatchRecords {
         /// The requests.
         request_ids: Vec<RequestId>,
     },
-    /// Take every settled record out of what is shown.
+    /// Remove every settled record from the backlog.
     CompactDispatches,
     /// Put a message into a mailbox.
     CreateMail {
@@ -60,12 +60,12 @@ pub enum CoordinatorCommand {
         message_id: String,
         /// The sender.
         from_worker: String,
-        /// Whose mailbox.
+        /// The owner of the mailbox.
         to_worker: String,
-        /// What it says.
+        /// The text.
         body: String,
     },
-    /// The mailbox's owner was told of a message.
+    /// The mailbox's owner was notified of a message.
     MarkMailNotified {
         /// The message.
         message_id: String,
@@ -75,7 +75,7 @@ pub enum CoordinatorCommand {
         /// The message.
         message_id: String,
     },
-    /// Apply the events behind a cursor again; without one, stop.
+    /// Apply the events after a cursor again; without a cursor, stop.
     RequestReplay {
         /// The name of an event.
         cursor: Option<String>,
@@ -85,31 +85,31 @@ pub enum CoordinatorCommand {
         /// The name of an event.
         event_id: String,
     },
-    /// The leader will be told later.
+    /// The leader will be notified later.
     DeferLeaderNotification,
-    /// Nothing waits for the leader any more.
+    /// The deferred notification of the leader is done.
     ClearDeferredLeaderNotification,
     /// Emit a snapshot.
     CaptureSnapshot,
     /// The owner is alive.
     Heartbeat {
-        /// Who.
+        /// The owner.
         owner: String,
-        /// What it is doing.
+        /// Its current activity.
         phase: String,
     },
     /// The owner waits for a person.
     BlockOnUser {
-        /// Who.
+        /// The owner.
         owner: String,
-        /// For what.
+        /// The reason.
         reason: String,
     },
     /// The owner waits for tooling or repair.
     BlockOnSystem {
-        /// Who.
+        /// The owner.
         owner: String,
-        /// For what.
+        /// The reason.
         reason: String,
     },
     /// Give a worker a task.
@@ -123,20 +123,20 @@ pub enum CoordinatorCommand {
     StallWorker {
         /// The worker.
         worker: WorkerId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A worker goes on.
+    /// A worker continues.
     RecoverWorker {
         /// The worker.
         worker: WorkerId,
-        /// How.
+        /// How it recovered.
         recovery: String,
     },
 }
 
 impl CoordinatorCommand {
-    /// The requests it names. What became of those that the state has let go must be recalled.
+    /// The requests in the command. The ends of those that the state has dropped must be recalled.
     pub fn requests(&self) -> &[RequestId] {
         match self {
             Self::QueueDispatch { request_id, .. }
@@ -148,7 +148,7 @@ impl CoordinatorCommand {
         }
     }
 
-    /// The message it names.
+    /// The message in the command.
     pub fn mail(&self) -> Option<&str> {
         match self {
             Self::CreateMail { message_id, .. }
@@ -159,79 +159,79 @@ impl CoordinatorCommand {
     }
 }
 
-/// What the unique keys of the coordinator say about ids that its state has let go. The state
-/// keeps what is open, so that it stays small however long the coordinator lives.
+/// Facts from the unique keys of the coordinator about ids that its state has dropped. The state
+/// only keeps open ids, so that its size does not grow with the coordinator's age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recall {
-    /// Requests that were queued before and are not open.
+    /// Requests that were queued before and have ended.
     pub requests: BTreeMap<RequestId, PastDispatch>,
-    /// What is known of the message the command names, whether open or not.
+    /// The known state of the message in the command, open or not.
     pub mail: Option<PastMail>,
-    /// The assignments that were handed out before under the key of a take.
+    /// The assignments that were granted before under the key of a take.
     pub taken: Option<Vec<Seq>>,
 }
 
-/// What became of a request that is not open any more.
+/// The end of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastDispatch {
-    /// It was settled by the event at this place.
+    /// It was settled by the event at this sequence.
     Settled {
         /// Delivered or failed.
         status: DispatchStatus,
-        /// Where.
+        /// The sequence.
         seq: Seq,
     },
-    /// It was taken out.
+    /// It was removed.
     Removed,
 }
 
-/// What became of a message.
+/// The state of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastMail {
-    /// It lies there.
+    /// It is in the mailbox.
     Created,
     /// It was read.
     Delivered,
 }
 
-/// Why a coordinator refuses a command. Nothing was written.
+/// Why a coordinator rejects a command. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// Another owner holds the authority.
     #[error("another owner holds the authority")]
     LeaseHeld {
-        /// Who.
+        /// The owner.
         owner: String,
     },
     /// Only the owner of the lease may do this.
     #[error("another owner holds the authority, and only the owner may do this")]
     OwnerMismatch {
-        /// Who holds it.
+        /// The holder.
         owner: String,
     },
-    /// Nobody holds the authority.
+    /// The authority has no holder.
     #[error("nobody holds the authority")]
     NoLease,
-    /// The lease has run out.
+    /// The lease has expired.
     #[error("the lease of the authority has expired; renew or acquire it first")]
     LeaseExpired,
     /// The request's id was used before, or twice in one command.
     #[error("a request of this id was queued before, or the id is given twice")]
     DuplicateRequest(RequestId),
-    /// Not an id.
+    /// The id is invalid.
     #[error("a request id is empty, missing or too long")]
     InvalidRequest(RequestId),
-    /// No record of this request.
+    /// The request has no record.
     #[error("there is no record of this request")]
     UnknownRequest(RequestId),
-    /// The request is past that, or not there yet.
+    /// The request's status does not allow the transition.
     #[error("a request that is {from} does not become {to}")]
     InvalidTransition {
         /// The request.
         request: RequestId,
-        /// What it is.
+        /// Its status.
         from: DispatchStatus,
-        /// What it should have become.
+        /// The requested status.
         to: DispatchStatus,
     },
     /// No such message.
@@ -240,28 +240,28 @@ pub enum Rejection {
     /// The message was read already.
     #[error("the message was delivered already")]
     MailDelivered(String),
-    /// A message of this id is there.
+    /// A message of this id exists.
     #[error("a message of this id was created before")]
     DuplicateMail(String),
     /// No event has this name.
     #[error("there is no event of this name")]
     UnknownEvent,
-    /// Nobody asked for a replay, or its cursor is unknown.
+    /// No replay was requested, or its cursor is unknown.
     #[error("no replay of known events was requested")]
     NoReplay,
     /// The worker was never given a task.
     #[error("the worker was never given a task")]
     UnknownWorker(WorkerId),
-    /// A field says nothing, or what cannot be.
+    /// A field is empty or invalid.
     #[error("the field {0} is empty or not of its form")]
     InvalidField(&'static str),
-    /// The command holds more than an event may.
+    /// The command exceeds the size of an event.
     #[error("the command is larger than an event may be; put the text where it can be referred to")]
     TooLarge,
-    /// The assignment is over, or there never was one of this name.
+    /// The assignment has ended, or never existed.
     #[error("the assignment is over, or there never was one of this name")]
     NoAssignment(Option<AssignmentEnd>),
-    /// A bound is reached.
+    /// A limit is reached.
     #[error("the coordinator holds as many {0} as it may")]
     Full(&'static str),
 }

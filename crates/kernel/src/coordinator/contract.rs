@@ -1,4 +1,4 @@
-//! Which of two contracts a coordinator keeps, and how it stands at a moment under it.
+//! The two contracts of a coordinator, and its standing at a time.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,15 +7,15 @@ use crate::coordinator::event::Lease;
 use crate::coordinator::{Coordinator, Cursor};
 use crate::time::Timestamp;
 
-/// Which rules a coordinator keeps. Said once, in the header of its stream.
+/// The rules of a coordinator, fixed in the header of its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contract {
-    /// Leases expire and can then be taken over; without a live authority nothing is handed out;
-    /// a request fails only after its target was told.
+    /// Leases expire and can then be taken over. Without a live authority no task is assigned. A
+    /// request can only fail after its target was notified.
     #[default]
     Native,
-    /// What the published program does: leases expire only where the caller enforces them, and
+    /// The behaviour of the published program: leases expire only if the caller enforces them, and
     /// any pending request may fail.
     Published,
 }
@@ -23,46 +23,46 @@ pub enum Contract {
 /// Whether a lease can expire. The published contract leaves it to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseRule {
-    /// As the contract says.
+    /// As the contract defines.
     Contract,
     /// They expire.
     Enforced,
 }
 
-/// Why a lease does not count any more, as snapshots say it.
+/// The reason for a stale lease in snapshots.
 pub const LEASE_EXPIRED: &str = "lease expired";
 
-/// How a coordinator stands at a moment. A view of (state, now); nothing of it is stored.
+/// The standing of a coordinator: a view of its state at a time, stored nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The lease, live or not.
     pub lease: Option<Lease>,
-    /// Whether the lease has run out.
+    /// Whether the lease has expired.
     pub is_stale: bool,
     /// Requests by status.
     pub backlog: Backlog,
     /// The replay cursor.
     pub cursor: Option<String>,
-    /// Events behind the cursor that were not applied again.
+    /// Events after the cursor that were not applied again.
     pub pending_events: u64,
-    /// The last event that was.
+    /// The last event that was applied again.
     pub last_replayed: Option<String>,
-    /// The leader is to be told later.
+    /// The leader is to be notified later.
     pub leader_deferred: bool,
-    /// What keeps it from being ready; nothing means it is.
+    /// The reasons why it is not ready; empty means ready.
     pub blockers: Vec<Blocker>,
 }
 
-/// What keeps a coordinator from being ready.
+/// A reason why a coordinator is not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocker {
-    /// Nobody holds the authority.
+    /// The authority has no holder.
     NoAuthority,
-    /// Its lease has run out.
+    /// Its lease has expired.
     StaleAuthority,
-    /// Events wait to be applied again.
+    /// Events have to be applied again.
     ReplayPending(u64),
-    /// No event is named by the replay cursor.
+    /// The replay cursor names an unknown event.
     UnknownCursor,
 }
 
@@ -94,14 +94,14 @@ impl Contract {
 }
 
 impl Lease {
-    /// When it runs out. `None` where its end is no time.
+    /// The end of the lease. `None` if its text is not a time.
     pub fn ends(&self) -> Option<Timestamp> {
         Timestamp::parse_end(&self.leased_until)
     }
 
-    /// Whether the lease has run out. One whose end is no time never does where the published
-    /// program may have made it on purpose; the native contract has such a lease only of that
-    /// program, and nobody could ever take it over.
+    /// Whether the lease has expired. A lease with an invalid end never expires under the published
+    /// contract, where it may be on purpose. Under the native contract such a lease can only come
+    /// from that program and always counts as expired, so that it can be taken over.
     pub(super) fn is_expired(&self, contract: Contract, now: Timestamp) -> bool {
         match self.ends() {
             Some(until) => until <= now,
@@ -111,18 +111,18 @@ impl Lease {
 }
 
 impl Coordinator {
-    /// The contract it keeps.
+    /// The contract of its stream.
     pub fn contract(&self) -> Contract {
         self.header.policy.contract.unwrap_or_default()
     }
 
-    /// How it stands.
+    /// Its standing.
     pub fn standing(&self, now: Timestamp, rule: LeaseRule) -> Standing {
         let state = &self.state;
         let contract = self.contract();
         let is_over = |lease: &Lease| lease.is_expired(contract, now);
         let is_stale = contract.expires(rule) && state.lease.as_ref().is_some_and(is_over);
-        // Published clients put cursors of their own making and expect no counting.
+        // Published clients set cursors of their own and expect no counting.
         let replay = (contract == Contract::Native).then_some(&state.replay);
         let pending_events = match replay.map(|replay| &replay.applied) {
             Some(Cursor::Event(n)) => state.replayable - n,

@@ -1,25 +1,25 @@
-//! Requests as a coordinator keeps them while they are open.
+//! Open requests of a coordinator.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a request stands. It moves on only: pending, notified, and then one of two ends.
+/// The status of a request. It only moves forward: pending, notified, and then one of two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DispatchStatus {
-    /// Nobody was told.
+    /// The target was not notified.
     Pending,
-    /// Its target was told.
+    /// The target was notified.
     Notified,
-    /// It ended well.
+    /// It succeeded.
     Delivered,
     /// It failed.
     Failed,
 }
 
 impl DispatchStatus {
-    /// The word on every wire.
+    /// The name on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -29,7 +29,7 @@ impl DispatchStatus {
         }
     }
 
-    /// Reads what [`Self::as_str`] says.
+    /// Parses [`Self::as_str`].
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Pending, Self::Notified, Self::Delivered, Self::Failed]
             .into_iter()
@@ -43,21 +43,21 @@ impl fmt::Display for DispatchStatus {
     }
 }
 
-/// How many requests stand where.
+/// Number of requests by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backlog {
-    /// Nobody was told.
+    /// The target was not notified.
     pub pending: u64,
-    /// Somebody was told and has not finished.
+    /// The target was notified and has not finished.
     pub notified: u64,
-    /// Ended well, and still shown.
+    /// Succeeded, and still listed.
     pub delivered: u64,
-    /// Failed, and still shown.
+    /// Failed, and still listed.
     pub failed: u64,
 }
 
 impl Backlog {
-    /// The number of a status.
+    /// The counter of a status.
     pub(super) fn count_mut(&mut self, status: DispatchStatus) -> &mut u64 {
         match status {
             DispatchStatus::Pending => &mut self.pending,
@@ -67,7 +67,7 @@ impl Backlog {
         }
     }
 
-    /// One less here, one more there.
+    /// Moves one request between two statuses.
     pub(super) fn moved(&mut self, from: DispatchStatus, to: DispatchStatus) {
         let left = self.count_mut(from);
         *left = left.saturating_sub(1);

@@ -1,25 +1,24 @@
-//! What is remembered of takes by their keys, so that one whose answer was lost is answered again.
+//! Memory of takes by their keys, so that a worker whose answer was lost gets it again.
 
 use crate::batch::KeyClaim;
 use crate::digest::Digest;
 use crate::ids::{Seq, StreamId, WorkerId};
 use crate::time::Timestamp;
 
-/// How long it is remembered what was handed out under the key of a take.
+/// How long the assignments of a take are remembered under its key.
 const TAKE_MEMORY_MS: u64 = 24 * 3_600_000;
 
-/// The namespace of unique keys in which a coordinator remembers what was handed out under the key
-/// of a take.
+/// The namespace of unique keys in which a coordinator remembers the assignments of a take.
 pub fn memory_of_takes(stream: &StreamId) -> String {
     format!("{stream}/take")
 }
 
-/// What is remembered under the key of a take: which assignments.
+/// The assignments that are remembered under the key of a take.
 pub fn taken_before(answer: &[u8]) -> Option<Vec<Seq>> {
     serde_json::from_slice(answer).ok()
 }
 
-/// What to remember of a take of a worker under a key.
+/// The unique key that remembers a worker's take.
 pub fn claim_of_take(
     stream: &StreamId,
     (worker, key): (&WorkerId, &str),
@@ -35,7 +34,7 @@ pub fn claim_of_take(
     }
 }
 
-/// Names the take of a worker under a key.
+/// The name of a worker's take with a key.
 pub fn take_name(worker: &WorkerId, key: &str) -> String {
     Digest::of(format!("{worker}\0{key}").as_bytes()).to_string()
 }

@@ -1,4 +1,5 @@
-//! Tasks: requests that workers take from the backlog, one at a time each, under a fence.
+//! Tasks: requests that workers take from the backlog. Each has one worker at a time, under a
+//! fence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,41 +12,41 @@ use crate::ids::{AttemptId, RequestId, Seq, StreamId, WorkerId};
 use crate::limits;
 use crate::time::Timestamp;
 
-/// The type of the node whose work goes to workers.
+/// The type of the node whose work is done by workers.
 pub const WORKER_NODE: &str = "runwright.worker";
-/// For whom such a node waits.
+/// The party that such a node waits for.
 const WORKER: &str = "worker";
-/// How long a worker may be silent where nobody said otherwise, in milliseconds.
+/// The default heartbeat timeout in milliseconds.
 const HEARTBEAT_TIMEOUT_MS: u64 = 30_000;
-/// How reasons begin that are over once there is a live authority.
+/// The prefix of blocking reasons that end with a live authority.
 pub(super) const AUTHORITY: &str = "authority lease";
-/// How often a task is handed out where nobody said otherwise.
+/// The default maximum number of assignments.
 const MAX_ASSIGNMENTS: u32 = 5;
 
-/// What a run wants of whoever does a task of it.
+/// The terms of a run for a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskTerms {
-    /// The run that waits.
+    /// The waiting run.
     pub run: StreamId,
-    /// The attempt that waits.
+    /// The waiting attempt.
     pub attempt: AttemptId,
-    /// The name of the signal by which it hears of the end.
+    /// The name of the signal that reports the end to the run.
     pub signal: String,
-    /// How it is handed out.
+    /// Rules for its assignment.
     #[serde(flatten)]
     pub handing: Handing,
 }
 
-/// How a task is handed out.
+/// Rules for the assignment of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Handing {
-    /// Whether it may be handed out again when its worker was lost.
+    /// Whether it may be assigned again after its worker was lost.
     pub repeat: TaskRepeat,
-    /// How long its worker may be silent, in milliseconds.
+    /// Maximum time between heartbeats of its worker, in milliseconds.
     pub heartbeat_timeout_ms: u64,
-    /// How often it is handed out at most, not counting what was given back.
+    /// Maximum number of assignments, not counting returned ones.
     pub max_assignments: u32,
 }
 
@@ -65,12 +66,12 @@ impl Default for Handing {
 pub enum TaskRepeat {
     /// It may.
     Repeatable,
-    /// It may not: where nobody knows what became of it, it has failed.
+    /// It may not: if its result is unknown, it has failed.
     Once,
 }
 
 impl TaskRepeat {
-    /// The word on every wire.
+    /// The name on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Repeatable => "repeatable",
@@ -79,17 +80,17 @@ impl TaskRepeat {
     }
 }
 
-/// The config of a node whose work goes to workers.
+/// The config of a node whose work is done by workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerConfig {
     /// The queue.
     pub queue: String,
-    /// How its tasks are handed out.
+    /// Rules for the assignment of its tasks.
     pub handing: Handing,
 }
 
 impl WorkerConfig {
-    /// Reads a config. `None` when it says too little or something wrong.
+    /// Parses a config. `None` when it is incomplete or invalid.
     pub fn of(config: &Value) -> Option<Self> {
         let queue = config.get("queue")?.as_str()?;
         let whole = |key: &str, default: u64, from: u64, to: u64| match config.get(key) {
@@ -118,46 +119,45 @@ impl WorkerConfig {
     }
 }
 
-/// What a node says while a worker of a queue has its task, or is to take it.
+/// The data of a node's wait for a worker of a queue.
 pub fn awaiting_worker(queue: &str, request: &str) -> Value {
     json!({ "waitsFor": WORKER, "queue": queue, "request": request })
 }
 
-/// The queue whose worker is waited for, by what a node says of what it waits for: nobody is
-/// asked anything then.
+/// The queue in the data of such a wait. Such a wait asks no person.
 pub fn awaited_queue(data: &Value) -> Option<&str> {
     let is_worker = data.get("waitsFor").and_then(Value::as_str) == Some(WORKER);
     data.get("queue")?.as_str().filter(|_| is_worker)
 }
 
-/// The task that is waited for, by the same.
+/// The awaited task in the data of such a wait.
 pub fn awaited_request(data: &Value) -> Option<RequestId> {
     awaited_queue(data)?;
     data.get("request")?.as_str().map(RequestId::new)
 }
 
-/// Whether a text is the name of a queue: 1 to 64 of `A-Z a-z 0-9 . _ -`, and not of dots alone,
-/// which clients take for another place of an address.
+/// Whether a text is the name of a queue: 1 to 64 of `A-Z a-z 0-9 . _ -`, and not only dots,
+/// because HTTP clients resolve those as path segments.
 pub fn is_queue_name(text: &str) -> bool {
     is_written_as_queue(text) && text.bytes().any(|b| b != b'.')
 }
 
-/// Whether logs may name a queue so: names of dots alone were taken once.
+/// Whether logs may contain a queue of this name: earlier versions accepted names of dots only.
 fn is_written_as_queue(text: &str) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b".-_".contains(&b);
     (1..=64).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// That a task was handed out.
+/// An assignment of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handed {
-    /// How often it has been handed out, this time included: what comes under a smaller number is
-    /// refused.
+    /// Number of assignments so far, including this one. Reports with a smaller number are
+    /// rejected.
     pub fence: u32,
-    /// Who held the authority.
+    /// The holder of the authority.
     pub owner: String,
-    /// Its worker says when it begins, before it does. Until then nothing has been done, and the
-    /// task may be given to another, also one that is not to be repeated.
+    /// The worker must report when it begins the task. Until then no work has been done, and the
+    /// task may be assigned to another worker even if it must not be repeated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub offered: bool,
 }
@@ -166,24 +166,24 @@ pub struct Handed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The assignment under which it ended; none where it ended in nobody's hands.
+    /// The assignment under which it ended; `None` if it was not assigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assignment: Option<Seq>,
-    /// How often it had been handed out.
+    /// Number of its assignments.
     pub fence: u32,
-    /// What came of it.
+    /// Its result.
     pub end: TaskEnd,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum TaskEnd {
-    /// It was done; what it gives, as the text of a JSON object.
+    /// It succeeded, with these outputs as the text of a JSON object.
     Outputs(String),
     /// It failed.
     Error(TaskError),
-    /// Nobody wants it any more.
+    /// It was withdrawn.
     Withdrawn,
 }
 
@@ -194,13 +194,13 @@ pub struct TaskError {
     pub code: String,
     /// For a person.
     pub message: String,
-    /// `false` where trying again cannot help.
+    /// `false` if a retry cannot help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
 }
 
 impl TaskEnd {
-    /// What the run is told that waits: the answer to its question.
+    /// The answer to the waiting run's question.
     pub(super) fn answer(&self) -> Option<Value> {
         let (key, value) = match self {
             Self::Outputs(text) => ("outputs", serde_json::from_str(text).ok()?),
@@ -211,20 +211,20 @@ impl TaskEnd {
     }
 }
 
-/// What a coordinator knows of the requests that workers may take.
+/// The state of requests that workers may take.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tasks {
     /// Requests that are not settled.
     pub(super) open: BTreeMap<RequestId, Task>,
-    /// Those that can be handed out, by target, in the order they came.
+    /// Those that can be assigned, by target, in the order of arrival.
     waiting: BTreeMap<String, BTreeMap<Seq, RequestId>>,
-    /// Those that are handed out, by assignment.
+    /// Those that are assigned, by assignment.
     pub(super) handed: BTreeMap<Seq, RequestId>,
-    /// Workers from which a task was taken, and that were not heard of since.
+    /// Workers from which a task was taken, and which have not reported since.
     pub(super) stalled: BTreeSet<WorkerId>,
-    /// Why it was said that tasks are blocked, since the last time one was handed out.
+    /// The recorded reason for blocked tasks, since the last assignment.
     pub(super) blocked: Option<String>,
-    /// Since when somebody has held the authority without a gap, and until when as was said last.
+    /// The beginning of the present unbroken authority, and the end of its latest lease.
     pub(super) authority: Option<(Timestamp, Timestamp)>,
 }
 
@@ -236,31 +236,31 @@ pub(super) struct Task {
     /// Since when it waits.
     pub(super) since: Timestamp,
     pub(super) target: String,
-    /// Whom to tell of its end, and by which name.
+    /// The run to notify of its end, and the name of the signal.
     pub(super) waits: Option<(StreamId, String)>,
     pub(super) handing: Handing,
-    /// How often it was handed out.
+    /// Number of its assignments.
     pub(super) fence: u32,
     /// How often its worker was lost.
     pub(super) lost: u32,
-    /// Who has it.
+    /// The present assignment.
     pub(super) assigned: Option<Assigned>,
 }
 
-/// A task in the hands of a worker.
+/// A task assigned to a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Assigned {
     pub(super) seq: Seq,
     pub(super) worker: WorkerId,
-    /// When it was handed out, or begun.
+    /// When it was assigned, or begun.
     pub(super) at: Timestamp,
-    /// Its worker has still to say that it begins.
+    /// Its worker still has to report that it begins.
     #[serde(default)]
     pub(super) offered: bool,
 }
 
 impl Tasks {
-    /// The oldest request that can be handed out to a worker of a queue.
+    /// The oldest request that can be assigned to a worker of a queue.
     pub(super) fn next(&self, queue: &str, worker: &WorkerId) -> Option<&RequestId> {
         let first = |target: &str| self.waiting.get(target)?.first_key_value();
         let named = if worker.as_str() == queue {
@@ -272,7 +272,7 @@ impl Tasks {
         oldest.map(|(_, request)| request)
     }
 
-    /// Requests that nobody has, and since when the oldest of them waits.
+    /// Number of unassigned requests, and since when the oldest waits.
     pub(super) fn waiting(&self) -> (usize, Option<Timestamp>) {
         let count = self.waiting.values().map(BTreeMap::len).sum();
         let oldest = self.waiting.values().filter_map(|of| of.values().next());
@@ -361,7 +361,7 @@ impl Tasks {
                 self.open.insert(request_id.clone(), task);
                 self.wait(request_id);
             }
-            // Handed out here, or brought to its target another way.
+            // Assigned here, or presented to its target by another channel.
             CoordinatorEvent::DispatchNotified { request_id, .. } => self.wait_no_more(request_id),
             CoordinatorEvent::DispatchDelivered { request_id, .. }
             | CoordinatorEvent::DispatchFailed { request_id, .. } => self.remove(request_id),
@@ -422,7 +422,7 @@ impl Tasks {
 }
 
 impl Task {
-    /// Whether it may be handed out once more after its worker was lost once more.
+    /// Whether it may be assigned again if its worker is lost once more.
     pub(super) fn may_go_out_again(&self) -> bool {
         let Handing {
             repeat,
@@ -433,12 +433,12 @@ impl Task {
     }
 }
 
-/// The end of an assignment, as its unique key remembers it.
+/// The end of an assignment, as remembered by its unique key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastAssignment {
     /// The task.
     pub request: RequestId,
-    /// Which time it was handed out.
+    /// The fence of the assignment.
     pub fence: u32,
     /// How it ended.
     pub end: AssignmentEnd,
@@ -452,11 +452,11 @@ pub enum AssignmentEnd {
     Delivered,
     /// Its worker reported a failure.
     Failed,
-    /// Its worker gave it back.
+    /// Its worker returned it.
     Released,
     /// Its heartbeats stayed away.
     Lost,
-    /// Nobody wanted it any more.
+    /// The task was withdrawn.
     Withdrawn,
 }
 

@@ -22,7 +22,7 @@ fn no_queue_has_a_name_of_dots_alone_but_logs_may_say_so() {
     }
 }
 
-/// A queue with a live authority, and the batches that were decided on it.
+/// A queue with a live authority, and the batches decided on it.
 struct World {
     queue: Coordinator,
     batches: Vec<Batch>,
@@ -56,7 +56,7 @@ impl World {
         Ok(())
     }
 
-    /// The fold of what was written is the state that was decided, from a checkpoint too.
+    /// The fold of the written events equals the decided state, also from a checkpoint.
     fn append(&mut self, batch: Batch) {
         if let Some(header) = batch.header() {
             self.queue = Coordinator::at_start(header.clone());
@@ -157,7 +157,7 @@ impl World {
         standing.backlog
     }
 
-    /// What runs were told, oldest first.
+    /// The messages sent to runs, oldest first.
     fn told(&self) -> Vec<serde_json::Value> {
         let messages = self.batches.iter().flat_map(Batch::outbox);
         messages
@@ -208,7 +208,7 @@ fn tasks_go_out_in_order_one_worker_each_and_end_once() {
     assert!(world.take(1, "w3").is_none());
     world.report(&first, outputs()).unwrap();
     assert_eq!(world.told(), [json!({ "outputs": { "x": 1 } })]);
-    // What comes after the end is refused, and says which end it was.
+    // A late report is rejected with the end of the assignment.
     let again = world.report(&first, outputs());
     let settled = Rejection::NoAssignment(Some(AssignmentEnd::Delivered));
     assert_eq!(again, Err(settled));
@@ -244,7 +244,7 @@ fn a_lost_workers_task_goes_out_under_the_next_fence_and_its_late_word_is_refuse
     let lost = Rejection::NoAssignment(Some(AssignmentEnd::Lost));
     assert_eq!(late, Err(lost));
     assert!(world.told().is_empty(), "nobody was told by a zombie");
-    // A number that was guessed opens nothing.
+    // A guessed number is rejected.
     let guessed = HandedOut {
         fence: 7,
         ..second.clone()
@@ -275,7 +275,7 @@ fn a_worker_that_comes_back_is_recovered_once() {
     let recovered = |event: &&CoordinatorEvent| matches!(event, CoordinatorEvent::WorkerRecovered { recovery, .. } if recovery == "take");
     assert_eq!(events.iter().filter(recovered).count(), 1, "{events:?}");
     assert!(!world.queue.is_stalled(&worker));
-    // One of whom a heartbeat is heard although its task is gone.
+    // A worker whose heartbeat arrives although its task is gone.
     let out = world.queue.handed_out().next().unwrap();
     world.miss(3 * SECOND, &out).unwrap();
     let heard = TaskCommand::Hear {
@@ -349,7 +349,7 @@ fn nothing_goes_out_without_a_live_authority_and_the_log_says_so_once() {
     assert_eq!(world.backlog().pending, 1);
 
     world.authority("a", 0, SECOND).unwrap();
-    // A lease that has run out is as good as none: the other moment of it.
+    // An expired lease is treated like a missing one.
     let events = world.tell(SECOND, take("w")).unwrap();
     assert!(
         matches!(&events[..], [CoordinatorEvent::BlockedOnSystem { owner, reason }]
@@ -360,7 +360,7 @@ fn nothing_goes_out_without_a_live_authority_and_the_log_says_so_once() {
     assert!(out_of_time.is_empty());
     world.authority("b", SECOND, 5 * SECOND).unwrap();
     let out = world.take(2 * SECOND, "w").unwrap();
-    // Nor is anything taken from a worker by somebody whose lease is over.
+    // The holder of an expired lease cannot take a task from a worker either.
     let missed = world.miss(5 * SECOND, &out);
     assert_eq!(missed, Err(Rejection::LeaseExpired));
 }
@@ -471,7 +471,7 @@ fn workers_names_are_names_and_many_workers_are_no_end() {
     }
 }
 
-/// Everything at once, or one after the other: the same log.
+/// All at once, or one after another: the same log.
 #[test]
 fn what_is_said_at_one_moment_is_decided_one_on_the_other() {
     let queued = |task: &str| TaskCommand::Queue {
@@ -487,7 +487,7 @@ fn what_is_said_at_one_moment_is_decided_one_on_the_other() {
     let withdraw = |task: &str| TaskCommand::Withdraw {
         request_id: task.into(),
     };
-    // `a` is handed out by the event at place 6, after the authority, two requests and the end of
+    // `a` is assigned by the event at sequence 6, after the authority, two requests and the end of
     // one of them.
     let report = |fence| TaskCommand::Report {
         assignment: 6,
@@ -512,7 +512,7 @@ fn what_is_said_at_one_moment_is_decided_one_on_the_other() {
     let mut alone = World::new();
     let mut answers = Vec::new();
     for order in &orders {
-        // As the door recalls it: what was used and is not open was used before.
+        // As recalled by the door: a used id that is not open has ended.
         let said = match order {
             TaskCommand::Queue { request_id, .. } if alone.has_used(request_id) => {
                 Err(Rejection::DuplicateRequest(request_id.clone()))

@@ -1,4 +1,4 @@
-//! What a coordinator shows of its tasks and workers.
+//! Views of a coordinator's tasks and workers.
 
 use crate::coordinator::Coordinator;
 use crate::coordinator::task::Handing;
@@ -6,22 +6,22 @@ use crate::ids::{RequestId, Seq, StreamId, WorkerId};
 use crate::limits;
 use crate::time::Timestamp;
 
-/// A task in the hands of a worker.
+/// A task assigned to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandedOut {
     /// The assignment.
     pub assignment: Seq,
     /// The task.
     pub request: RequestId,
-    /// Whose hands.
+    /// The worker.
     pub worker: WorkerId,
-    /// Which time it was handed out.
+    /// The fence of the assignment.
     pub fence: u32,
-    /// When it was handed out, or begun.
+    /// When it was assigned, or begun.
     pub at: Timestamp,
-    /// Its worker has still to say that it begins.
+    /// Its worker still has to report that it begins.
     pub offered: bool,
-    /// How it is handed out.
+    /// Rules for its assignment.
     pub handing: Handing,
     /// The place of its `dispatch.queued`.
     pub queued: Seq,
@@ -29,20 +29,20 @@ pub struct HandedOut {
     pub run: Option<StreamId>,
 }
 
-/// Who was given a task.
+/// A worker that was given a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownWorker {
     /// The worker.
     pub worker: WorkerId,
-    /// A task was taken from it, and it was not heard of since.
+    /// A task was taken from it, and it has not reported since.
     pub is_stalled: bool,
-    /// Tasks in its hands.
+    /// Number of tasks assigned to it.
     pub assignments: usize,
 }
 
 impl HandedOut {
-    /// How long its worker may be silent, in milliseconds: until it begins, then between two
-    /// heartbeats.
+    /// Maximum time without a report of its worker, in milliseconds: until it begins, then between
+    /// two heartbeats.
     pub fn patience_ms(&self) -> u64 {
         let timeout = self.handing.heartbeat_timeout_ms;
         if self.offered {
@@ -54,13 +54,13 @@ impl HandedOut {
 }
 
 impl Coordinator {
-    /// Tasks in the hands of workers, in the order they were given.
+    /// Assigned tasks, in the order of assignment.
     pub fn handed_out(&self) -> impl Iterator<Item = HandedOut> + '_ {
         let assignments = self.state.tasks.handed.keys();
         assignments.filter_map(|assignment| self.assignment(*assignment))
     }
 
-    /// A task in the hands of a worker.
+    /// An assigned task.
     pub fn assignment(&self, assignment: Seq) -> Option<HandedOut> {
         let tasks = &self.state.tasks;
         let request = tasks.handed.get(&assignment)?;
@@ -79,29 +79,29 @@ impl Coordinator {
         })
     }
 
-    /// Whether anything waits that this worker may take.
+    /// Whether a task waits that this worker may take.
     pub fn has_work_for(&self, worker: &WorkerId) -> bool {
         let queue = &self.header.policy.queue;
         self.state.tasks.next(queue, worker).is_some()
     }
 
-    /// How many requests wait to be handed out, and since when the oldest does.
+    /// Number of requests that wait for assignment, and since when the oldest does.
     pub fn waiting(&self) -> (usize, Option<Timestamp>) {
         self.state.tasks.waiting()
     }
 
-    /// Whether a task was taken from this worker, and it was not heard of since.
+    /// Whether a task was taken from this worker, and it has not reported since.
     pub fn is_stalled(&self, worker: &WorkerId) -> bool {
         self.state.tasks.stalled.contains(worker)
     }
 
-    /// Since when somebody has held the authority without a gap: nobody could miss a heartbeat
-    /// before. Of a coordinator that keeps the native contract.
+    /// The beginning of the present unbroken authority. Without an authority heartbeats cannot be
+    /// missed. Only for a coordinator of the native contract.
     pub fn authority_since(&self) -> Option<Timestamp> {
         self.state.tasks.authority.map(|(since, _)| since)
     }
 
-    /// How many requests are not settled.
+    /// Number of requests that are not settled.
     pub fn open_requests(&self) -> usize {
         self.state.open.len()
     }

@@ -1,9 +1,9 @@
-//! A workbench document, and what its trace makes of it.
+//! A workbench document, and the values derived from its trace.
 //!
-//! A document says most things twice: each event stands in its trace, and what the events come to
-//! stands beside it. Here the second is computed from the first, so that a save need only keep
-//! the events that are new. Where the two differ, as they may when a client changed something
-//! without an event, the difference is a [`Residual`].
+//! A document is mostly redundant: the trace contains each event, and the other members contain the
+//! result of all events. Here the result is computed from the trace, so that a save need only keep
+//! the new events. Where the two differ, for instance because a client made a change without an
+//! event, the difference is a [`Residual`].
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use super::entries::{Delta, Entries};
 use crate::json;
 use crate::limits::MAX_JSON_DEPTH;
 
-/// A document: its eight members. A copy shares the events.
+/// A document with its eight members. A copy shares the events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Body {
     /// The client's own count, one more per event.
     pub revision: u64,
     /// The events.
     pub trace: Vec<Arc<Value>>,
-    /// What they come to.
+    /// Their result.
     pub derived: Derived,
 }
 
-/// The members that follow from the trace, as far as they do.
+/// The members that are derived from the trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Derived {
     /// The run.
@@ -42,7 +42,7 @@ pub struct Derived {
     pub idempotency: Entries,
 }
 
-/// What a document says that its trace does not.
+/// The parts of a document that do not follow from its trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Residual {
@@ -70,7 +70,7 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// Whether the trace says everything.
+    /// Whether everything follows from the trace.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -82,14 +82,14 @@ impl Body {
         text(&self.derived.run, "id")
     }
 
-    /// Reads a document's text. `None` for anything else.
+    /// Parses a document's text. `None` for anything else.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut value = serde_json::from_slice(bytes).ok()?;
         json::as_doubles(&mut value);
         Self::from_value(value)
     }
 
-    /// Whether both say the same.
+    /// Whether both have the same content.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let is_alike = |(ours, theirs)| Arc::ptr_eq(ours, theirs) || ours == theirs;
         self.revision == other.revision
@@ -98,8 +98,8 @@ impl Body {
             && self.trace.iter().zip(&other.trace).all(is_alike)
     }
 
-    /// A document of its members. An absent revision is 0, an absent map or trace is empty.
-    /// `None` where a member has another shape.
+    /// A document from its members. An absent revision is 0, an absent map or trace is empty.
+    /// `None` if a member has another shape.
     pub fn from_value(value: Value) -> Option<Self> {
         let Value::Object(mut members) = value else {
             return None;
@@ -135,7 +135,7 @@ impl Body {
         })
     }
 
-    /// How many events at the beginning of both traces are the same.
+    /// Number of equal events at the beginning of both traces.
     pub fn common_prefix(&self, other: &Self) -> usize {
         let pairs = self.trace.iter().zip(&other.trace);
         pairs
@@ -154,13 +154,13 @@ fn pair(value: Value) -> Option<(String, Value)> {
     Some((key, value))
 }
 
-/// A member that is a text; empty where it is not.
+/// A text member; empty for other types.
 pub(super) fn text<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl Derived {
-    /// A run that has just been opened: what it says of its end is left to the trace.
+    /// A run that has just been opened: its end is derived from the trace.
     pub fn opened(mut run: Map<String, Value>) -> Self {
         run.remove("endedAt");
         run.insert("status".into(), json!("running"));
@@ -285,7 +285,7 @@ impl Derived {
     fn fold_patch(&mut self, event: &Map<String, Value>) {
         let key = text(event, "artifactKey");
         let patch = event.get("patch").cloned().unwrap_or_default();
-        // Copies could double a value with each operation; what they come to is kept instead.
+        // Copy operations can double a value each time; the resulting value is kept instead.
         let operations = patch.as_array().map(Vec::as_slice).unwrap_or_default();
         if operations.iter().any(|operation| operation["op"] == "copy") {
             return;
@@ -295,7 +295,7 @@ impl Derived {
             return;
         };
         let mut data = artifact.get("data").cloned().unwrap_or_else(|| json!({}));
-        // One that does not fit leaves the difference to the residual.
+        // A patch that does not fit leaves the difference to the residual.
         let is_done = json_patch::patch(&mut data, &patch).is_ok();
         if !is_done || json::depth(&data) > MAX_JSON_DEPTH {
             return;
@@ -310,7 +310,7 @@ impl Derived {
         self.artifacts.set(key, artifact);
     }
 
-    /// What `target` says that this does not.
+    /// The parts of `target` that differ from this.
     pub fn residual(&self, target: &Self) -> Residual {
         let changed = target.run.iter();
         let changed = changed.filter(|(name, value)| self.run.get(*name) != Some(value));

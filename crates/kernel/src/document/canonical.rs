@@ -8,15 +8,15 @@ use super::text::{self, Edit, Members, Text};
 use crate::digest::Digest;
 use crate::json;
 
-/// What the canonical JSON of a document ends with, behind the last event.
+/// The end of a document's canonical JSON, after the last event.
 const END: &[u8] = b"]}";
 
-/// A document's text: canonical JSON where it was made here, else as it came. A copy shares it.
+/// A document's text: canonical JSON if it was made here, else as received. A copy shares it.
 #[derive(Clone, Debug)]
 pub struct Canonical {
     text: Arc<Vec<u8>>,
     trace_at: usize,
-    /// Where its members are, where it is not canonical but as it came.
+    /// The places of its members, if it is the received text.
     members: Option<Members>,
 }
 
@@ -29,7 +29,7 @@ impl Canonical {
         }
     }
 
-    /// The text of a document as it came.
+    /// The text of a document as received.
     pub(super) fn as_it_came(text: Text) -> Self {
         let (text, members) = text.into_parts();
         Self {
@@ -45,12 +45,12 @@ impl Canonical {
         Self::new(text, trace_at)
     }
 
-    /// Whether its members are in the order in which they came.
+    /// Whether its members are in the received order.
     pub(super) fn is_as_it_came(&self) -> bool {
         text::is_as_it_came(&self.text)
     }
 
-    /// What makes another text of this one. `None` where that is no change of its members.
+    /// The edits that turn this text into another. `None` if the change is not one of its members.
     pub(super) fn edits(&self, other: &Self) -> Option<Vec<Edit>> {
         let found = |text: &Self| match &text.members {
             Some(members) => Some(members.clone()),
@@ -60,7 +60,7 @@ impl Canonical {
         text::edits((&self.text, &ours), (&other.text, &theirs))
     }
 
-    /// Where the first event begins in the text.
+    /// The place of the first event in the text.
     pub(super) fn trace_at(&self) -> usize {
         self.trace_at
     }
@@ -79,13 +79,12 @@ impl AsRef<[u8]> for Canonical {
 }
 
 impl Body {
-    /// Canonical JSON (RFC 8785) of the document, as it is read again.
+    /// Canonical JSON (RFC 8785) of the document, in the form that is read back.
     pub fn canonical(&self) -> Canonical {
         self.canonical_after(None)
     }
 
-    /// As [`Body::canonical`], with the events that it shares with a document written before
-    /// copied from there.
+    /// As [`Body::canonical`]; events shared with an earlier document are copied from its text.
     pub(super) fn canonical_after(&self, known: Option<(&Self, &Canonical)>) -> Canonical {
         let derived = &self.derived;
         let known = known.filter(|(known, _)| {

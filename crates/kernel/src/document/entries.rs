@@ -1,4 +1,4 @@
-//! A map as it travels: pairs in the order in which their keys first came.
+//! A map in its wire form: pairs in the order of their keys' first occurrence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Keys and values in order. Looking a key up does not go through all of them; a copy shares the
-/// values.
+/// Keys and values in order, with fast lookup. A copy shares the values.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     list: Vec<(String, Arc<Value>)>,
@@ -21,7 +20,7 @@ impl PartialEq for Entries {
 }
 
 impl FromIterator<(String, Value)> for Entries {
-    /// Of a key that comes twice the first place and the last value count, as in JavaScript.
+    /// For a repeated key the first place and the last value count, as in JavaScript.
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
         let mut entries = Self::default();
         for (key, value) in pairs {
@@ -37,13 +36,13 @@ impl Entries {
         self.places.get(key).map(|&place| &*self.list[place].1)
     }
 
-    /// The value of a key, to be changed.
+    /// The value of a key, for changes.
     pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
         let place = *self.places.get(key)?;
         Some(Arc::make_mut(&mut self.list[place].1))
     }
 
-    /// Gives a key a value; a new key goes to the end.
+    /// Sets the value of a key; a new key goes to the end.
     pub fn set(&mut self, key: String, value: Value) {
         self.put(key, Arc::new(value));
     }
@@ -65,17 +64,17 @@ impl Entries {
             .map(|(key, value)| (key.as_str(), &**value))
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there is no key.
+    /// Whether it has no keys.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// What makes `target` of this.
+    /// The difference that turns this into `target`.
     pub(super) fn delta(&self, target: &Self) -> Option<Delta> {
         if self == target {
             return None;
@@ -135,13 +134,13 @@ impl Entries {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Delta {
-    /// Pairs that are new or other than before; new keys go to the end.
+    /// Pairs that are new or changed; new keys go to the end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<(String, Value)>,
-    /// Keys that are gone.
+    /// Removed keys.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unset: Vec<String>,
-    /// All keys, where setting and unsetting leaves them in another order.
+    /// All keys, if setting and removing leaves them in another order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Vec<String>>,
 }

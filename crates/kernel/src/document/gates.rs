@@ -1,4 +1,4 @@
-//! Gates of a document that wait for somebody.
+//! Gates of a document that wait for a person.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::body::{Body, text};
 use super::view::clip;
 use crate::time::Timestamp;
 
-/// A gate that waits.
+/// A waiting gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingGate {
@@ -15,30 +15,30 @@ pub struct PendingGate {
     pub step_id: String,
     /// `PAUSE_BEFORE`, `PAUSE_AFTER` or `CHECKPOINT`.
     pub gate: String,
-    /// Which checkpoint of the step, where it is one.
+    /// The checkpoint of the step, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
-    /// Why somebody is asked.
+    /// The reason for the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When the client asked, in its own words; absent where it did not say so.
+    /// When the client asked, in its own format, if recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_at: Option<String>,
 }
 
-/// What is decided about a gate.
+/// A decision on a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateDecision {
-    /// Go on.
+    /// Continue.
     Approved,
-    /// Not like this; the gate waits on.
+    /// Rejected; the gate keeps waiting.
     Rejected,
-    /// Go on with what was changed.
+    /// Continue with the changes.
     Edited,
 }
 
 impl GateDecision {
-    /// Reads the trace's word.
+    /// Parses the trace's name.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "approved" => Some(Self::Approved),
@@ -48,7 +48,7 @@ impl GateDecision {
         }
     }
 
-    /// The trace's word.
+    /// The trace's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Approved => "approved",
@@ -59,8 +59,8 @@ impl GateDecision {
 }
 
 impl Body {
-    /// The gates that wait for somebody: those the client asked about, and those of steps that
-    /// could start but for their gate.
+    /// The gates that wait for a person: those that the client asked about, and those of steps that
+    /// only their gate keeps from starting.
     pub fn pending_gates(&self) -> Vec<PendingGate> {
         if text(&self.derived.run, "status") != "running" {
             return Vec::new();
@@ -104,7 +104,7 @@ impl Body {
         pending
     }
 
-    /// Whether a step waits for nothing but its gate.
+    /// Whether a step waits only for its gate.
     fn is_ready(&self, step: &str) -> bool {
         let edges = self
             .derived
@@ -146,7 +146,7 @@ impl Body {
         }
     }
 
-    /// Whether a gate waits, whoever asked.
+    /// Whether a gate waits, on the client's question or without one.
     pub(super) fn is_pending(&self, step: &str, gate: &str, checkpoint: Option<&str>) -> bool {
         let Some(Value::Object(state)) = self.derived.gates.get(step) else {
             return false;
@@ -154,7 +154,7 @@ impl Body {
         match (gate, checkpoint) {
             ("PAUSE_AFTER", _) => text(state, "after") == "pending",
             ("CHECKPOINT", Some(name)) => {
-                // A checkpoint nobody has decided about need not be written down yet.
+                // An undecided checkpoint need not be recorded yet.
                 state
                     .get("checkpoints")
                     .is_none_or(|all| all[name] != "approved")
@@ -164,7 +164,7 @@ impl Body {
     }
 }
 
-/// An event that says a decision, as the client's own would.
+/// The event of a decision, in the client's form.
 pub(super) fn decision_event(
     id: String,
     body: &Body,

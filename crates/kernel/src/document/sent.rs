@@ -1,37 +1,37 @@
 //! A document as the text that a client sent.
 //!
-//! A client sends its whole run each time, most of it as before. What was read once need not be
-//! read again: where the text of the events begins as it did the last time, those events are
-//! taken from there, and only the rest is parsed.
+//! A client sends its whole run each time, most of it unchanged. Known events are not parsed again:
+//! where the text of the events begins as it did the last time, those events are reused, and only
+//! the rest is parsed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Body;
 
-/// A document that was sent, beside the text it was read from.
+/// A document with the text it was parsed from.
 #[derive(Clone, Debug)]
 pub struct Sent {
     body: Arc<Body>,
     text: Arc<Vec<u8>>,
-    /// The events in the text: from the first byte of the first to the last of the last.
+    /// The range of the events in the text, from the first byte of the first to the last of the
+    /// last.
     events: Range<usize>,
 }
 
-/// A text whose events begin as those of another did.
+/// A text whose events begin like those of another.
 pub struct Shared<'a> {
-    /// The document those events were read from.
+    /// The document that those events were parsed from.
     pub known: &'a Arc<Body>,
-    /// Where they are in the text.
+    /// Their range in the text.
     pub events: Range<usize>,
-    /// The text with `null` in the place of all of those events.
+    /// The text with `null` in place of all of those events.
     pub rest: Vec<u8>,
 }
 
 impl Sent {
-    /// Keeps a text with the document that was read from it. `None` where there is nothing to
-    /// take from it later. `shared` are its first events, as they were found to be shared: they
-    /// need not be gone through again.
+    /// Keeps a text with the document parsed from it. `None` if no events can be reused later.
+    /// `shared` is the known range of its first events, which need not be scanned again.
     pub fn keep(body: Arc<Body>, text: Vec<u8>, shared: Option<Range<usize>>) -> Option<Self> {
         let (start, from) = match shared {
             Some(shared) => (shared.start, shared.end),
@@ -52,7 +52,7 @@ impl Sent {
         &self.body
     }
 
-    /// How many bytes are kept for it.
+    /// Number of bytes kept for it.
     pub fn size(&self) -> usize {
         self.text.len()
     }
@@ -63,7 +63,7 @@ impl Sent {
         let rest = self.begins(text, start)?;
         let mut out = Vec::with_capacity(start + 4 + rest.len());
         out.extend_from_slice(&text[..start]);
-        // The parser sees what follows: a comma too many is found as ever.
+        // The parser sees the following text, so a surplus comma is still found.
         out.extend_from_slice(b"null");
         out.extend_from_slice(rest);
         Some(Shared {
@@ -73,7 +73,7 @@ impl Sent {
         })
     }
 
-    /// What follows our events in another text, where it has them at `start` and they end there.
+    /// The text after our events in another text, if they begin at `start` and end there.
     fn begins<'t>(&self, text: &'t [u8], start: usize) -> Option<&'t [u8]> {
         let ours = &self.text[self.events.clone()];
         let rest = text[start..].strip_prefix(ours)?;
@@ -81,8 +81,8 @@ impl Sent {
     }
 }
 
-/// Where the first event of a document's text is, behind the bracket of its trace. `None` where
-/// the text has no trace, or is not plainly what a client writes.
+/// The place of the first event of a document's text, after the bracket of its trace. `None` if the
+/// text has no trace, or differs from the form that clients write.
 fn events(text: &[u8]) -> Option<usize> {
     let mut at = blank(text, 0);
     if text.get(at) != Some(&b'{') {
@@ -122,7 +122,7 @@ pub(super) fn blank(text: &[u8], at: usize) -> usize {
         .count()
 }
 
-/// Behind a string that begins here.
+/// The position after a string that begins here.
 pub(super) fn string(text: &[u8], at: usize) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;
@@ -140,7 +140,7 @@ pub(super) fn string(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Behind the bracket that closes so many open ones.
+/// The position after the bracket that closes `open` open ones.
 pub(super) fn skip(text: &[u8], mut at: usize, mut open: usize) -> Option<usize> {
     while open > 0 {
         match text.get(at)? {
@@ -171,7 +171,7 @@ mod tests {
         Sent::keep(body(text), text.as_bytes().to_vec(), None)
     }
 
-    /// What is left to be parsed of another text.
+    /// The part of another text that is left to parse.
     fn rest(first: &str, next: &str) -> Option<String> {
         let kept = kept(first).expect("there are events");
         let shared = kept.shared_by(next.as_bytes())?;
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(rest(ONE, other), None, "{other}");
         }
         assert!(kept(r#"{"run":{},"trace":[]}"#).is_none());
-        // What follows is the parser's: here it finds the comma, the second trace, the garbage.
+        // The parser handles the rest: it finds the comma, the second trace, the garbage.
         for wrong in [
             r#"{"run":{},"trace":[{"id":"\"]}"},]}"#,
             r#"{"run":{},"trace":[{"id":"\"]}"}]]}"#,

@@ -1,4 +1,4 @@
-//! The text of a document, with the members of its objects in the order in which they came.
+//! The text of a document, with the members of its objects in the received order.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sent::{blank, skip, string};
 
-/// The members of a document, as a client writes them. One that is absent has this text.
+/// The members of a document, in the order that clients write. Each with the text of an absent one.
 const MEMBERS: [(&str, &str); 8] = [
     ("revision", "0"),
     ("run", "{}"),
@@ -17,33 +17,33 @@ const MEMBERS: [(&str, &str); 8] = [
     ("gateState", "[]"),
     ("idempotency", "[]"),
 ];
-/// Bytes that are compared at once.
+/// Bytes compared at once.
 const CHUNK: usize = 4 << 10;
 
-/// A document's text: its eight members as they were sent, one behind the other.
+/// A document's text: its eight members as received, concatenated.
 #[derive(Clone, Debug)]
 pub struct Text {
     bytes: Vec<u8>,
     members: Members,
 }
 
-/// Where the values of the members are.
+/// The places of the members' values.
 pub(super) type Members = [Range<usize>; MEMBERS.len()];
 
 /// A change of a text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Edit {
-    /// Bytes that stay, behind the edit before.
+    /// Bytes to keep after the previous edit.
     pub keep: u64,
-    /// Bytes that go, behind those.
+    /// Bytes to remove after those.
     pub skip: u64,
-    /// What comes in their place.
+    /// The text inserted in their place.
     pub insert: String,
 }
 
 impl Text {
-    /// The text of a document that was sent. `shared` is where its first events are, if that is
-    /// known. `None` where the members cannot be told apart without reading all of it as JSON.
+    /// The text of a received document. `shared` is the range of its first events, if known. `None`
+    /// if the members cannot be found without parsing all of it.
     pub fn of_sent(sent: &[u8], shared: Option<&Range<usize>>) -> Option<Self> {
         let found = members(sent, shared)?;
         let mut bytes = Vec::with_capacity(sent.len() + 64);
@@ -78,13 +78,14 @@ impl AsRef<[u8]> for Text {
     }
 }
 
-/// Whether a text has its members in the order in which they came. In canonical JSON another member
-/// is the first.
+/// Whether a text has its members in the received order. In canonical JSON another member is the
+/// first.
 pub(super) fn is_as_it_came(text: &[u8]) -> bool {
     text.starts_with(b"{\"revision\":")
 }
 
-/// Where each member's value is in a text. `None` where the text is not plainly an object of them.
+/// The place of each member's value in a text. `None` if the text is not an object of them in the
+/// usual form.
 fn members(
     text: &[u8],
     shared: Option<&Range<usize>>,
@@ -133,7 +134,7 @@ fn members(
     }
 }
 
-/// Where the members are in a text that was made here. `None` for another one.
+/// The places of the members in a text that was made here. `None` for another one.
 pub(super) fn places(text: &[u8]) -> Option<Members> {
     let found = members(text, None)?;
     let mut places = Members::default();
@@ -143,8 +144,8 @@ pub(super) fn places(text: &[u8]) -> Option<Members> {
     Some(places)
 }
 
-/// What makes one text of another whose members are in the same order: at most one change of each.
-/// `None` where they are in another.
+/// The edits that turn one text into another with the same order of members: at most one for each.
+/// `None` if the order differs.
 pub(super) fn edits(
     (old, old_places): (&[u8], &Members),
     (new, new_places): (&[u8], &Members),
@@ -181,7 +182,7 @@ pub(super) fn edits(
     Some(edits)
 }
 
-/// How many bytes two texts begin with alike.
+/// Number of equal bytes at the beginning of two texts.
 fn common(a: &[u8], b: &[u8]) -> usize {
     let chunks = a.chunks_exact(CHUNK).zip(b.chunks_exact(CHUNK));
     let whole = CHUNK * chunks.take_while(|(a, b)| a == b).count();
@@ -193,7 +194,7 @@ fn is_boundary(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| byte & 0xc0 != 0x80)
 }
 
-/// A text after its changes. `None` where they are not of this text.
+/// A text after its edits. `None` if they do not fit it.
 pub(super) fn edited(mut text: Vec<u8>, edits: &[Edit]) -> Option<Vec<u8>> {
     let mut ranges = Vec::with_capacity(edits.len());
     let mut at = 0_usize;
@@ -205,7 +206,7 @@ pub(super) fn edited(mut text: Vec<u8>, edits: &[Edit]) -> Option<Vec<u8>> {
     if at > text.len() {
         return None;
     }
-    // The last one first, so that the places of those before it stay.
+    // The last one first, so that the places before it stay valid.
     for (range, edit) in ranges.into_iter().zip(edits).rev() {
         text.splice(range, edit.insert.bytes());
     }

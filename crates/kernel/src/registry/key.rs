@@ -1,4 +1,4 @@
-//! API keys as the registry knows them.
+//! API keys of the registry.
 
 use crate::digest::Digest;
 use crate::ids::{KeyId, StreamId, TenantId};
@@ -7,14 +7,14 @@ use crate::registry::event::Grant;
 use crate::registry::{PREFIX, Rejection};
 use crate::time::Timestamp;
 
-/// Hex digits of a key id that name the registry; those behind tell its keys apart.
+/// Hex digits of a key id that name the registry; the following ones distinguish its keys.
 const REGISTRY_DIGITS: usize = 32;
 /// Random bytes of a key id.
 pub const KEY_ID_BYTES: usize = 4;
 
 impl KeyId {
     /// The id of a tenant's key. It begins with the name of the tenant's registry stream, so that
-    /// a bearer token, which says nothing else, leads to its tenant.
+    /// the tenant can be found from a bearer token alone.
     pub fn of(tenant: &TenantId, random: [u8; KEY_ID_BYTES]) -> Self {
         let registry = super::Registry::stream(tenant);
         let digits = registry.as_str().trim_start_matches(PREFIX);
@@ -22,14 +22,14 @@ impl KeyId {
         Self::new(format!("{digits}{own}"))
     }
 
-    /// Reads a key id that came from outside. `None` unless it has the form of one.
+    /// Parses a key id from outside. `None` unless it has the right form.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let fits = text.len() == REGISTRY_DIGITS + 2 * KEY_ID_BYTES && text.bytes().all(is_hex);
         fits.then(|| Self::new(text))
     }
 
-    /// The registry stream that would know this key. `None` where this is no key id.
+    /// The registry stream of this key. `None` for an invalid key id.
     pub fn registry(&self) -> Option<StreamId> {
         Self::parse(self.as_str())?;
         let digits = self.as_str().get(..REGISTRY_DIGITS)?;
@@ -44,33 +44,33 @@ pub struct Key {
     pub id: KeyId,
     /// SHA-256 of the whole token.
     pub digest: Digest,
-    /// What it grants; its expiry is the one that counts now.
+    /// Its grant, with the expiry that counts now.
     pub grant: Grant,
     /// When it was made.
     pub created_at: Timestamp,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// Why it was.
+    /// The reason.
     pub revoke_reason: Option<String>,
-    /// The key it took the place of.
+    /// The key that it replaces.
     pub replaces: Option<KeyId>,
-    /// The key that takes its place.
+    /// The key that replaces it.
     pub successor: Option<KeyId>,
 }
 
-/// Whether a key opens anything.
+/// Whether a key is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It does.
+    /// It is valid.
     Live,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Somebody took it back.
+    /// It was revoked.
     Revoked,
 }
 
 impl Standing {
-    /// The word for lists.
+    /// The name in lists.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
@@ -81,7 +81,7 @@ impl Standing {
 }
 
 impl Key {
-    /// Whether it opens anything at a time. A key lives while `now < expires_at`.
+    /// Whether it is valid at a time. A key lives while `now < expires_at`.
     pub fn standing(&self, now: Timestamp) -> Standing {
         match (self.revoked_at, self.grant.expires_at) {
             (Some(_), _) => Standing::Revoked,
@@ -91,7 +91,7 @@ impl Key {
     }
 }
 
-/// Holds a grant against its bounds.
+/// Checks a grant against its limits.
 pub(super) fn check(grant: &Grant, now: Timestamp) -> Result<(), Rejection> {
     let is_text = |text: &str| {
         !text.is_empty()

@@ -59,7 +59,7 @@ fn revoke(number: u8) -> RegistryCommand {
     }
 }
 
-/// A registry and the log it is the fold of.
+/// A registry and its log.
 struct Given {
     batches: Vec<Batch>,
 }
@@ -163,7 +163,7 @@ fn a_rotated_key_works_beside_its_successor_for_the_overlap() {
 fn rotation_never_lengthens_the_life_of_the_old_key() {
     let given = Given::after([create(1, Some(5000)), rotate(1, 2, 60_000)]);
     assert_eq!(given.standing(1, 5000), Standing::Expired);
-    // Made to live for 4 seconds at 1; its successor is made at 2.
+    // Created at 1 for 4 seconds; its successor is created at 2.
     assert_eq!(given.standing(2, 5999), Standing::Live);
     assert_eq!(given.standing(2, 6000), Standing::Expired);
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// Takes under a key, with what the unique keys say of it.
+    /// Takes with a key, with the facts from the unique keys.
     fn take_under(&mut self, now: i64, worker: &str, key: &str) -> Vec<CoordinatorEvent> {
         let worker: WorkerId = worker.into();
         let namespace = memory_of_takes(&self.queue.header().stream);

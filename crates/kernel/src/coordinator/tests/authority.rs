@@ -1,4 +1,4 @@
-//! Who leads, for how long, and what whoever leads says.
+//! Holders of the authority, their leases, and their commands.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn a_native_lease_says_who_what_and_until_when() {
     ] {
         assert_eq!(world.code(bad), "invalid_field");
     }
-    // The last second of the last year is a time, although none behind it can be said.
+    // The last second of the last year is a time, although no later one can be written.
     world.ok(lease("a", "l", "9999-12-31T23:59:59Z"));
     assert_eq!(world.blockers(4_000 * 365 * 24 * 60 * MINUTE), [""; 0]);
     let mut world = World::published();

@@ -130,7 +130,7 @@ fn a_message_is_read_once_and_may_be_notified_until_then() {
     world.ok(read("m"));
     assert_eq!(world.code(told("m")), "message_delivered");
     assert_eq!(world.code(read("m")), "message_delivered");
-    // A second message of the id never comes to be read: the id means the first.
+    // A second message of the id can never be read: the id refers to the first.
     world.ok(mail("m"));
     assert_eq!(world.code(read("m")), "message_delivered");
 

@@ -1,4 +1,4 @@
-//! Files of another program that are taken over, and logs that begin without a command.
+//! Imported files of another program, and logs that begin without a command.
 
 use super::*;
 
@@ -102,7 +102,7 @@ fn an_import_of_what_cannot_have_happened_is_refused() {
     }
 }
 
-/// What the published rules allow and the native ones do not.
+/// Commands that the published rules allow and the native ones reject.
 fn history() -> Vec<CoordinatorCommand> {
     let assign = CoordinatorCommand::AssignWorker {
         worker: "w".into(),
@@ -209,7 +209,7 @@ fn a_log_may_begin_only_to_say_which_rules_it_keeps() {
     let batch = world.coordinator.clone().open(Timestamp(0));
     world.append(batch);
     assert_eq!(world.coordinator.contract(), Contract::Native);
-    // Whoever follows it has nothing to apply: the first command is still the first event.
+    // Readers of the log have nothing to apply: the first command is still the first event.
     world.ok(queue("r"));
     world.ok(replay(Some("e0")));
     assert_eq!(world.standing(0).pending_events, 1);

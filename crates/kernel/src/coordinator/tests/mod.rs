@@ -1,4 +1,4 @@
-//! Coordinators that are told things, in a world that keeps what their batches say.
+//! Coordinators that receive commands, in a world that keeps their batches.
 
 mod authority;
 mod dispatches;
@@ -10,7 +10,7 @@ use crate::batch::Batch;
 
 const MINUTE: i64 = 60_000;
 
-/// A coordinator, the log it is the fold of, and the unique keys its batches claimed.
+/// A coordinator, its log, and the unique keys that its batches claimed.
 struct World {
     coordinator: Coordinator,
     batches: Vec<Batch>,
@@ -34,7 +34,7 @@ impl World {
         Self::new(Contract::Published)
     }
 
-    /// What the store's keys say, as whoever decides brings it.
+    /// The facts from the store's keys, as callers provide them.
     fn recall(&self, command: &CoordinatorCommand) -> Recall {
         let stream = &self.coordinator.header().stream;
         let key = |namespace: &str, key: &str| {
@@ -77,8 +77,8 @@ impl World {
         Ok(decision)
     }
 
-    /// Folds a batch, and holds what every batch keeps: the index row is that of the fold, and a
-    /// checkpoint stands for the log before it.
+    /// Folds a batch and checks the laws of every batch: the index row equals that of the fold, and
+    /// a checkpoint is equivalent to the log before it.
     fn append(&mut self, batch: Batch) {
         if let Some(header) = batch.header() {
             self.coordinator = Coordinator::at_start(header.clone());

@@ -1,4 +1,4 @@
-//! Replays, and what folds.
+//! Replays and folds.
 
 use super::*;
 

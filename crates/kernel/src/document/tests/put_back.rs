@@ -1,5 +1,5 @@
-//! Given browsers that know more or less of a document, and decisions made here, whatever they
-//! save in whatever order loses no decision.
+//! Browsers with different knowledge of a document, and decisions made here: any order of saves
+//! loses no decision.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,12 +8,12 @@ use super::*;
 
 const BROWSERS: usize = 3;
 
-/// What happens next.
+/// A possible next action.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// A browser loads the document as it stands.
+    /// A browser loads the current document.
     Load(usize),
-    /// A browser adds a remark to what it knows, and saves.
+    /// A browser adds a remark to its document, and saves.
     Remark(usize, Expected),
     /// A browser asks for a review again, and saves.
     Ask(usize),
@@ -56,7 +56,7 @@ fn is_about_gates(event: &Value) -> bool {
 struct Play {
     log: Log,
     known: Vec<Body>,
-    /// Every event that was made here, as it was made.
+    /// Every event that was made here, in its original form.
     made: Vec<Arc<Value>>,
     saves: usize,
 }
@@ -102,7 +102,7 @@ impl Play {
         }
     }
 
-    /// Tells the document what is to be decided here; what it refuses was not decided.
+    /// Sends a decision to the document; rejected ones do not count.
     fn tell(&mut self, command: DocumentCommand) {
         if self.log.tell(command).is_ok() {
             let made = self.log.head().trace.last().expect("what was made");
@@ -112,7 +112,7 @@ impl Play {
 
     fn save(&mut self, browser: usize, kind: &str, more: Value, expected: Expected) {
         let mut body = then(self.known[browser].clone(), kind, more);
-        // No two browsers give the same id.
+        // Each browser uses its own ids.
         self.saves += 1;
         let last = Arc::make_mut(body.trace.last_mut().expect("what was added"));
         last["id"] = json!(format!("evt_of_{browser}_{}", self.saves));
@@ -141,7 +141,7 @@ impl Play {
         self.known[browser] = body;
     }
 
-    /// Whatever was made here stands in the document once, as it was made and in its order.
+    /// Every event made here is in the document once, unchanged and in order.
     fn check(&self) {
         let ids: Vec<&Value> = self.made.iter().map(|made| &made["id"]).collect();
         let trace = self.log.head().trace.iter();
