@@ -1,4 +1,4 @@
-//! What each event of a gate may follow.
+//! Legal predecessors of each event of a gate.
 
 use super::Log;
 use super::nodes::{Place, Question, WaitsFor};
@@ -7,7 +7,7 @@ use crate::run::RunEvent;
 use crate::run::event::ApprovalAction;
 
 impl Log<'_> {
-    /// Whether a node says what it asks in the words of its kind.
+    /// Whether a node announces its question in the form of its kind.
     pub(super) fn is_gate(&self, ix: NodeIx) -> bool {
         self.is_announced_approval(ix) || self.is_clarification(ix)
     }
@@ -22,8 +22,8 @@ impl Log<'_> {
             || self.is_general(ix, "approval")
     }
 
-    /// Whether a node that may ask anything asks what a gate of this kind would. Such are told and
-    /// answered as by the gate.
+    /// Whether a node with a general question asks like a gate of this kind. Such questions are
+    /// announced and answered like the gate's.
     pub(super) fn is_general(&self, ix: NodeIx, kind: &str) -> bool {
         let is_general = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Interrupt);
         let asks = |question: &Question| {
@@ -158,7 +158,7 @@ impl Log<'_> {
         }
     }
 
-    /// A decision follows the answer; only a gate that fails for want of one has none.
+    /// A decision follows the answer; only a gate that fails without an answer has none.
     fn decides(&mut self, ix: NodeIx, of: &str, action: ApprovalAction) {
         let id = self.id(ix).clone();
         let config = &self.plan.node(ix).config;
@@ -204,7 +204,7 @@ impl Log<'_> {
         u32::try_from(of_action.count()).unwrap_or(u32::MAX)
     }
 
-    /// How many must accept, as the definition says it.
+    /// The number of required accepts in the definition.
     fn required(&self, ix: NodeIx) -> u32 {
         let key = if self.is_governed(ix) {
             "quorum"
@@ -237,7 +237,7 @@ impl Log<'_> {
         };
         let fits =
             match decided {
-                // What has no ports is left by being accepted alone.
+                // A node without ports is only left when it is accepted.
                 Some(
                     ApprovalAction::Accept | ApprovalAction::EditAccept | ApprovalAction::Timeout,
                 ) if !has_ports => port.is_none(),

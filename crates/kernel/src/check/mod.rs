@@ -1,8 +1,8 @@
 //! An independent checker of run logs.
 //!
-//! It knows the rules of a log from the documentation of the events and of workflows, and reads
-//! nothing but header, plan and events. **Architecture invariant:** nothing here uses `fold`,
-//! `decide` or `schedule`: a mistake made there must not be able to hide here.
+//! It derives the rules of a log from the documentation of events and workflows, and reads only
+//! header, plan and events. **Architecture invariant:** nothing here uses `fold`, `decide` or
+//! `schedule`: a mistake made there must not be able to hide here.
 
 mod gates;
 mod nodes;
@@ -20,12 +20,12 @@ use crate::ids::Seq;
 use crate::run::Event;
 use crate::stream::StreamHeader;
 
-/// A rule that a log breaks, and where.
+/// A broken rule of a log, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The event at which it shows.
     pub seq: Seq,
-    /// What should have been, and what is.
+    /// The expected and the actual state.
     pub what: String,
 }
 
@@ -35,9 +35,9 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Holds a log, or the beginning of one, against every rule there is. Empty means legal.
+/// Checks a log, or its beginning, against every rule. Empty means legal.
 ///
-/// After the first violation of a node more may follow from it; the first is the one to look at.
+/// The first violation of a node may cause further ones; look at the first.
 pub fn check(header: &StreamHeader, plan: &Plan, events: &[Event]) -> Vec<Violation> {
     let mut log = Log::new(header, plan);
     for (index, event) in events.iter().enumerate() {
@@ -54,7 +54,7 @@ pub struct BrokenChain {
     pub seq: Seq,
 }
 
-/// Verifies the hash chain of a log from its genesis; gives the last link.
+/// Verifies the hash chain of a log from its genesis; returns the last link.
 ///
 /// # Errors
 /// The first record that does not follow.
@@ -72,7 +72,7 @@ pub fn verify_chain<'a>(
     Ok(chain)
 }
 
-/// What the checker remembers of the events so far.
+/// The checker's memory of the events so far.
 struct Log<'a> {
     header: &'a StreamHeader,
     plan: &'a Plan,
@@ -104,7 +104,7 @@ impl<'a> Log<'a> {
         self.violations.push(Violation { seq, what });
     }
 
-    /// Reports unless something holds.
+    /// Reports a violation unless `holds`.
     fn require(&mut self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.violation(what());

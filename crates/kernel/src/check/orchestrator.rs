@@ -1,4 +1,4 @@
-//! What each event of a supervisor and of a dispatch node may follow.
+//! Legal predecessors of each event of a supervisor and of a dispatch node.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ impl Log<'_> {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::Supervisor)
     }
 
-    /// The port that an edge belongs to which names none: into a supervisor's loop, or out of it.
-    /// Without a loop only an edge to a dispatch node belongs to one.
+    /// The default port of an edge: into a supervisor's loop, or out of it. Without a loop only an
+    /// edge to a dispatch node has one.
     pub(super) fn supervisor_port(&self, ix: NodeIx, edge: EdgeIx) -> Option<&'static str> {
         if !self.is_supervisor(ix) {
             return None;
@@ -100,7 +100,7 @@ impl Log<'_> {
         }
     }
 
-    /// Where an event says which decision it carries out, it is the last one.
+    /// An event that names the decision it carries out must name the last one.
     fn follows_decision(&mut self, follows: Option<Seq>) {
         let fits = follows.is_none() || follows == self.run.decided_at;
         self.require(fits, || {
@@ -108,7 +108,7 @@ impl Log<'_> {
         });
     }
 
-    /// Where a step of a worker says which step it follows, it is the one before it.
+    /// A step of a worker that names its predecessor must name the step before it.
     fn follows_step(&mut self, ix: NodeIx, phase: ChainPhase, worker: u32, follows: Option<Seq>) {
         let seq = self.seq;
         let before = self.nodes[ix.index()].steps.insert(worker, seq);
@@ -120,7 +120,7 @@ impl Log<'_> {
         });
     }
 
-    /// Whether workers that run at the same time were joined before their node is left.
+    /// Whether concurrent workers were joined before their node is left.
     pub(super) fn left_as_joined(&mut self, ix: NodeIx, waits_for: &WaitsFor, completes: bool) {
         let WaitsFor::Workers(workers) = waits_for else {
             return;
@@ -136,8 +136,7 @@ impl Log<'_> {
         });
     }
 
-    /// Workers that run at the same time: they begin one by one, not too many of them, and are
-    /// joined once.
+    /// Concurrent workers begin one by one, within their limit, and are joined once.
     fn fan_event(&mut self, ix: NodeIx, body: &RunEvent) {
         let id = self.id(ix).clone();
         let is_dispatch = self.is_dispatch(ix);
@@ -186,7 +185,7 @@ impl Log<'_> {
                 };
                 let running = workers.runs.iter().filter(is_running).count();
                 let open = running + usize::from(workers.begun);
-                // Of each that is not needed any more it was said that it was cancelled.
+                // Each worker that was dropped must have been recorded as cancelled.
                 legal &= workers.abandoned.len() == open;
                 workers.joined = Some(*join_outcome);
             }
@@ -195,7 +194,7 @@ impl Log<'_> {
         self.require(legal, || format!("{id} has no such workers to join"));
     }
 
-    /// A step of one of several workers at the same time. Whether it was one.
+    /// A step of one of several concurrent workers. Returns whether it was one.
     fn stepped_among(
         &mut self,
         ix: NodeIx,
@@ -311,7 +310,7 @@ impl Log<'_> {
                 }
             );
         let fits = match phase {
-            // Nobody waits for it any more.
+            // An abandoned worker.
             ChainPhase::ChildCancelled if settled != Some(true) => {
                 is_looked_up || settled == Some(false)
             }

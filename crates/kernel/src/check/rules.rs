@@ -4,10 +4,10 @@ use super::Log;
 use super::nodes::{Ended, Place};
 use crate::definition::{EdgeIx, NodeIx, TriggerRule};
 
-/// What an edge tells its target.
+/// The effect of an edge on its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// Nothing yet.
+    /// Not known yet.
     Unknown,
     /// Its source completed and the edge is followed.
     Followed,
@@ -17,14 +17,14 @@ enum Fate {
     Dropped,
 }
 
-/// What the rules of a node's edges come to.
+/// The result of the trigger rules of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// It must start.
     Starts,
     /// It can no longer start.
     Never,
-    /// It depends on what comes.
+    /// It depends on later events.
     Open,
 }
 
@@ -54,7 +54,7 @@ impl Log<'_> {
         }
     }
 
-    /// Whether every node of the body of a head has ended, so that its round is over.
+    /// Whether every node of a loop's body has ended, so that its round is over.
     pub(super) fn is_round_over(&self, head: NodeIx) -> bool {
         let Some(body) = &self.plan.node(head).body else {
             return false;
@@ -67,7 +67,7 @@ impl Log<'_> {
             })
     }
 
-    /// Whether a failure is taken by some edge.
+    /// Whether an edge takes a failure.
     pub(super) fn is_taken(&self, node: NodeIx, declined: &[EdgeIx]) -> bool {
         self.plan.node(node).outgoing.iter().any(|edge| {
             !declined.contains(edge)
@@ -104,7 +104,7 @@ impl Log<'_> {
     }
 }
 
-/// `None` while it can still go either way.
+/// `None` while both results are possible.
 fn is_met(rule: TriggerRule, fates: &[Fate]) -> Option<bool> {
     let all_known = !fates.contains(&Fate::Unknown);
     let known = |met: bool| all_known.then_some(met);

@@ -1,4 +1,4 @@
-//! What each event of the run as a whole may follow.
+//! Legal predecessors of each event of the run as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,18 +19,18 @@ pub(super) struct RunSoFar {
     stage: Stage,
     at: Timestamp,
     pub(super) executions: u64,
-    /// Ids of interrupts that were ever asked with.
+    /// Ids of all interrupts ever requested.
     pub(super) interrupts: BTreeSet<String>,
     /// Child runs.
     pub(super) children: BTreeMap<String, Child>,
     /// The orchestrator and its decisions so far.
     pub(super) orchestrator: Option<String>,
     pub(super) decisions: u64,
-    /// Where the last of them stands.
+    /// The event of the last decision.
     pub(super) decided_at: Option<Seq>,
-    /// A failure that nothing took: the run must end.
+    /// An unhandled failure: the run must end.
     pub(super) unhandled: Option<String>,
-    /// A bound was reached: the run must end.
+    /// A limit was reached: the run must end.
     pub(super) breached: bool,
     reserved: BTreeMap<String, BTreeMap<String, u64>>,
     spent: BTreeMap<String, u64>,
@@ -45,7 +45,7 @@ pub(super) struct Child {
     /// The node that started it.
     pub(super) node: NodeIx,
     pub(super) settled: bool,
-    /// How long its log was when it last told what it waits for.
+    /// The length of its log at its latest report.
     reported: Option<Seq>,
 }
 
@@ -81,7 +81,7 @@ impl RunSoFar {
 }
 
 impl Log<'_> {
-    /// Only an attempt in flight reports anything.
+    /// Only an attempt in flight reports.
     fn reports(&mut self, body: &RunEvent) {
         if let Some(report) = Report::of(body) {
             self.require_live(&report.attempt());
@@ -313,7 +313,7 @@ impl Log<'_> {
         self.run.stage = Stage::Paused;
     }
 
-    /// Whether children run that end with this run.
+    /// Whether children are running that end with this run.
     fn has_running_children(&self) -> bool {
         self.run.children.values().any(|child| {
             let config = &self.plan.node(child.node).config;
@@ -326,7 +326,7 @@ impl Log<'_> {
     fn forks(&mut self) {
         let is_fork = self.header.origin.is_some();
         self.require(is_fork, || "only a fork holds a fork".into());
-        // Of workers a fork asks for work of its own, whatever became of that of its source.
+        // A fork requests its own work from workers, regardless of its source's.
         self.abandon(|node, waits_for| {
             let is_asked = matches!(waits_for, WaitsFor::Answer(_)) && !waits_for.is_answered();
             node.type_id == WORKER_NODE || !is_asked
@@ -345,7 +345,7 @@ impl Log<'_> {
                 format!("{executions} nodes were started when the bound of {limit} was breached")
             });
         }
-        // The others end the run.
+        // Some caps end the run.
         self.run.breached |= kind.ends_the_run();
     }
 
@@ -368,7 +368,7 @@ impl Log<'_> {
         }
     }
 
-    /// Bounds that hold at every start.
+    /// Limits that apply at every start.
     pub(super) fn check_executions(&mut self) {
         let limit = self.header.policy.max_node_executions.unwrap_or(u64::MAX);
         let limit = limit.min(limits::MAX_NODE_EXECUTIONS);
@@ -404,7 +404,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
         CausedBy::Resume { .. } => matches!(event, RunEvent::RunResumed { .. }),
         CausedBy::Resolve { .. } => match event {
             RunEvent::InterruptResolved { .. } => true,
-            // An answer that leaves its gate open says itself what it was.
+            // An answer that leaves its gate open is an event of its own.
             RunEvent::ApprovalGranted { vote, .. }
             | RunEvent::ApprovalRejected { vote, .. }
             | RunEvent::ApprovalOverridden { vote, .. }
