@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::route::{Access, Route};
 use crate::routes::workbench;
-use crate::webhooks::SIGNATURES;
+use crate::webhooks::{SIGNATURES, STANDARD};
 
 /// What a document says of a face besides its routes.
 pub(crate) struct About {
@@ -184,12 +184,18 @@ fn schemas() -> Value {
     let object = json!({ "type": "object" });
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 2_048 });
     let not_provided = json!({
-        "type": ["string", "null"], "maxLength": 2_048,
+        "type": ["string", "null"], "minLength": 1, "maxLength": 2_048,
         "description": "of the protocol and not provided here: 501 where it is no null",
     });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": RunStatus::ALL });
-    let secret = json!({ "type": "string", "minLength": 24, "maxLength": 256 });
+    let word = json!({
+        "type": "string", "minLength": 1, "maxLength": 256,
+        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+    });
+    let secret = json!({ "type": "string", "pattern": "^[!-~]{24,256}$" });
+    let standard_secret =
+        json!({ "type": "string", "pattern": "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$" });
     let events = json!({
         "type": "array", "minItems": 1,
         "items": { "anyOf": [{ "enum": faces::openwop::v1::EVENT_TYPES }, { "const": "*" }] },
@@ -219,7 +225,8 @@ fn schemas() -> Value {
                     "items": { "type": "string", "minLength": 1, "maxLength": 256 },
                 })),
                 "metadata": or_null(&object),
-                "callbackUrl": not_provided, "mode": not_provided,
+                "callbackUrl": not_provided,
+                "mode": { "enum": ["eval", null], "description": "not provided here: 501" },
                 "evalSuiteRef": not_provided, "agentId": not_provided,
             },
         },
@@ -269,13 +276,22 @@ fn schemas() -> Value {
         },
         "Workflow": {
             "type": "object",
-            "required": ["id", "name", "version", "nodes", "edges"],
+            "required": [
+                "id", "name", "version", "nodes", "edges", "triggers", "variables", "metadata",
+                "settings",
+            ],
             "properties": {
                 "id": { "type": "string", "pattern": "^[a-z][a-z0-9_-]{0,127}$" },
                 "name": { "type": "string", "minLength": 1 },
                 "version": { "type": "string", "minLength": 1 },
-                "nodes": { "type": "array", "minItems": 1, "items": object },
+                "nodes": { "type": "array", "minItems": 1, "items": {
+                    "type": "object",
+                    "required": ["id", "typeId", "name", "position", "config", "inputs"],
+                } },
                 "edges": { "type": "array", "items": object },
+                "triggers": { "type": "array", "items": object },
+                "variables": { "type": "array", "items": object },
+                "metadata": object, "settings": object,
             },
         },
         "WorkflowList": {
@@ -302,7 +318,7 @@ fn schemas() -> Value {
                 "url": { "type": "string", "format": "uri", "minLength": 1, "maxLength": 2_048 },
                 "events": or_null(&events), "eventTypes": or_null(&events),
                 "tenantId": or_null(&name), "scopeId": or_null(&name),
-                "tags": or_null(&json!({ "type": "array", "items": text })),
+                "tags": or_null(&json!({ "type": "array", "maxItems": 100, "items": word })),
                 "secret": or_null(&secret),
                 "signatureAlgorithms": or_null(&json!({
                     "type": "array", "minItems": 1, "uniqueItems": true,
@@ -310,6 +326,13 @@ fn schemas() -> Value {
                     "contains": { "const": "v1" },
                 })),
             },
+            "if": {
+                "required": ["signatureAlgorithms"],
+                "properties": { "signatureAlgorithms": {
+                    "type": "array", "contains": { "const": STANDARD },
+                } },
+            },
+            "then": { "required": ["secret"], "properties": { "secret": standard_secret } },
         },
         "Webhook": {
             "type": "object",
@@ -329,6 +352,8 @@ fn schemas() -> Value {
         },
         "WebhookSecret": {
             "type": "object", "required": ["secret"], "properties": { "secret": secret },
+            "description": "a webhook with the signature standard-webhooks-1 needs whsec_ and the \
+                            base64 of 24 to 64 bytes; any other takes 24 to 256 visible characters",
         },
         "RotatedWebhook": {
             "type": "object", "required": ["rotatedAt", "previousSecretExpiresAt"],

@@ -200,3 +200,102 @@ async fn reasons_have_the_length_that_the_document_says() {
         }
     }
 }
+
+/// Bodies at the bounds of their texts and numbers, by path and schema.
+fn edge_bodies() -> Vec<(&'static str, &'static str, Vec<Value>)> {
+    let hook = |more: Value| {
+        let mut body = json!({ "url": "https://example.com/hook", "events": ["*"] });
+        let more = more.as_object().expect("an object").clone();
+        body.as_object_mut().expect("an object").extend(more);
+        body
+    };
+    let both = json!(["v1", "standard-webhooks-1"]);
+    let whsec = format!("whsec_{}", "A".repeat(32));
+    let plain = "k".repeat(24);
+    let order = |name: &str, value: &str| json!({ "workflowId": "three", name: value });
+    let begin = |fence: u64| json!({ "assignments": [{ "assignment_id": "a-1", "fence": fence }] });
+    let take = |worker: &str| json!({ "worker": worker });
+    let most = u64::from(u32::MAX);
+    vec![
+        (
+            "/v1/runs",
+            "RunOrder",
+            ["mode", "callbackUrl", "evalSuiteRef", "agentId", "scopeId"]
+                .iter()
+                .flat_map(|name| [order(name, ""), order(name, "eval")])
+                .chain([order("mode", "fast")])
+                .collect(),
+        ),
+        (
+            "/v1/webhooks",
+            "WebhookOrder",
+            vec![
+                hook(json!({ "tags": [""] })),
+                hook(json!({ "tags": ["a\u{7}"] })),
+                hook(json!({ "tags": ["nightly"] })),
+                hook(json!({ "secret": "" })),
+                hook(json!({ "secret": format!("{plain} with a space") })),
+                hook(json!({ "secret": plain })),
+                hook(json!({ "signatureAlgorithms": both })),
+                hook(json!({ "signatureAlgorithms": both, "secret": plain })),
+                hook(json!({ "signatureAlgorithms": both, "secret": whsec })),
+            ],
+        ),
+        (
+            "/v1/coordinator/q/begin",
+            "TaskBeginnings",
+            vec![begin(0), begin(1), begin(most), begin(most + 1)],
+        ),
+        (
+            "/v1/coordinator/q/take",
+            "TaskTake",
+            vec![take(""), take("a\u{1}"), take("a")],
+        ),
+        (
+            "/v1/workflows",
+            "Workflow",
+            vec![json!({
+                "id": "a", "name": "a", "version": "1", "edges": [],
+                "nodes": [{ "id": "a", "typeId": "core.noop", "name": "a", "config": {} }],
+            })],
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn bodies_at_their_edges_are_taken_as_the_document_says() {
+    let host = Host::new().await;
+    let document = host.get("/v1/openapi.json").await.json();
+    for (path, name, bodies) in edge_bodies() {
+        let mut component = document["components"]["schemas"][name].clone();
+        component["components"] = document["components"].clone();
+        let validator = jsonschema::draft202012::new(&component).expect("a schema");
+        for body in bodies {
+            let answer = host.post(path, &body).await;
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            let is_allowed = validator.is_valid(&body);
+            // The address does not exist, but the body itself is valid.
+            let is_taken = answer.status != 400 || text.contains("webhook_endpoint_unverified");
+            assert_eq!(is_taken, is_allowed, "{path} {body}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_settlement_of_a_wrong_form_is_answered_alone() {
+    let host = Host::new().await;
+    let one =
+        |id: &str, release: Value| json!({ "assignment_id": id, "fence": 1, "release": release });
+    let body = json!({ "assignments": [one("a-1", json!({})), one("a-2", json!(true))] });
+    let answer = host.post("/v1/coordinator/q/settle", &body).await;
+    assert_eq!(answer.status, 200);
+    let answers = answer.json()["assignments"].clone();
+    assert_eq!(answers[0]["error"], "validation_error");
+    assert_eq!(answers[0]["message"], "release must be true");
+    assert_eq!(answers[1]["error"], "assignment_not_found");
+    let document = host.get("/v1/openapi.json").await.json();
+    let mut schema = document["components"]["schemas"]["TaskSettlements"].clone();
+    schema["components"] = document["components"].clone();
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    assert!(validator.is_valid(&body), "the body as a whole is taken");
+}

@@ -9,7 +9,11 @@ pub(crate) fn schemas() -> Value {
     let object = json!({ "type": "object" });
     let count = json!({ "type": "integer", "minimum": 0 });
     let maybe = json!({ "type": ["string", "null"] });
-    let fence = json!({ "type": "integer", "minimum": 1 });
+    let fence = json!({ "type": "integer", "minimum": 1, "maximum": u32::MAX });
+    let worker_name = json!({
+        "type": "string", "minLength": 1, "maxLength": 256,
+        "pattern": "^[^\\u0000-\\u001f\\u007f-\\u009f]+$",
+    });
     let texts = json!({ "type": "array", "items": text });
     let readiness = json!({
         "type": "object", "required": ["ready", "reasons"],
@@ -99,7 +103,7 @@ pub(crate) fn schemas() -> Value {
         "TaskTake": of(
             json!(["worker"]),
             json!({
-                "worker": { "type": "string", "minLength": 1, "maxLength": 256 },
+                "worker": worker_name,
                 "max": { "type": "integer", "minimum": 1, "maximum": 64 },
                 "wait_ms": { "type": "integer", "minimum": 0, "maximum": 25_000 },
                 "key": { "type": ["string", "null"], "minLength": 1, "maxLength": 128 },
@@ -108,7 +112,7 @@ pub(crate) fn schemas() -> Value {
         "TakeRelease": of(
             json!(["worker", "key"]),
             json!({
-                "worker": { "type": "string", "minLength": 1, "maxLength": 256 },
+                "worker": worker_name,
                 "key": { "type": "string", "minLength": 1, "maxLength": 128 },
             }),
         ),
@@ -121,10 +125,13 @@ pub(crate) fn schemas() -> Value {
         "TaskSettlements": several(&of(
             json!(["assignment_id", "fence"]),
             json!({
-                "assignment_id": text, "fence": fence, "outputs": object, "error": failed,
-                "release": { "const": true },
+                "assignment_id": text, "fence": fence,
+                "outputs": { "description": "the result, an object" },
+                "error": { "description": "the failure, a TaskError" },
+                "release": { "description": "true gives the task back" },
             }),
         )),
+        "TaskError": failed,
         "TaskAnswers": several(&of(
             json!(["assignment_id"]),
             json!({

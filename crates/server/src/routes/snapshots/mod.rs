@@ -20,6 +20,7 @@ use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
+use crate::routes::runs::bounded;
 
 /// Snapshots of a page.
 const LISTED: u64 = 100;
@@ -182,8 +183,8 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     let query = cx.query();
     let limit = query.number("limit", 1..=MAX_LISTED)?.unwrap_or(LISTED);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let text = |name| query.get(name).map(str::to_owned);
-    let (run, workflow, after) = (text("runId"), text("workflowId"), text("after"));
+    let text = |name| bounded(&query, name);
+    let (run, workflow, after) = (text("runId")?, text("workflowId")?, text("after")?);
     let workspace = who.workspace.clone();
     let listing = with_files(move || {
         let listing = folder.list().map_err(failed)?;

@@ -22,7 +22,7 @@ const MAX_GROUPS: usize = 1_000;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::new(
+    let route = Route::new(
         Method::GET,
         "/api/costs",
         Access::May(Action::ReadRun),
@@ -49,7 +49,8 @@ pub(super) fn routes() -> Vec<Route> {
             request: None,
             responses: &[(200, "Costs"), (401, "ErrorBody")],
         },
-    )]
+    );
+    vec![route.closed()]
 }
 
 async fn costs(cx: Cx) -> Result<Reply, Problem> {

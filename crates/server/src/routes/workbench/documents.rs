@@ -91,7 +91,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "SavedRunMetas"), (401, "ErrorBody")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/api/runs/{runId}",
@@ -103,7 +104,8 @@ pub(super) fn routes() -> Vec<Route> {
                 None,
                 &[(200, "SerializedRunStoreState"), (304, ""), (404, "")],
             ),
-        ),
+        )
+        .closed(),
         Route::new(
             Method::PUT,
             "/api/runs/{runId}",

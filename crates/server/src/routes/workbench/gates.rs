@@ -36,7 +36,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "PendingGates"), (401, "ErrorBody")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::POST,
             "/api/runs/{runId}/gates",

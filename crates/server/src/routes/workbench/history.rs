@@ -35,7 +35,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "Revisions"), (404, "ErrorBody")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::GET,
             "/api/runs/{runId}/compare",
@@ -50,16 +51,19 @@ pub(super) fn routes() -> Vec<Route> {
                         "from",
                         "a revision; fromSave names a save by its number",
                     ),
+                    ("query", "fromSave", "a save by its number"),
                     (
                         "query",
                         "to",
                         "a revision, the last save if absent; or toSave",
                     ),
+                    ("query", "toSave", "a save by its number"),
                 ],
                 request: None,
                 responses: &[(200, "Comparison"), (404, "ErrorBody")],
             },
-        ),
+        )
+        .closed(),
     ]
 }
 

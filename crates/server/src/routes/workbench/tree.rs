@@ -37,7 +37,8 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "Children"), (401, "ErrorBody")],
             },
-        ),
+        )
+        .closed(),
         Route::new(
             Method::POST,
             "/api/runs/{runId}/cancel",

@@ -322,3 +322,31 @@ async fn a_document_is_shown_as_a_run() {
     assert_eq!(view["status"], "failed");
     assert_eq!(caller.read(ID).await["run"]["status"], "running");
 }
+
+#[tokio::test]
+async fn unknown_names_in_a_query_are_refused() {
+    let host = Host::new().await;
+    let caller = Caller::of(&host);
+    caller.saved(&document(ID)).await;
+    for path in [
+        "/api/runs".to_owned(),
+        "/api/gates".to_owned(),
+        "/api/costs".to_owned(),
+        format!("/api/runs/{ID}"),
+        format!("/api/runs/{ID}/children"),
+        format!("/api/runs/{ID}/revisions"),
+        format!("/api/runs/{ID}/compare"),
+    ] {
+        let answer = caller.get(&format!("{path}?statuz=failed")).await;
+        assert_eq!(code(&answer, 400), "VALIDATION_ERROR", "{path}");
+        let error = answer.json()["error"].to_string();
+        assert!(error.contains("the query has a name"), "{path}: {error}");
+    }
+    for path in [
+        format!("/api/runs/{ID}/compare?fromSave=1&toSave=1"),
+        format!("/api/runs/{ID}?save=1"),
+        "/api/runs?limit=3&tag=a".to_owned(),
+    ] {
+        assert_eq!(caller.get(&path).await.status, 200, "{path}");
+    }
+}
