@@ -1,10 +1,10 @@
-//! Durable appends: the engine driving three-step runs, the bare store given the same batches,
-//! and the raw log given as many bytes, all in one run.
+//! Durable appends: the engine driving three-step runs, the bare store with the same batches, and
+//! the raw log with as many bytes, all in one run.
 //!
-//! Each step's outcome is durable before the next step starts; nothing of a run is collapsed: a
-//! run of three steps is four batches (asked for and first start; one per step's end). The
-//! engine's side includes everything a run costs in one process: ids, folding, deciding, holds,
-//! tasks. Each sample begins with an empty store in a new folder.
+//! Each step's outcome is durable before the next step starts, and batches are not merged: a run of
+//! three steps is four batches (creation and first start; one per step's end). The engine's side
+//! includes the whole cost of a run in one process: ids, folding, deciding, leases, tasks. Each
+//! sample begins with an empty store in a new folder.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,10 +31,10 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     run,
 };
 
-/// An append as it was asked for.
+/// The arguments of an append.
 type Append = (Batch, Guard, HoldChange);
 
-/// Batches of a three-step run that nothing was collapsed in.
+/// Batches of a three-step run without merging.
 const BATCHES: usize = 4;
 
 fn run(settings: &Settings) -> io::Result<Vec<Series>> {

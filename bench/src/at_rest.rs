@@ -1,5 +1,5 @@
-//! A store with many runs at rest: 100,000 finished and 100,000 parked on timers that lie far
-//! ahead. A fresh process opens it and starts an engine; one more run's timer is due.
+//! A store with many runs at rest: 100,000 finished and 100,000 parked on timers in the far future.
+//! A fresh process opens it and starts an engine; the timer of one more run is due.
 
 use kernel::run::RunStatus;
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
     run,
 };
 
-/// How many runs are made at a time.
+/// Runs that are created concurrently.
 const WRITERS: usize = 256;
 /// Longer than a driver waits with the hold in its hand, so that the run is parked.
 const DUE_AFTER: Duration = Duration::from_millis(1_500);
@@ -124,7 +124,7 @@ async fn fill(dir: &Path, each: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// A run whose timer is due soon, parked by an engine that is gone by then.
+/// A run whose timer is due soon, parked by an engine that has ended.
 async fn park_one(dir: &Path) -> io::Result<(StreamId, Instant)> {
     let store = host::sqlite(dir, Access::Write)?;
     let engine = host::engine(store, dir, EngineOptions::default());

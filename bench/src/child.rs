@@ -14,7 +14,7 @@ use crate::{at_rest, host, http, snapshot};
 pub(crate) enum Order {
     /// Read one snapshot.
     Snapshot(snapshot::Ask),
-    /// Open a large store and drive what is due.
+    /// Open a large store and drive the due run.
     AtRest(at_rest::Ask),
     /// Serve until the input ends.
     Serve(http::serving::Ask),
@@ -24,7 +24,7 @@ pub(crate) enum Order {
 pub(crate) enum Child {}
 
 impl Child {
-    /// Starts one, waits for its end and reads its answer.
+    /// Starts a child, waits for its end and reads its answer.
     pub(crate) fn answer_of<T: DeserializeOwned>(order: &Order) -> io::Result<T> {
         let output = Command::new(std::env::current_exe()?)
             .args(["--child", &serde_json::to_string(order)?])

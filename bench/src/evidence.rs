@@ -1,5 +1,5 @@
-//! Two execution snapshots of 10 MB each, read and compared: exactly, and by structure; and what it
-//! costs to take secrets out of a megabyte before it is hashed and kept.
+//! Two execution snapshots of 10 MB each, read and compared: exactly, and by structure; and the
+//! cost of redacting a megabyte.
 
 use std::io;
 use std::time::Instant;

@@ -26,12 +26,12 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 const LONG: usize = 50_000;
 /// Cycles of a repetition, each with two processes that are measured.
 const CYCLES: u32 = 3;
-/// Processes at a time, where several are.
+/// The number of concurrent processes.
 const TOGETHER: u32 = 8;
 /// Commands of each of them.
 const EACH: u32 = 10;
 
-/// Who keeps the runtime.
+/// The process that owns the runtime.
 #[derive(Clone, Debug)]
 enum Keeper {
     /// This product's program, and which files it brings up to date.
@@ -42,7 +42,7 @@ enum Keeper {
     Published(PathBuf),
 }
 
-/// A state directory and what was measured of commands to it.
+/// A state directory and the measurements of commands to it.
 struct Case {
     name: String,
     keeper: Keeper,
@@ -164,7 +164,7 @@ fn history(dir: &Path, events: usize) -> io::Result<()> {
 }
 
 impl Case {
-    /// A request from its queue to its delivery; the notice between is not measured.
+    /// A request from its queue to its delivery; the notice in between is not measured.
     fn cycle(&mut self, cycle: u32) -> io::Result<()> {
         let id = format!("fresh-{cycle}");
         let queue = json!({ "command": "QueueDispatch", "request_id": id, "target": "worker-1" });
@@ -178,7 +178,7 @@ impl Case {
         Ok(())
     }
 
-    /// Several processes at a time, one command after the other in each place.
+    /// Several concurrent sequences of processes.
     fn together(&mut self, cycle: u32) -> io::Result<()> {
         let case = &*self;
         let place = |place: u32| {
@@ -265,7 +265,7 @@ impl Case {
 }
 
 impl Server {
-    /// Starts one and waits until it listens.
+    /// Starts a server and waits until it listens.
     fn start(program: &Path, dir: &Path) -> io::Result<Self> {
         let mut process = Command::new(program)
             .args(["runtime", "serve"])
@@ -299,7 +299,7 @@ impl Taken {
     }
 }
 
-/// Processor time of all processes that this one has waited for.
+/// Processor time of all children that were waited for.
 fn spent() -> io::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use store::Store;
 use store_sqlite::{Access, Options, SqliteStore};
 
-/// Whose runs the benchmarks make.
+/// The tenant of the benchmarks' runs.
 pub(crate) fn tenant() -> TenantId {
     TenantId::new("bench")
 }
@@ -38,10 +38,10 @@ pub(crate) fn sqlite(dir: &Path, access: Access) -> io::Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
-/// An engine with the product's nodes and no run at all yet.
+/// An engine with the product's nodes, without runs.
 pub(crate) fn engine(store: Arc<dyn Store>, dir: &Path, options: EngineOptions) -> Engine {
     let ports = Ports {
-        // No benchmark here starts a process.
+        // Unused: the benchmarks start no process from nodes.
         supervisor: Supervisor {
             program: "/bin/false".into(),
             dir: dir.join("attempts"),
@@ -98,7 +98,7 @@ pub(crate) fn new_run(prepared: &Prepared) -> (StreamId, NewRun) {
     (id, new)
 }
 
-/// Creates a run and waits until it has settled, by hints alone: no read of the store.
+/// Creates a run and waits until it has settled, by hints alone, without reading the store.
 pub(crate) async fn run_to_end(engine: &Engine, prepared: &Prepared) -> io::Result<StreamId> {
     let (id, new) = new_run(prepared);
     let mut progress = engine.door().hints().watch(&id);

@@ -18,14 +18,14 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// The type of the file system measured on.
     pub(crate) filesystem: String,
-    /// Processes that wanted to run, over the last minute: above 1 the machine was not quiet.
+    /// Runnable processes, averaged over the last minute: above 1 the machine was not idle.
     pub(crate) load: Option<f64>,
-    /// How this program was built.
+    /// The build profile of this program.
     pub(crate) profile: &'static str,
 }
 
 impl Machine {
-    /// Looks at this machine; `dir` is where the benchmarks write.
+    /// Inspects this machine; `dir` is where the benchmarks write.
     pub(crate) fn observe(dir: &Path) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let unknown = || "unknown".to_owned();

@@ -35,7 +35,7 @@ use clap::{Parser, ValueEnum};
 use crate::machine::Machine;
 use crate::series::Series;
 
-/// The allocator of the product, so that what is measured is what runs.
+/// The allocator of the product, so that the benchmarks measure the real one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -99,7 +99,7 @@ enum Size {
     Small,
 }
 
-/// How every benchmark is run.
+/// Settings of every benchmark.
 struct Settings {
     repeat: u32,
     duration: Duration,
@@ -108,7 +108,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// How many writers wait at a time, case by case.
+    /// The numbers of concurrent writers, case by case.
     fn writers(&self) -> Vec<usize> {
         match self.size {
             Size::Full => vec![1, 16, 64, 512],
@@ -116,7 +116,7 @@ impl Settings {
         }
     }
 
-    /// How many clients ask at a time, case by case.
+    /// The numbers of concurrent clients, case by case.
     fn clients(&self) -> Vec<usize> {
         match self.size {
             Size::Full => vec![1, 16, 64],
@@ -124,7 +124,7 @@ impl Settings {
         }
     }
 
-    /// How many follow one stream at a time, case by case.
+    /// The numbers of concurrent followers of one stream, case by case.
     fn subscribers(&self) -> Vec<usize> {
         match self.size {
             Size::Full => vec![1, 200],

@@ -84,7 +84,7 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
     let recorded = ask_all(&proxy.environment()["OPENAI_BASE_URL"], calls).await?;
     proxy.stop().await;
     let tape: Vec<Call> = recorder.finish().calls;
-    // A figure of calls that were not recorded would be none.
+    // A figure of unrecorded calls would be invalid.
     if tape.len() != calls {
         return Err(io::Error::other("not every call was recorded"));
     }
@@ -135,7 +135,7 @@ fn micros(begun: Instant, calls: usize) -> f64 {
     begun.elapsed().as_secs_f64() * 1e6 / calls as f64
 }
 
-/// Asks one question after the other, each on a connection of its own.
+/// Sends questions one after the other, each on its own connection.
 async fn ask_all(base: &str, calls: usize) -> io::Result<f64> {
     let rest = base.trim_start_matches("http://");
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));

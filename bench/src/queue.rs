@@ -82,7 +82,7 @@ fn worker(
             }
         }
         let took = began.map(|began| began.elapsed());
-        // It has nothing left to do.
+        // Its work is done.
         worker.kill()?;
         worker.wait()?;
         match took.filter(|_| done == tasks) {
@@ -98,7 +98,7 @@ fn worker(
     })
 }
 
-/// A client that does nothing but take and settle.
+/// A client that only takes and settles.
 fn bare(settings: &Settings) -> io::Result<Vec<Series>> {
     let tasks = settings.count(TASKS);
     [1, 16, 64]

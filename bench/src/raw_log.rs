@@ -1,9 +1,8 @@
 //! The floor under every durable append: records written to a file, then `fdatasync`.
 //!
-//! With n writers that all wait, n records share a sync: no log that acknowledges only what is
-//! synced can do better. The file is filled with zeros and synced first. A file that grows, or
-//! whose blocks are only reserved, makes each sync write file-system metadata too, and would
-//! measure that.
+//! With n waiting writers, n records share a sync: no log that acknowledges only synced records can
+//! do better. The file is filled with zeros and synced first. A file that grows, or whose blocks
+//! are only reserved, makes each sync write file-system metadata too, and would measure that.
 
 use std::fs::File;
 use std::io;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The same thing measured several times. Invariant: at least one sample.
+/// Repeated samples of one measurement. Invariant: at least one sample.
 #[derive(Debug, Serialize)]
 pub(crate) struct Series {
     /// `benchmark/case`.
@@ -14,7 +14,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// The middle sample; between the two middle ones where their number is even.
+    /// The middle sample; the mean of the two middle ones if their number is even.
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.samples.clone();
         sorted.sort_by(f64::total_cmp);
@@ -39,7 +39,7 @@ impl Series {
             .fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The range in per cent of the median: how far one sample is to be trusted.
+    /// The range in per cent of the median: how much a single sample can be trusted.
     pub(crate) fn spread(&self) -> f64 {
         (self.max() - self.min()) / self.median() * 100.0
     }

@@ -1,6 +1,6 @@
-//! Reading the snapshot of a run: a loop that writes to a channel, of 10, 1,000 and 100,000
-//! events, with the same values at its end. Each read is a process of its own that has read
-//! nothing before: it opens the store, folds, renders and prints.
+//! Reading the snapshot of a run: a loop that writes to a channel, of 10, 1,000 and 100,000 events,
+//! with the same values at its end. Each read is done by a new process: it opens the store, folds,
+//! renders and prints.
 
 use kernel::run::RunStatus;
 use std::io;
@@ -41,7 +41,7 @@ pub(crate) struct Ask {
 enum From {
     /// As every reader does.
     Checkpoint,
-    /// As if there were no checkpoint.
+    /// As without a checkpoint.
     Start,
 }
 

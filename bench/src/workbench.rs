@@ -30,9 +30,9 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 const SAVES: u64 = 20;
 /// Runs that a list of 500 is taken from.
 const LISTED: usize = 10_000;
-/// Saves of a run whose room on disk is measured, each with one event more.
+/// Saves of a run whose disk space is measured, each with one event more.
 const REVISIONS: usize = 100;
-/// How many such runs: rows and pages that every store has anyway count less.
+/// The number of such runs: with many, the fixed rows and pages of a store count less.
 const RUNS: usize = 20;
 
 /// A request that a client repeats.

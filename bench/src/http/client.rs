@@ -13,7 +13,7 @@ pub(crate) struct Client {
     key: String,
 }
 
-/// How the body of an answer ends.
+/// How the end of a body is found.
 enum Body {
     Sized(usize),
     Chunked,
@@ -29,7 +29,7 @@ impl Client {
         })
     }
 
-    /// Asks and reads the whole answer, which must be a success.
+    /// Sends a request and reads the whole answer, which must be a success.
     pub(crate) async fn ask(
         &mut self,
         method: &str,
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Asks for a stream; its chunks are read with [`Client::chunk`].
+    /// Requests a stream; its chunks are read with [`Client::chunk`].
     pub(crate) async fn open(&mut self, path: &str) -> io::Result<()> {
         match self.begin("GET", path, "").await? {
             Body::Chunked => Ok(()),

@@ -1,8 +1,8 @@
-//! How long an event is under way from its commit to a subscriber.
+//! The delay of an event from its commit to a subscriber.
 //!
-//! Server and subscribers share a process here, so that both ends are read off one clock: an
-//! event is stamped when its append has returned durable, and again when its frame arrives over
-//! the connection of each subscriber.
+//! Server and subscribers share a process here, so that both ends use one clock: an event is
+//! stamped when its append has returned durable, and again when its frame arrives over the
+//! connection of each subscriber.
 
 use std::collections::HashMap;
 use std::io;
@@ -58,7 +58,7 @@ pub(super) fn measure(settings: &Settings, subscribers: usize) -> io::Result<Vec
     Ok(vec![series("p50", p50), series("p99", p99)])
 }
 
-/// The delays of one run's events, of each subscriber.
+/// The delays of one run's events, for each subscriber.
 async fn sample(settings: &Settings, subscribers: usize) -> io::Result<Vec<f64>> {
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let stamps = Stamps::default();

@@ -56,7 +56,7 @@ enum Job {
     Poll,
 }
 
-/// How it went, over all clients.
+/// The pace over all clients.
 struct Pace {
     per_second: f64,
     /// Milliseconds, sorted.

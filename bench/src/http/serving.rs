@@ -39,7 +39,7 @@ pub(crate) struct Spent {
     pub(crate) commits: u64,
 }
 
-/// A server process. It is killed where it is not stopped.
+/// A server process. It is killed on drop, unless it was stopped.
 pub(crate) struct Server {
     process: Process,
     says: BufReader<ChildStdout>,
@@ -48,7 +48,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one over a store in a folder, with every definition registered.
+    /// Starts a server over a store in a folder, with every definition registered.
     pub(crate) fn start(dir: &Path) -> io::Result<Self> {
         let order = Order::Serve(Ask {
             dir: dir.to_owned(),
@@ -72,7 +72,7 @@ impl Server {
         })
     }
 
-    /// Stops it in order and asks what it took.
+    /// Stops it in order and returns its usage.
     pub(crate) fn stop(mut self) -> io::Result<Spent> {
         drop(self.process.stdin.take());
         let mut line = String::new();
@@ -84,13 +84,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended where it was stopped.
+        // A stopped one has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// A key that may do everything, and an application that asks for it.
+/// A key with all scopes, and an application that checks it.
 pub(super) async fn application(
     store: Arc<dyn Store>,
     dir: &Path,
@@ -132,7 +132,7 @@ pub(super) async fn application(
     Ok((engine, app, key))
 }
 
-/// The process: says where it listens, serves until its input ends, says what it took.
+/// The server process: prints its address, serves until its input ends, prints its usage.
 pub(crate) fn child(ask: &Ask) -> io::Result<Spent> {
     host::block_on(async {
         let store = host::sqlite(&ask.dir, Access::Create)?;

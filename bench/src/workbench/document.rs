@@ -79,7 +79,7 @@ impl Recording {
     }
 }
 
-/// Adds an event to a document as text: what a browser does before it saves again.
+/// Adds an event to a document as text, as a browser does before it saves again.
 pub(super) fn annotate(document: &mut String, run: &str, n: u64) {
     let event = json!({
         "id": format!("evt_{run}_note_{n}"), "type": "annotation", "runId": run,
