@@ -1,4 +1,4 @@
-//! A very small shop: its orders, and what they come to.
+//! A very small shop: its orders, and their totals.
 //!
 //! Money is in cents, so that sums are exact.
 
@@ -9,9 +9,9 @@ pub struct Order {
     pub number: u32,
     /// The ordered item.
     pub item: &'static str,
-    /// How many.
+    /// The number of pieces.
     pub pieces: u32,
-    /// The price of one, in cents.
+    /// The price of one piece, in cents.
     pub cents: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Serves the shop's orders and stock over HTTP, and takes reports. For the example
-//! `shop-report.json`, not for anything else: one connection at a time.
+//! Serves the shop's orders and stock over HTTP, and accepts reports. Only for the example
+//! `shop-report.json`: one connection at a time.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
