@@ -50,13 +50,13 @@ pub enum Bytes {
     Base64(String),
 }
 
-/// Why a bundle is not made, or not taken in.
+/// Why a bundle cannot be exported or imported.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     /// The folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Its contents are too many for one document.
+    /// Its contents are too large for one document.
     #[error("the contents of the snapshot have more than {MAX_BUNDLED} bytes; hand on its files")]
     TooLarge,
     /// The content does not match its seal.
@@ -116,7 +116,7 @@ impl Folder {
 }
 
 impl Bundle {
-    /// The document in it, once nothing is wrong with it and its contents are those it names.
+    /// The document in it, after all checks, with the contents it names.
     ///
     /// # Errors
     /// [`BundleError::Damaged`] with everything that is wrong.
@@ -148,7 +148,7 @@ impl Bundle {
         }
         wrong.extend(calls::check(&document, &self.calls, "calls"));
         wrong.extend(calls::check_replays(&document, &self.replays, "replays"));
-        // One of another tool has no seal, and is taken in as such.
+        // A snapshot of another tool has no seal, and is imported as such.
         wrong.retain(|finding| finding.is_error && finding.code != seal::NOT_SEALED);
         if wrong.is_empty() {
             Ok(document)
@@ -159,10 +159,10 @@ impl Bundle {
 }
 
 impl Writer {
-    /// Takes in a snapshot that came as a bundle. Its core stays what it is.
+    /// Imports a snapshot from a bundle. Its core stays unchanged.
     ///
     /// # Errors
-    /// When something is wrong with it, another snapshot has its id, or the disk does not take it.
+    /// When the bundle is invalid, another snapshot has its id, or the disk rejects a write.
     pub fn take_in(&self, bundle: &Bundle) -> Result<Imported, BundleError> {
         let document = bundle.verified()?;
         match self.known(&document) {

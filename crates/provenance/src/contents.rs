@@ -10,11 +10,11 @@ use faces::provenance::read::Document;
 use kernel::digest::Digest;
 use serde_json::Value;
 
-/// The member of `extensions` with what became of the working folder.
+/// The member of `extensions` with the changes of the working folder.
 const WORKSPACE: &str = "workspace";
-/// The member of `extensions` that says what was run.
+/// The member of `extensions` with the command.
 const PROCESS: &str = "process";
-/// The member of `extensions` with what the clock and chance gave to each process.
+/// The member of `extensions` with each process's readings of the clock and of randomness.
 const READINGS: &str = "readings";
 /// Hashes of the command's input and outputs.
 const STREAMS: [&str; 3] = ["stdin_hash", "stdout_hash", "stderr_hash"];

@@ -1,5 +1,5 @@
-//! An OpenAI-compatible endpoint that reads meaning: one that makes vectors of texts, or a model that
-//! judges pairs of them.
+//! An OpenAI-compatible endpoint that reads meaning: it returns vectors of texts, or a model judges
+//! pairs of them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const BATCH: usize = 64;
 const PAIRS: usize = 16;
 /// Bytes of an answer at most.
 const MAX_ANSWER: usize = 64 << 20;
-/// How long an answer may take.
+/// The timeout of an answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The instructions for a judge.
@@ -45,7 +45,7 @@ impl Reads {
     }
 }
 
-/// Who is asked, and for what.
+/// An endpoint and its task.
 pub struct Endpoint {
     url: Url,
     reads: Reads,
@@ -65,8 +65,8 @@ struct Verdicts {
 }
 
 impl Endpoint {
-    /// An endpoint by its address, with or without its path at its end. The guard of outbound calls
-    /// decides what may be reached.
+    /// An endpoint by its address, with or without the path of its task. The guard of outbound
+    /// calls checks the address.
     pub fn new(
         mut url: Url,
         reads: Reads,
@@ -87,7 +87,7 @@ impl Endpoint {
         }
     }
 
-    /// Names who reads: scores of different models do not compare.
+    /// The name of the reader: scores of different models are not comparable.
     pub fn id(&self) -> String {
         let kind = match self.reads {
             Reads::Embeddings => "openai-compatible",
@@ -96,12 +96,12 @@ impl Endpoint {
         format!("{kind}:{}/{}", self.host(), self.model)
     }
 
-    /// Where texts are sent.
+    /// The host that receives the texts.
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// The vectors of some texts, each asked for once.
+    /// The vectors of some texts, each requested once.
     ///
     /// # Errors
     /// When the endpoint cannot be reached, refuses, or answers something else.
@@ -213,7 +213,7 @@ impl Endpoint {
     }
 }
 
-/// The verdicts in a model's answer, which may stand in a fence of markdown.
+/// The verdicts in a model's answer, which may be in a fence of markdown.
 fn verdicts(text: &str) -> Option<Vec<Judgement>> {
     let (from, to) = (text.find('{')?, text.rfind('}')?);
     let read: Verdicts = serde_json::from_str(text.get(from..=to)?).ok()?;

@@ -17,7 +17,7 @@ const VERSION: u32 = 7;
 /// Bytes that the value of a variable has at least to be looked for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
 
-/// Takes secrets out and counts what it took.
+/// Removes secrets and counts them.
 pub struct Redaction {
     policy: Policy,
     known: Redactor,
@@ -37,7 +37,7 @@ pub enum Policy {
 }
 
 impl Default for Redaction {
-    /// Knows no value.
+    /// Without known values.
     fn default() -> Self {
         Self {
             policy: Policy::On,
@@ -48,12 +48,12 @@ impl Default for Redaction {
     }
 }
 
-/// How the names of variables begin whose secrets the recording proxy sends on.
+/// The prefixes of variables whose secrets the recording proxy forwards.
 const OF_THE_PROXY: [&str; 2] = ["OPENAI_", "ANTHROPIC_"];
 
 impl Redaction {
-    /// One that knows what is secret of every variable: its value where it is called like a secret, the
-    /// password where it is an address.
+    /// A redaction that knows the secret of every variable: its value if the name is that of a
+    /// secret, the password if it is an address.
     pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut redaction = Self::default();
         for (name, value) in variables {
@@ -81,7 +81,7 @@ impl Redaction {
         redaction
     }
 
-    /// The one by which a snapshot was made that says so of itself.
+    /// The redaction of a snapshot's policy.
     pub fn of_policy(
         policy: Policy,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -92,7 +92,7 @@ impl Redaction {
         }
     }
 
-    /// The same, that has taken nothing out yet.
+    /// The same with its counts reset.
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self {
@@ -103,8 +103,8 @@ impl Redaction {
         }
     }
 
-    /// Learns a value, by the name that will stand in its place. One that is too short to be told
-    /// from ordinary words, or no secret but a document, is not looked for.
+    /// Learns a value, by the name that will replace it. A value too short to be distinguished from
+    /// ordinary words, or one that is a document, is not searched for.
     pub fn know(&mut self, name: &str, value: &str) {
         if value.len() < MIN_KNOWN_BYTES {
             return;
@@ -147,7 +147,7 @@ impl Redaction {
         (redacted, taken)
     }
 
-    /// Counts what was taken out.
+    /// Counts removed values.
     pub fn tally(&self, taken: &BTreeMap<String, u64>) {
         if taken.is_empty() {
             return;

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 /// Before the base64 of a public key.
 const PREFIX: &str = "ed25519:";
-/// Before the seal in what is signed, so that no other use of a key makes such a signature.
+/// Precedes the seal in the signed data, so that a signature of the key for another use cannot be
+/// taken for one.
 const PURPOSE: &str = "runwright snapshot seal 1\n";
 
 /// A public key as it is written: `ed25519:` and the base64 of its 32 bytes.
@@ -71,7 +72,7 @@ pub struct SigningKey(Ed25519KeyPair);
 pub struct KeyError {
     /// Its file.
     path: PathBuf,
-    /// Why.
+    /// The reason.
     why: String,
 }
 
@@ -79,7 +80,7 @@ impl SigningKey {
     /// The key in a file, if there is one.
     ///
     /// # Errors
-    /// When the file cannot be read, or has no key.
+    /// When the file cannot be read, or is not a key.
     pub fn open(path: &Path) -> Result<Option<Self>, KeyError> {
         let failed = |why: String| KeyError {
             path: path.to_owned(),
@@ -97,7 +98,7 @@ impl SigningKey {
             .map_err(|error| failed(error.to_string()))
     }
 
-    /// The key in a file, which is made where there is none.
+    /// The key in a file, which is created if it is missing.
     ///
     /// # Errors
     /// When the file cannot be read or written.
@@ -124,7 +125,7 @@ impl SigningKey {
                 .open(&unfinished)?;
             writeln!(file, "{}", STANDARD.encode(made.as_ref()))?;
             file.sync_all()?;
-            // Another process may make one at the same time: the first one counts.
+            // Another process may create one at the same time: the first one counts.
             let linked = fs::hard_link(&unfinished, path);
             fs::remove_file(&unfinished)?;
             match linked {

@@ -1,4 +1,4 @@
-//! Whether a snapshot is what was written, and whole.
+//! Verifies that a snapshot is unchanged and complete.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::contents;
 use crate::folder::{Folder, FolderError, Kept};
 use crate::signature::PublicKey;
 
-/// How files of others are looked at.
+/// How strictly foreign files are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
     /// Ids that are not UUIDs, placeholders for hashes, and commands that could connect past the
@@ -32,12 +32,12 @@ pub struct Verified {
     pub snapshot_id: String,
     /// The verdict.
     pub state: State,
-    /// Whether nothing is wrong with it.
+    /// Whether it has no errors.
     pub is_valid: bool,
     /// The key that signed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<PublicKey>,
-    /// How many contents it takes to replay it.
+    /// The number of contents that a replay needs.
     pub contents: usize,
     /// Errors and warnings.
     pub findings: Vec<Finding>,
@@ -98,7 +98,7 @@ pub(crate) fn located(bytes: &[u8], why: NoSnapshot) -> NoSnapshot {
 }
 
 impl Verified {
-    /// Demands a signature by one of these keys.
+    /// Requires a signature by one of these keys.
     pub fn must_be_signed_by(&mut self, keys: &[PublicKey]) {
         let is_signed = self
             .signed_by

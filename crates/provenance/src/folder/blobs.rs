@@ -16,7 +16,7 @@ use super::write::Writer;
 use super::{Folder, FolderError};
 
 impl Folder {
-    /// Where the bytes of a digest lie, if they are kept.
+    /// The path for the bytes of a digest.
     pub(super) fn blob_path(&self, digest: &Digest) -> PathBuf {
         let hex = digest.to_string();
         self.blobs().join(&hex[..2]).join(&hex[2..])
@@ -30,8 +30,8 @@ impl Folder {
     /// The bytes of a hash.
     ///
     /// # Errors
-    /// [`FolderError::NoBlob`] when they are not kept, [`FolderError::Damaged`] when what is kept
-    /// has another hash.
+    /// [`FolderError::NoBlob`] when they are not kept, [`FolderError::Damaged`] when the kept bytes
+    /// have another hash.
     pub fn blob(&self, hash: &str) -> Result<Vec<u8>, FolderError> {
         let missing = || FolderError::NoBlob {
             hash: hash.to_owned(),
@@ -92,7 +92,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// The bytes that lie under a digest, whether they have it or not; none where nothing does.
+    /// The bytes kept under a digest, unchecked; `None` where none are.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -102,10 +102,10 @@ impl Folder {
 }
 
 impl Writer {
-    /// Keeps some bytes, which must be redacted; gives their hash.
+    /// Keeps bytes, which must be redacted; returns their hash.
     ///
     /// # Errors
-    /// When the disk does not take them.
+    /// When the disk rejects a write.
     pub fn put_blob(&self, bytes: &[u8]) -> Result<String, FolderError> {
         let digest = Digest::of(bytes);
         let path = self.folder.blob_path(&digest);
@@ -132,7 +132,7 @@ pub fn hash_file(path: &Path) -> io::Result<(String, u64)> {
     Ok((hash::written(&digest), length))
 }
 
-/// The digest of what a reader gives, and how many bytes there are.
+/// The digest of a reader's bytes, and their number.
 fn hash_bytes_of(mut from: impl Read) -> io::Result<(Digest, u64)> {
     let (mut hasher, mut length) = (Hasher::default(), 0);
     let mut piece = vec![0; 64 << 10];

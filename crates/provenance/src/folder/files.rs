@@ -1,4 +1,4 @@
-//! Files that are whole or not there.
+//! Atomic files: complete or absent.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,11 +9,11 @@ use rustix::fs::OFlags;
 
 use super::{Folder, FolderError};
 
-/// Opens a file for reading; `None` where there is none. Only a regular file is opened: not a link,
-/// a device or a pipe, whose content has no end.
+/// Opens a regular file for reading; `None` where none exists. Links, devices and pipes are
+/// rejected, since their content may be endless.
 ///
 /// # Errors
-/// [`FolderError::Damaged`] when something else lies there.
+/// [`FolderError::Damaged`] when the path is not a regular file.
 pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderError> {
     let damaged = |why: String| FolderError::Damaged {
         path: path.to_owned(),
@@ -52,7 +52,7 @@ pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderEr
     }
 }
 
-/// The bytes of a regular file; `None` where there is none.
+/// The bytes of a regular file; `None` where none exists.
 ///
 /// # Errors
 /// As [`open`] has them, and when the file has more bytes than are read.
@@ -73,7 +73,7 @@ pub(super) fn bytes(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, Fold
     }
 }
 
-/// How the name of a file begins that has not taken its own yet.
+/// The prefix of files that do not have their final name yet.
 pub(super) const UNFINISHED: &str = ".unfinished-";
 
 /// Creates a folder that only its owner may access, with its parents.
@@ -83,7 +83,7 @@ pub(super) fn make_folder(path: &Path) -> Result<(), FolderError> {
     made.map_err(FolderError::io(path))
 }
 
-/// Bytes that are on disk under no name of their own yet.
+/// Bytes that are on disk under a temporary name.
 fn unfinished(folder: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let path = folder.join(format!("{UNFINISHED}{}", uuid::Uuid::new_v4()));
     let file = OpenOptions::new()
@@ -109,14 +109,14 @@ pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The folder of a file; that of a bare name is the one that a process works in.
+/// The folder of a file; for a bare name the current folder.
 fn folder_of(path: &Path) -> &Path {
     let parent = path.parent();
     let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
-/// Writes a file that must not be there yet; `false` when it is.
+/// Creates a file; `false` when it exists.
 pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FolderError> {
     let folder = folder_of(path);
     let created = || {
@@ -133,7 +133,7 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FolderError> {
     created().map_err(FolderError::io(path))
 }
 
-/// Writes a file in the place of the one that is there.
+/// Replaces an existing file.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     let folder = folder_of(path);
     let replaced = || {
@@ -153,7 +153,7 @@ pub(super) fn remove(path: &Path) -> Result<bool, FolderError> {
     }
 }
 
-/// How a process holds the folder. Closing the file lets go, as the end of a process does.
+/// The mode of the folder's lock. It is released when the file is closed, or the process ends.
 #[derive(Clone, Copy)]
 pub(super) enum Hold {
     /// With other writers.
@@ -163,7 +163,7 @@ pub(super) enum Hold {
 }
 
 impl Folder {
-    /// Holds the folder, making it where there is none.
+    /// Locks the folder, creating it if it is missing.
     pub(super) fn hold(&self, hold: Hold) -> Result<File, FolderError> {
         make_folder(&self.snapshots())?;
         let path = self.base.join(".lock");
@@ -184,8 +184,8 @@ impl Folder {
 }
 
 impl Folder {
-    /// Takes the turn of a capture: what two captures of one folder change at the same time cannot be
-    /// told apart. `None` while another capture has it. Closing the file ends the turn.
+    /// Takes the lock of a capture: concurrent changes of two captures in one folder could not be
+    /// distinguished. `None` while another capture holds it. Closing the file releases it.
     ///
     /// # Errors
     /// When the folder cannot be made or the lock cannot be taken.

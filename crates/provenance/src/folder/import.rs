@@ -1,4 +1,4 @@
-//! Snapshots of other folders, taken in as they stand.
+//! Imports snapshots of other folders unchanged.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ use crate::contents;
 /// The outcome of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Imported {
-    /// It lies here now.
+    /// It was imported.
     New(PathBuf),
-    /// It lay here already.
+    /// It existed already.
     Known(PathBuf),
 }
 
@@ -45,7 +45,7 @@ impl Writer {
         Ok(Imported::New(path))
     }
 
-    /// Where a snapshot lies already.
+    /// The path of an existing snapshot.
     ///
     /// # Errors
     /// [`FolderError::IdTaken`] when another one has its id.

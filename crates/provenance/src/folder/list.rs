@@ -1,4 +1,4 @@
-//! Finding snapshots: the list, its index, and names for one of them.
+//! Finds snapshots: the list, its index, and names for one of them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use super::{CALLS, Folder, FolderError, PIN, REPLAYS, SIGNATURE};
 
 /// Characters of the beginning of an id that name a snapshot.
 const MIN_PREFIX: usize = 4;
-/// The version of the index; another one is not read.
+/// The version of the index; others are ignored.
 const INDEX_VERSION: u32 = 4;
 
 /// A list entry for a snapshot.
@@ -35,11 +35,11 @@ pub struct Entry {
     pub workflow_id: String,
     /// When the execution ended.
     pub captured_at: Timestamp,
-    /// How strict it was to be.
+    /// Its execution mode.
     pub execution_mode: Mode,
     /// The model.
     pub model: String,
-    /// The run it was made of.
+    /// The run it was captured from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The workspace of that run.
@@ -53,7 +53,7 @@ pub struct Entry {
     pub is_pinned: bool,
     /// Whether the document matches its seal; calls and contents are not checked.
     pub seal: Seal,
-    /// Secrets were not taken out of it.
+    /// It was not redacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unredacted: bool,
     /// Its command could connect past the recorder.
@@ -93,7 +93,7 @@ pub struct Listing {
 /// The reason why a name resolves to no single snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum Unresolved {
-    /// Nothing is called so.
+    /// No snapshot has this name.
     #[error("there is no snapshot {0}")]
     Missing(String),
     /// Several ids begin so, or several snapshots have the name.
@@ -264,7 +264,7 @@ impl Folder {
         self.base.join("index.json")
     }
 
-    /// The index, or an empty one: it is made again by what reads it.
+    /// The index, or an empty one: the reader rebuilds it.
     fn index(&self) -> Index {
         let bytes = files::bytes(&self.index_path(), MAX_SNAPSHOT_BYTES as u64);
         let bytes = bytes.ok().flatten().unwrap_or_default();
@@ -282,11 +282,10 @@ impl Folder {
         }
     }
 
-    /// The file that is meant by an id, the beginning of one (four characters at least), a name,
-    /// `latest`, or a path.
+    /// The file for an id, a prefix of one (at least four characters), a name, `latest`, or a path.
     ///
     /// # Errors
-    /// When none is, or several may be.
+    /// When none matches, or several do.
     pub fn resolve(&self, name: &str) -> Result<PathBuf, Unresolved> {
         let path = Path::new(name);
         if (name.contains('/') || name.ends_with(".json")) && path.is_file() {

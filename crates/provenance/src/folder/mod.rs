@@ -43,7 +43,7 @@ pub use runs::KeptRun;
 pub(crate) use write::Beside;
 pub use write::Writer;
 
-/// Where a project keeps what shows how its results came about.
+/// The folder of a project for evidence about its results.
 const PROJECT_FOLDER: &str = ".aiwg/provenance";
 const CALLS: &str = "calls.jsonl";
 const REPLAYS: &str = "replays.jsonl";
@@ -59,7 +59,7 @@ pub struct Folder {
     base: PathBuf,
 }
 
-/// A snapshot and where it lies.
+/// A snapshot and its path.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// Its file.
@@ -68,13 +68,13 @@ pub struct Kept {
     pub document: Document,
 }
 
-/// Why something could not be done in the folder.
+/// Errors of the folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The system could not do it.
+    /// A system error.
     #[error("{}: {error}", path.display())]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// The error.
         error: io::Error,
@@ -84,7 +84,7 @@ pub enum FolderError {
     NoSnapshot {
         /// Which.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: NoSnapshot,
     },
     /// A sidecar file or a blob differs from the data that was written.
@@ -92,10 +92,10 @@ pub enum FolderError {
     Damaged {
         /// Which.
         path: PathBuf,
-        /// In which way.
+        /// The damage.
         why: String,
     },
-    /// Another snapshot has the id of one that was to come in.
+    /// Another snapshot has the id of the imported one.
     #[error("{}: another snapshot has this id already", path.display())]
     IdTaken {
         /// Which.
@@ -134,7 +134,7 @@ impl Folder {
         Self { base }
     }
 
-    /// The folder that a snapshot lies in, by its path.
+    /// The folder of a snapshot, by its path.
     pub fn holding(snapshot: &Path) -> Option<Self> {
         let snapshot = std::path::absolute(snapshot).ok()?;
         let snapshots = snapshot.parent()?;
@@ -144,23 +144,23 @@ impl Folder {
         base.then(|| Self::at(snapshots.parent().unwrap_or(Path::new("")).to_owned()))
     }
 
-    /// The folder that a snapshot lies in; this one for a file that lies in none.
+    /// The folder of a snapshot; this one for a file outside any folder.
     pub fn holding_or_self(self, snapshot: &Path) -> Self {
         Self::holding(snapshot).unwrap_or(self)
     }
 
-    /// The project it is the folder of, if it is one's.
+    /// The project of this folder, if it belongs to one.
     pub fn project(&self) -> Option<&Path> {
         let is_of_one = self.base.ends_with(PROJECT_FOLDER);
         self.base.ancestors().nth(2).filter(|_| is_of_one)
     }
 
-    /// Where snapshots lie.
+    /// The folder of snapshots.
     pub fn snapshots(&self) -> PathBuf {
         self.base.join("snapshots")
     }
 
-    /// Where blobs lie.
+    /// The folder of blobs.
     pub fn blobs(&self) -> PathBuf {
         self.base.join("blobs").join("sha256")
     }
@@ -210,7 +210,7 @@ impl Folder {
     /// The signature of a snapshot's seal, if it has one.
     ///
     /// # Errors
-    /// When the file cannot be read, or has none.
+    /// When the file cannot be read, or is not a signature.
     pub fn signature(&self, snapshot: &Path) -> Result<Option<Signature>, FolderError> {
         let path = beside(snapshot, SIGNATURE);
         let bytes = files::bytes(&path, MAX_SIGNATURE)?;

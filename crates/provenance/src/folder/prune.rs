@@ -24,7 +24,7 @@ pub struct Fate {
     pub entry: Entry,
     /// `pinned`, `needed`, `clock_behind`, `kept` or `expired`.
     pub verdict: &'static str,
-    /// The last moment it is kept, where time decides.
+    /// The last moment it is kept, if its age decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
@@ -49,7 +49,7 @@ pub struct Plan {
 struct Standing {
     /// By itself.
     alone: Verdict,
-    /// Where another needs it.
+    /// The verdict if another needs it.
     where_needed: Verdict,
     /// The last moment it is kept, as far as time decides.
     until: Timestamp,
@@ -64,7 +64,7 @@ pub struct Pruned {
     pub blobs: u64,
     /// Leftovers of interrupted writers.
     pub leftovers: u64,
-    /// Whether blobs were looked through; not while a file here cannot be read, which may need
+    /// Whether blobs were swept; they are not while a file here is unreadable, since it may need
     /// any of them.
     pub has_swept: bool,
 }
@@ -78,7 +78,8 @@ impl Folder {
         self.plan_of(now, &|_| true)
     }
 
-    /// As [`Folder::plan`], where only these snapshots are let go of: the others need what they name.
+    /// As [`Folder::plan`], where only these snapshots may be removed: the others need the contents
+    /// they name.
     ///
     /// # Errors
     /// The same.
@@ -162,8 +163,8 @@ impl Folder {
         })
     }
 
-    /// Lets go of what may go now, then of what only that needed. Cut off at any moment, it
-    /// leaves snapshots whole or gone, and the next time does the rest.
+    /// Removes the snapshots that may go now, then contents that only they needed. An interruption
+    /// leaves every snapshot complete or removed; the next prune does the rest.
     ///
     /// # Errors
     /// [`FolderError::Busy`] while anybody writes; otherwise when the disk refuses.
@@ -257,7 +258,7 @@ impl Folder {
         Ok(count)
     }
 
-    /// The digests that snapshots and their calls name. `None` while one of them cannot be read.
+    /// The digests that snapshots and their calls name. `None` while one file is unreadable.
     fn used_blobs(&self) -> Result<Option<BTreeSet<Digest>>, FolderError> {
         let folder = self.snapshots();
         let mut used = BTreeSet::new();

@@ -98,7 +98,7 @@ impl Folder {
     fn wrong_replays(&self, kept: &Kept, attempts: &[Attempt], pending: &str) -> Vec<Finding> {
         let name = name_of(&beside(&kept.path, REPLAYS));
         let mut found = check_replays(&kept.document, attempts, &name);
-        // The last attempt was recorded, and its recorder ended before it said so in the document.
+        // The last attempt was recorded, but its recorder ended before it updated the document.
         let before = attempts.len().saturating_sub(1);
         if pending == name_of(&kept.path)
             && !found.is_empty()

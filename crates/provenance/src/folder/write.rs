@@ -16,7 +16,7 @@ use super::files::{self, Hold};
 use super::{CALLS, Folder, FolderError, Kept, PIN, REPLAYS, SIGNATURE, beside};
 use crate::signature::{Signature, SigningKey};
 
-/// Tries at a name that is free. Snapshots of one workflow in one millisecond are few.
+/// Maximum tries for a free name. Few snapshots of one workflow share a millisecond.
 const MAX_NAMES: usize = 10_000;
 
 /// Puts blobs and a snapshot into a folder. Nothing is pruned while it exists.
@@ -28,7 +28,7 @@ pub struct Writer {
 }
 
 impl Folder {
-    /// Begins to write; the folder is made where there is none.
+    /// Begins to write; creates the folder if it is missing.
     ///
     /// # Errors
     /// When the folder cannot be created, or a prune is in progress.
@@ -94,7 +94,7 @@ impl Writer {
     /// Signs the seal of a snapshot.
     ///
     /// # Errors
-    /// When the disk does not take it.
+    /// When the disk rejects a write.
     pub fn sign(&self, kept: &Kept, key: &SigningKey) -> Result<(), FolderError> {
         let signature = key.sign(seal::text(&kept.document.raw));
         self.put_signature(&kept.path, &signature)
@@ -154,7 +154,7 @@ impl Writer {
     }
 }
 
-/// Files that come with a snapshot; empty ones are not written.
+/// The sidecar files of a snapshot; empty ones are not written.
 #[derive(Default)]
 pub(crate) struct Beside {
     pub calls: Vec<u8>,

@@ -9,7 +9,7 @@ use provenance::{Endpoint, Reads};
 use runtime::outbound::{Allowed, Outbound};
 use serde_json::{Value, json};
 
-/// Answers some requests by a function of their bodies; gives what it was asked.
+/// Answers a number of requests by a function of their bodies; returns the requests.
 fn peer(
     count: usize,
     answer: impl Fn(&Value) -> (u16, String) + Send + 'static,
@@ -77,7 +77,7 @@ fn open(port: u16) -> Allowed {
 async fn texts_are_asked_for_in_batches_and_come_back_as_vectors() {
     let (port, asked) = peer(2, |body| {
         let texts = body["input"].as_array().unwrap();
-        // In another order than asked, as an endpoint may.
+        // In a different order than requested, as an endpoint may.
         let rows = texts.iter().enumerate().rev().map(
             |(at, text)| json!({ "index": at, "embedding": [text.as_str().unwrap().len(), 1] }),
         );

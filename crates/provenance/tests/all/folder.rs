@@ -212,7 +212,7 @@ fn replays_are_counted_and_change_nothing_else() {
         attempt(DAY, Some(MatchStatus::ExactMatch), true),
     );
     assert_eq!(first.unwrap().replay_count, 1);
-    // One that was given up is on record and counts for nothing.
+    // An abandoned attempt is recorded, and not counted.
     let given_up = folder
         .record_replay(&kept.path, attempt(DAY, None, false))
         .unwrap();
@@ -220,7 +220,7 @@ fn replays_are_counted_and_change_nothing_else() {
         (given_up.replay_count, given_up.match_status),
         (1, MatchStatus::ExactMatch)
     );
-    // A line that was cut off counts for nothing.
+    // A truncated line is not counted.
     let record = kept.path.with_extension("replays.jsonl");
     let mut lines = fs::read_to_string(&record).unwrap();
     lines.push_str("{\"attempt\":3,\"at\":\"cut of");
@@ -232,7 +232,7 @@ fn replays_are_counted_and_change_nothing_else() {
         (last.replay_count, last.match_status),
         (2, MatchStatus::NoMatch)
     );
-    // The record was durable, the status not: the next attempt makes up for it.
+    // The record was durable, the status not: the next attempt repairs it.
     let is_valid = || {
         let again = folder.read(&kept.path).unwrap();
         folder.verify(&again, Strictness::Strict).unwrap().is_valid
@@ -331,7 +331,7 @@ fn what_goes_needs_nothing_any_more_so_a_parent_goes_with_its_child() {
     let child = write(&folder, child, &[]);
     let last = parent_of(draft("last", "2026-03-09T00:00:00.000Z"), &child);
     let last = write(&folder, last, &[]);
-    // Two of the three are past their time: what the last names, and what that names.
+    // Two of the three have expired: those that the last one names, directly and indirectly.
     let between = at_day(95);
     assert_eq!(
         folder.prune(between).unwrap().snapshots,
@@ -417,7 +417,7 @@ fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
     let other = keep(captured("c", ids[1], "2026-03-02T00:00:00.000Z"));
     assert!(other.is_new() && other.kept().document.snapshot.snapshot_id != ids[1]);
     assert_eq!(folder.list().unwrap().entries.len(), 3);
-    // One that another follows is kept for as long.
+    // A predecessor is kept as long as its successor.
     assert_eq!(
         folder.prune(at_day(90).plus_ms(1)).unwrap().snapshots.len(),
         0
@@ -541,7 +541,7 @@ fn a_snapshot_of_elsewhere_comes_with_what_it_needs() {
     assert!(to.verify(&here, Strictness::Strict).unwrap().is_valid);
     assert_eq!(to.attempts(&path).unwrap().len(), 1);
     assert_eq!(import(&kept).unwrap(), provenance::Imported::Known(path));
-    // Another one under the same id is not taken for it.
+    // Another snapshot with the same id is not mistaken for it.
     let mut other = draft("shed", DAY);
     other.snapshot_id = kept.document.snapshot.snapshot_id.clone();
     let other = write(&from, other, &[]);
