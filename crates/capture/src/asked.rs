@@ -24,7 +24,7 @@ pub(crate) fn answers(calls: &[Call], within: u64, keep: &dyn Keep) -> Vec<Answe
     .collect()
 }
 
-/// The method of a question among what a server told.
+/// The method of a request among a server's messages.
 pub(crate) fn question(told: &Value) -> Option<&str> {
     let message = &told["message"];
     let method = message["method"].as_str();

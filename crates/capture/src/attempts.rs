@@ -22,7 +22,8 @@ use crate::tape::{Divergence, Reason, Side, first_difference};
 pub struct Log {
     /// Which.
     pub run: StreamId,
-    /// The runs that the ids of those it started may be made of: itself, and what it is a fork of.
+    /// The runs from which the ids of its children may derive: itself, and the sources it was
+    /// forked from.
     pub origins: Vec<StreamId>,
     /// Its events.
     pub events: Vec<Event>,
@@ -30,14 +31,14 @@ pub struct Log {
     pub plan: Arc<Plan>,
 }
 
-/// The way from a run to one that it started.
+/// The path from a run to a descendant.
 type Way = Vec<Link>;
 
-/// One run started by another.
+/// One run's link to a child.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Link {
     by: AttemptId,
-    /// Which of the runs that one attempt started.
+    /// The number of the child, if one attempt started several.
     worker: Option<u32>,
 }
 
@@ -89,7 +90,7 @@ pub struct Attempts {
     plans: BTreeMap<Way, Arc<Plan>>,
 }
 
-/// A question of a node, and what it was answered with: by several, where several must.
+/// A question of a node, with its answers: several, where a quorum is needed.
 struct Question {
     run: StreamId,
     way: Way,
@@ -154,7 +155,7 @@ impl Attempts {
                 }
             }
         }
-        // Those of one run keep their order: its log never goes back in time.
+        // Attempts of one run keep their order: its log never goes back in time.
         attempts.steps.sort_by_key(|step| step.at);
         let steps = attempts.steps.iter().enumerate();
         attempts.places = steps
@@ -163,7 +164,7 @@ impl Attempts {
         attempts
     }
 
-    /// Says which run does this one again: those that it starts are known by their ids, too.
+    /// Registers the replay of this run: its children are then also known by their ids in the fork.
     pub fn known_in(&mut self, fork: &StreamId) {
         let ways: Vec<Way> = self.runs.values().cloned().collect();
         for way in ways {
@@ -352,7 +353,7 @@ impl Attempts {
         self.places.get(&of).copied()
     }
 
-    /// A value with the ways to runs in the place of their ids, which no two executions share.
+    /// A value with ids of runs, which differ in every execution, replaced by their paths.
     fn named(&self, mut value: Value) -> Value {
         self.name(&mut value);
         value
@@ -442,7 +443,7 @@ impl Attempts {
         all
     }
 
-    /// The first attempt of another run that is not that of this one.
+    /// The first attempt of another run that differs from this one's.
     pub fn first_divergence(&self, other: &Self) -> Option<Divergence> {
         let mut behind = None;
         for step in &self.steps {
@@ -579,7 +580,7 @@ impl Step {
     }
 }
 
-/// A pointer as far as it leads through what is shown on both sides.
+/// A pointer, cut where either displayed side ends.
 fn visible(pointer: &str, shown: &[Value]) -> String {
     let has = |end: usize| {
         let mut sides = shown
@@ -594,7 +595,7 @@ fn visible(pointer: &str, shown: &[Value]) -> String {
     }
 }
 
-/// The name of something in the run that a way leads to.
+/// The name of an item in the run at the end of a path.
 fn shown(way: &Way, name: &str) -> String {
     let nodes = way.iter().map(|link| match link.worker {
         Some(worker) => format!("{}#{worker}/", link.by.node),

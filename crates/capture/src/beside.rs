@@ -1,5 +1,5 @@
-//! Folders that came and went and files whose permission bits changed: made again where a recorded
-//! tool did it, and taken back where a replay begins.
+//! Folders that were created or deleted and files whose permission bits changed: redone for a
+//! recorded tool, and undone at the start of a replay.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -39,8 +39,8 @@ pub fn after(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
     Ok(())
 }
 
-/// Takes changes back in a copy of a folder, after the contents of its files were taken back: what
-/// came goes with everything in it, as nothing of it was there before. Blocks.
+/// Undoes changes in a copy of a folder, after the contents of its files were restored. A created
+/// folder is removed with everything in it, since none of it existed before. Blocks.
 ///
 /// # Errors
 /// As [`before`].
@@ -63,7 +63,7 @@ pub fn undo(
             _ => {}
         }
     }
-    // A folder that is empty without what was created in it was there all the same.
+    // A folder that is empty without its created files existed all the same.
     let created: BTreeSet<PathBuf> = created.iter().map(|change| meant(&change.path)).collect();
     for change in files {
         let path = meant(&change.path);

@@ -1,4 +1,4 @@
-//! One call as it is kept.
+//! A recorded call.
 
 use std::io;
 
@@ -35,7 +35,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// Nothing.
+    /// None.
     Read,
     /// It writes below the working folder.
     WriteLocal,
@@ -98,9 +98,9 @@ pub struct Change {
         with = "written::optional"
     )]
     pub before: Option<Digest>,
-    /// Bytes of its content now; of the last where it was deleted.
+    /// The size of its content now, or of the last content of a deleted file.
     pub size: u64,
-    /// Its permission bits now; before, where it was deleted.
+    /// Its permission bits now, or the last ones of a deleted file.
     pub mode: u32,
     /// Whether it is a symbolic link; its content is then its target.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -108,17 +108,18 @@ pub struct Change {
     /// Whether the content was too large to be kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub not_kept: bool,
-    /// Values that were taken out of its content now; of the last where it was deleted.
+    /// The number of values redacted from its content now, or from the last content of a deleted
+    /// file.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redacted: u64,
-    /// Values that were taken out of its content before, where it was modified.
+    /// The number of values redacted from the previous content of a modified file.
     #[serde(default, skip_serializing_if = "is_none")]
     pub redacted_before: u64,
-    /// Whether the values that were taken out of its content now are those of variables, written as
-    /// they are, so that these make it what it was.
+    /// Whether the values redacted from its content now are literal values of variables, so that
+    /// inserting them restores the original.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verbatim: bool,
-    /// The same of its content before, where it was modified.
+    /// The same for the previous content of a modified file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verbatim_before: bool,
 }
@@ -138,7 +139,7 @@ pub struct FolderChange {
     pub path: String,
     /// Created or deleted.
     pub operation: Operation,
-    /// Its permission bits; before, where it was deleted.
+    /// Its permission bits, or the last ones of a deleted folder.
     pub mode: u32,
 }
 
@@ -158,7 +159,7 @@ pub struct ModeChange {
 pub struct Notified {
     /// On which side of the answer.
     pub side: Side,
-    /// Where it lies, as a list of what was told.
+    /// The digest of the list of messages.
     #[serde(with = "written")]
     pub hash: Digest,
     /// Whether there was more, which was too much to be kept.
@@ -172,7 +173,7 @@ pub struct Notified {
 pub enum Side {
     /// While the call was open.
     Before,
-    /// When nothing was open, and this was answered last.
+    /// When no call was open, and this one was answered last.
     After,
 }
 
@@ -181,12 +182,12 @@ pub enum Side {
 pub struct Beside {
     /// Folders that were created or deleted, each after its parent.
     pub folders: Vec<FolderChange>,
-    /// Files whose permission bits alone changed.
+    /// Files of which only the permission bits changed.
     pub modes: Vec<ModeChange>,
 }
 
 impl Beside {
-    /// Whether nothing did.
+    /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.folders.is_empty() && self.modes.is_empty()
     }
@@ -211,9 +212,9 @@ pub struct Call {
     pub kind: Kind,
     /// Which: the tool's name, the route of the model's server.
     pub name: String,
-    /// Where the cleaned input lies; with the name it is what a replay matches by.
+    /// The digest of the cleaned input; a replay matches by it and the name.
     pub input: Digest,
-    /// Where the cleaned output lies; none for a call that was cut short.
+    /// The digest of the cleaned output; `None` for a call that was cut short.
     pub output: Option<Digest>,
     /// When it began.
     pub started: Timestamp,
@@ -225,10 +226,10 @@ pub struct Call {
     pub is_error: bool,
     /// The declared effect, for tools.
     pub effect_class: Option<EffectClass>,
-    /// The model's name for a call that it asked for.
+    /// The model's id of a call that it requested.
     pub call_id: Option<String>,
-    /// The call that it was made within: that of the model that asked for it, else that of the tool
-    /// whose process made it.
+    /// The enclosing call: that of the model that requested it, else that of the tool whose process
+    /// made it.
     pub parent: Option<u64>,
     /// Whether it was only seen in the model's traffic, so that it cannot be served again.
     pub observed: bool,
@@ -240,7 +241,7 @@ pub struct Call {
     pub notified: Vec<Notified>,
 }
 
-/// Where calls and contents are kept. Everything given to it is clean.
+/// Storage for calls and contents. Everything passed to it is clean.
 pub trait Keep: Send + Sync + 'static {
     /// Keeps bytes under their digest.
     ///
@@ -248,10 +249,10 @@ pub trait Keep: Send + Sync + 'static {
     /// When they cannot be written.
     fn put(&self, bytes: &[u8]) -> io::Result<Digest>;
 
-    /// Gives bytes back, none where they are not kept.
+    /// Returns bytes; `None` where they are not kept.
     ///
     /// # Errors
-    /// When they cannot be read, or are not what they were.
+    /// When they cannot be read, or have changed.
     fn get(&self, digest: Digest) -> io::Result<Option<Vec<u8>>>;
 
     /// Keeps a call that has ended, or was cut short.
@@ -306,11 +307,11 @@ const CLASSES: [(EffectClass, file::EffectClass); 4] = [
     (EffectClass::Unknown, file::EffectClass::Unknown),
 ];
 
-/// How the names begin of what a server of tools asks its client.
+/// The prefix of names of a tool server's requests to its client.
 pub const OF_CLIENT: &str = "mcp/client/";
 
 impl Call {
-    /// Whether a server of tools asked it of its client: the program answers it.
+    /// Whether this is a tool server's request to its client, which the program answers.
     pub(crate) fn is_of_client(&self) -> bool {
         self.kind == Kind::Protocol && self.name.starts_with(OF_CLIENT)
     }

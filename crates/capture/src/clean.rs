@@ -1,9 +1,9 @@
 //! Removes secrets, and the path of the local working folder, from everything before it is hashed
 //! or written.
 //!
-//! A recording is matched in the form that was written, so both sides of a replay pass through
-//! here (digest of what is redacted, never of a raw secret). Cleaning what is clean changes
-//! nothing: a program that was served a redacted answer sends it back as it came.
+//! A recording is matched in its written form, so both sides of a replay are cleaned here (a digest
+//! is always of redacted data, never of a raw secret). Cleaning is idempotent: a program that was
+//! served a redacted answer sends it back unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,13 +30,13 @@ pub struct Content {
     pub bytes: Vec<u8>,
     /// The removed values, by kind.
     pub taken: BTreeMap<String, u64>,
-    /// Whether something was, all of it values of variables as they are, not in a spelling of an
-    /// address, a text in quotes or the like: with them it is again what it was.
+    /// Whether values were removed that are all literal values of variables, not in an encoding
+    /// such as that of an address or a quoted text: inserting them restores the original.
     pub is_verbatim: bool,
 }
 
 impl Content {
-    /// How many values were taken out.
+    /// The number of removed values.
     pub fn redacted(&self) -> u64 {
         self.taken.values().sum()
     }
@@ -48,8 +48,8 @@ struct Inner {
 }
 
 impl Cleaner {
-    /// Takes out what a redaction does, and the working folder by every name it is given, of which
-    /// the first is the one that is put back.
+    /// Removes secrets by a redaction, and the working folder under each of its names. The first
+    /// name is the one that is restored.
     pub fn new(redaction: Redaction, roots: &[&Path]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for root in roots {
@@ -65,8 +65,8 @@ impl Cleaner {
         }))
     }
 
-    /// Learns one secret by the name it is told by. Short ones would be found everywhere and are
-    /// not looked for.
+    /// Learns one secret and its name. Short ones would be found everywhere and are not searched
+    /// for.
     pub fn learn(&self, name: &str, value: &str) {
         self.0.redaction.write().know(name, value.trim());
     }
@@ -149,12 +149,12 @@ impl Cleaner {
         }
     }
 
-    /// Counts what was taken out of what is kept.
+    /// Counts the values removed from kept data.
     pub fn tally(&self, taken: &BTreeMap<String, u64>) {
         self.0.redaction.read().tally(taken);
     }
 
-    /// The output of a program as JSON: text where it is text.
+    /// The output of a program as JSON: a text if it is valid text.
     pub fn output(&self, bytes: &[u8]) -> Value {
         output_of(&self.bytes(bytes.to_vec()))
     }
@@ -167,17 +167,16 @@ impl Cleaner {
         }
     }
 
-    /// A kept content as this machine means it, with the values that were taken out of it: those of
-    /// variables, as they are now. `None` where one is not known. Every spelling of a value is kept
-    /// as the same mark, and the value itself comes back: only of a content that was
-    /// [verbatim](Content::is_verbatim) this is what it was.
+    /// A kept content with this machine's paths and the redacted values of variables, as they are
+    /// now. `None` where one is unknown. All spellings of a value have the same mark, and the plain
+    /// value is inserted: so only a [verbatim](Content::is_verbatim) content is restored exactly.
     pub fn restore_whole(&self, kept: &[u8]) -> Option<Vec<u8>> {
         let text = std::str::from_utf8(kept).ok()?;
         let whole = self.restore(&self.restore_name(text)?).into_bytes();
         (self.content(whole.clone()).bytes == kept).then_some(whole)
     }
 
-    /// The name of a file with the secrets that were taken out of it; `None` where one is not known.
+    /// The name of a file with its redacted secrets restored; `None` where one is unknown.
     pub(crate) fn restore_name(&self, name: &str) -> Option<String> {
         self.0.redaction.read().restored(name)
     }
@@ -216,7 +215,7 @@ impl Cleaner {
     }
 }
 
-/// Bytes as JSON: a text where they are one, and as they are.
+/// Bytes as JSON, unchanged: a text if they are valid text.
 pub fn output_of(bytes: &[u8]) -> Value {
     match std::str::from_utf8(bytes) {
         Ok(text) => Value::String(text.to_owned()),
@@ -235,7 +234,7 @@ pub fn bytes_of(output: &Value) -> Vec<u8> {
     }
 }
 
-/// Replaces a path where it ends, not where it is the beginning of a longer name.
+/// Replaces a path where its name ends, not where it is a prefix of a longer name.
 fn replace_path(text: &str, path: &str, with: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

@@ -24,9 +24,9 @@ pub struct About {
     pub workflow: String,
     /// A name to find the snapshot by.
     pub name: Option<String>,
-    /// How strict it was.
+    /// Its execution mode.
     pub mode: knobs::Mode,
-    /// The settings that were asked for.
+    /// The requested settings.
     pub knobs: Knobs,
     /// The prompt.
     pub prompt: Option<String>,
@@ -46,42 +46,41 @@ pub struct About {
     pub environment: BTreeMap<String, String>,
     /// Program and arguments.
     pub argv: Vec<String>,
-    /// Where it ran, below the root.
+    /// Its working folder, relative to the root.
     pub cwd: String,
     /// Its standard input.
     pub stdin: Vec<u8>,
     /// Patterns of additionally watched files, and of excluded ones.
     pub patterns: (Vec<String>, Vec<String>),
-    /// The home folder, which is not written down.
+    /// The home folder, which is not recorded.
     pub home: Option<String>,
     /// Fields of tools' inputs that are ignored.
     pub ignored: Ignored,
 }
 
-/// The member of `extensions` that says what was run.
+/// The member of `extensions` with the command.
 pub const PROCESS: &str = "process";
-/// The member of `extensions` that lists what of tools' inputs does not count.
+/// The member of `extensions` that lists ignored fields of tools' inputs.
 pub const IGNORED: &str = "normalisers";
-/// The member of `extensions` that has the settings as they were typed, sent to anybody or not.
+/// The member of `extensions` with the settings as typed, whether they were sent or not.
 pub const KNOBS: &str = "knobs";
-/// The member of `extensions` that says whether the system prompt was declared or seen on its way.
+/// The member of `extensions` that states whether the system prompt was declared or observed.
 pub const SYSTEM_PROMPT_SOURCE: &str = "system_prompt_source";
-/// The member of `extensions` that says what a replay needs to begin where the execution began.
+/// The member of `extensions` with the initial state that a replay needs.
 pub const WORKSPACE: &str = "workspace";
 /// The member of `extensions` that lists requests of tool servers without an answer in time.
 pub const UNANSWERED: &str = "unanswered";
 
-/// The member of `extensions` that says what is known of servers the command asked besides models.
+/// The member of `extensions` about the command's requests to servers other than models.
 pub const NETWORK: &str = "network";
 
-/// The member of `extensions` that lists what the clock and chance gave to each process.
+/// The member of `extensions` that lists each process's readings of the clock and of randomness.
 pub const READINGS: &str = "readings";
-/// The member of `extensions` that lists folders that came or went.
+/// The member of `extensions` that lists created and deleted folders.
 pub const FOLDERS: &str = "folders";
-/// The member of `extensions` that lists files whose permission bits alone changed.
+/// The member of `extensions` that lists files of which only the permission bits changed.
 pub const MODES: &str = "modes";
-/// The member of `extensions` that lists paths which are written down otherwise than they are
-/// called, as their names are not UTF-8 or have a `%`.
+/// The member of `extensions` that lists escaped paths, whose names are not UTF-8 or contain a `%`.
 pub const ESCAPED_PATHS: &str = "escaped_paths";
 
 /// An argument as it is written down: the working folder by its placeholder, the home folder as `~`.
@@ -286,7 +285,7 @@ fn escaped_paths(outcome: &Outcome) -> BTreeSet<&str> {
     paths.filter(|path| is_escaped(path)).collect()
 }
 
-/// The last text of a model; what was written to standard output where no model was asked.
+/// The last text of a model; the standard output where no model was called.
 fn response(outcome: &Outcome) -> (String, &'static str) {
     match (&outcome.recorded.traffic.text, &outcome.stdout) {
         (Some(text), _) => (text.clone(), "model"),

@@ -1,4 +1,4 @@
-//! Requests of a recorded command that are not for the proxy itself.
+//! Requests of a recorded command to other servers than the proxy.
 //!
 //! The command can connect only to the proxy ([`crate::run`]), and the proxy variables lead to it
 //! too. So every request arrives here. One to a model at a hard-coded address is recorded like any
@@ -39,12 +39,12 @@ pub enum Rule {
     Passed(Onward),
 }
 
-/// The servers that a command asked besides models.
+/// The servers other than models that a command requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Those it reached, as host and port.
+    /// Servers that were reached, as host and port.
     pub passed: BTreeSet<String>,
-    /// Those it was refused.
+    /// Servers that were refused.
     pub refused: BTreeSet<String>,
 }
 
@@ -66,7 +66,7 @@ impl Elsewhere {
         self.seen.lock().clone()
     }
 
-    /// How a server is asked; nothing where it is refused.
+    /// The route to a server; `None` where it is refused.
     fn way(&self, server: &str) -> Option<&Onward> {
         match &self.rule {
             Rule::Denied => {
@@ -80,12 +80,12 @@ impl Elsewhere {
         }
     }
 
-    /// Puts on record that a server was not asked.
+    /// Records that a server was refused.
     pub(crate) fn refuse(&self, server: &str) {
         tell(&mut self.seen.lock().refused, server);
     }
 
-    /// Opens a tunnel; none where that is refused.
+    /// Opens a tunnel; `None` where it is refused.
     pub(crate) async fn tunnel(
         self: &Arc<Self>,
         mut request: Request<Incoming>,
@@ -107,7 +107,7 @@ impl Elsewhere {
         Some(Ok(Response::new(BodyExt::boxed(nothing))))
     }
 
-    /// Passes a request on; none where that is refused.
+    /// Passes a request on; `None` where it is refused.
     pub(crate) async fn pass(
         &self,
         request: Request<Incoming>,
@@ -151,7 +151,7 @@ pub(crate) fn to_model(uri: &Uri) -> Option<(&'static str, String, String)> {
     Some((provider, base, rest))
 }
 
-/// The way to other servers: through the proxies that the command would have asked by itself.
+/// The route to other servers: through the proxies that the command itself would have used.
 pub struct Onward {
     http: Option<Url>,
     https: Option<Url>,
@@ -159,7 +159,7 @@ pub struct Onward {
 }
 
 impl Onward {
-    /// As an environment says.
+    /// The route from an environment.
     pub fn of(environment: &BTreeMap<String, String>) -> Self {
         let set = |name: &str| {
             let lower = environment.get(&name.to_ascii_lowercase());

@@ -30,12 +30,12 @@ pub struct GitState {
     pub commit: Option<String>,
     /// The branch.
     pub branch: Option<String>,
-    /// Whether something is not committed.
+    /// Whether there are uncommitted changes.
     pub dirty: Option<bool>,
 }
 
-/// Whether a variable is written down: those of the language and of chance, and what was asked for.
-/// The name of a secret beats every list.
+/// Whether a variable is recorded: those for language and randomness, and explicitly requested
+/// ones. The name of a secret overrides every list.
 fn is_allowed(name: &str, also: &[String]) -> bool {
     let listed = ALLOWED.contains(&name)
         || name.starts_with("LC_")

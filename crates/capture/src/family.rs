@@ -46,7 +46,7 @@ impl Family {
         }
     }
 
-    /// The calls that one was made within, from the nearest on.
+    /// The enclosing calls of a call, innermost first.
     pub(crate) fn above(&self, seq: u64) -> impl Iterator<Item = u64> {
         let next = |seq: &u64| self.parents.get(seq).copied().filter(|above| above < seq);
         std::iter::successors(next(&seq), next)
@@ -58,8 +58,7 @@ impl Family {
     }
 }
 
-/// Calls that were only observed and were not made within a recorded tool: nothing can answer for
-/// them.
+/// Calls that were only observed and were not made within a recorded tool: they cannot be served.
 pub fn unobserved(calls: &[Call]) -> Vec<&Call> {
     let family = Family::of(calls);
     let run = calls

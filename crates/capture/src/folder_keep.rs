@@ -28,14 +28,14 @@ pub enum Contents {
     Hashes,
 }
 
-/// A content and what it is known by.
+/// A content and its digest.
 type Content = (Digest, Arc<[u8]>);
 
 /// Keeps contents in a folder. They are on the disk once [`finish`](Self::finish) has returned.
 pub struct FolderKeep {
     folder: Folder,
     contents: Contents,
-    /// Contents on their way to the disk, and those that are there.
+    /// Contents that are being written, and those on disk.
     known: Mutex<BTreeMap<Digest, Option<Arc<[u8]>>>>,
     to_disk: Mutex<Option<SyncSender<Content>>>,
     writing: Mutex<Option<JoinHandle<Result<Writer, FolderError>>>>,
@@ -93,10 +93,10 @@ impl FolderKeep {
         Ok(keep)
     }
 
-    /// Everything is on the disk; gives back who may write the snapshot.
+    /// Waits until everything is on disk; returns the writer for the snapshot.
     ///
     /// # Errors
-    /// When something could not be written.
+    /// When a write failed.
     pub fn finish(&self) -> io::Result<Writer> {
         drop(self.to_disk.lock().take());
         let Some(writing) = self.writing.lock().take() else {
@@ -108,14 +108,14 @@ impl FolderKeep {
         }
     }
 
-    /// The snapshot is written: what was left for the case of a crash goes.
+    /// The snapshot is written: removes the files kept in case of a crash.
     pub fn close(&self) {
         let _ = std::fs::remove_file(&self.journal.lock().1);
     }
 }
 
 impl Drop for FolderKeep {
-    /// A recording that was given up in order left nothing.
+    /// An abandoned recording leaves no file.
     fn drop(&mut self) {
         self.close();
     }
@@ -181,7 +181,7 @@ impl Keep for Recording {
     }
 }
 
-/// Keeps contents for as long as a replay takes: nothing of it is written anywhere.
+/// Keeps contents in memory for the duration of a replay.
 #[derive(Default)]
 pub struct InMemory(Mutex<BTreeMap<Digest, Arc<[u8]>>>);
 

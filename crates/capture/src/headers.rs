@@ -121,11 +121,11 @@ pub(crate) fn of_recorded(output: &Value) -> HeaderMap {
     passed_back(&headers)
 }
 
-/// Unpacks the body of an answer as it comes.
+/// Unpacks the body of an answer piece by piece.
 pub(crate) enum Unpacking {
     /// It is as it is.
     Plain,
-    /// It is gzip; whether any of it came.
+    /// Gzip, and whether any bytes have arrived.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>, bool),
 }
 

@@ -48,7 +48,7 @@ impl Ignored {
         }
     }
 
-    /// Leaves a field of requests to models out of what they are matched by.
+    /// Excludes a field of requests to models from matching.
     pub fn leave_out(&mut self, pointers: &[String]) {
         self.requests.extend(pointers.iter().cloned());
     }
@@ -91,7 +91,7 @@ impl Ignored {
         }
     }
 
-    /// The fields of requests that no request to a model has.
+    /// The ignored fields that do not occur in any request to a model.
     pub fn without_effect(&self, calls: &[Call], keep: &dyn Keep) -> Vec<String> {
         if self.requests.is_empty() {
             return Vec::new();

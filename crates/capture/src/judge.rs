@@ -61,7 +61,7 @@ pub fn first_divergence(
         let by_result = reason == Reason::OtherResult;
         let side = |call: Option<&Call>, (calls, keep): (&[Call], &dyn Keep)| {
             call.map(|call| {
-                // The input as it was, with what is ignored of it.
+                // The original input, including ignored fields.
                 let whole = calls.iter().find(|whole| whole.seq == call.seq);
                 let digest = if by_result {
                     call.output
@@ -148,8 +148,8 @@ fn differ((old, from): (&Call, &dyn Keep), (new, to): (&Call, &dyn Keep)) -> boo
     }
 }
 
-/// How two lists of calls part at a place: by how often the two calls that stand there come from there
-/// on; where what came later depends on it, by the names of what comes.
+/// How two lists of calls diverge at a place: decided by the counts of both calls in the rest of
+/// the lists; if later calls depend on it, by the names of the rest.
 fn parted<'a>(
     (old, new): Pair<'a>,
     (a, b): (&[Call], &[Call]),

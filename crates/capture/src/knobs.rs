@@ -1,5 +1,5 @@
-//! Execution modes, and the settings of a model that they fix: what must be given before anything
-//! starts, and what becomes of each in the requests of a program that knows nothing of them.
+//! Execution modes, and the model settings that they fix: which ones are required before the start,
+//! and how each is applied to the requests of an unmodified program.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::dialect::Route;
 
-/// How strict an execution is.
+/// The mode of an execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -16,9 +16,9 @@ pub enum Mode {
     Strict,
     /// A seed.
     Seeded,
-    /// Everything is kept, nothing is asked for.
+    /// Everything is kept, without required settings.
     Logged,
-    /// Nothing is asked for.
+    /// Without requirements.
     #[default]
     Default,
 }
@@ -44,18 +44,18 @@ pub struct Knobs {
     pub top_p: Option<f64>,
 }
 
-/// A setting that does not go with a mode, or with anything.
+/// A setting that is invalid, or not allowed in a mode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{flag}: {reason}")]
 pub struct Refused {
     /// The setting, as it is typed.
     pub flag: &'static str,
-    /// Why not, and what would be right.
+    /// The reason, and the correct value.
     pub reason: String,
 }
 
 impl Knobs {
-    /// Everything about the settings that a mode does not allow.
+    /// All errors of the settings in a mode.
     pub fn refusals(&self, mode: Mode) -> Vec<Refused> {
         let mut refused = Vec::new();
         let mut refuse = |flag, reason: &str| {
@@ -115,7 +115,7 @@ impl Knobs {
 struct Fate {
     sent: u64,
     unsupported: u64,
-    /// Requests that came with another value, which was replaced, and the first such value.
+    /// Requests with another value, which was replaced, and the first such value.
     replaced: u64,
     came_as: Option<Value>,
     refused_by_provider: u64,
@@ -133,8 +133,8 @@ pub struct Enforcement {
 }
 
 impl Enforcement {
-    /// Settings of a mode. With `require_honored` a request to a provider that does not know one of
-    /// them is refused.
+    /// The settings of a mode. With `require_honored`, a request to a provider that does not
+    /// support one of them is refused.
     pub fn new(mode: Mode, knobs: Knobs, require_honored: bool) -> Self {
         Self {
             mode,
@@ -149,7 +149,7 @@ impl Enforcement {
     /// Puts the settings into the body of a request.
     ///
     /// # Errors
-    /// The first setting that the provider does not know, where that is to be refused.
+    /// The first setting that the provider does not support, if that is to be refused.
     pub fn apply(&mut self, route: Route, body: &mut Value) -> Result<(), Refused> {
         let Some(fields) = body.as_object_mut() else {
             return Ok(());
@@ -235,7 +235,7 @@ impl Enforcement {
         }
     }
 
-    /// The account, setting by setting; none where no model was asked and nothing was set.
+    /// The report, setting by setting; `None` where no model was called and no setting was given.
     pub fn report(&self) -> Option<Value> {
         let mut report = serde_json::Map::new();
         let declared = [
@@ -280,7 +280,7 @@ fn flag(knob: &str) -> &'static str {
     }
 }
 
-/// A whole number is sent as one: some servers refuse `0.0`.
+/// A whole number is sent as an integer: some servers refuse `0.0`.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 {
         json!(value as i64)

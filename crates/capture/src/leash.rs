@@ -23,7 +23,7 @@ pub const LEASH_COMMAND: &str = "__leash";
 /// The argument after that name: a group ends when standard input is closed.
 const WATCH: &str = "watch";
 
-/// In the place of a port: the command may connect where it likes.
+/// Instead of a port: unrestricted connections.
 const ANYWHERE: &str = "-";
 
 /// Executes a command that ends with its parent. The arguments are the parent's process id, the
@@ -33,7 +33,7 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
         Some(parent) => Some(parent),
-        // Where it was no number it is the word, and the number follows.
+        // An argument that is not a number is the word, followed by the number.
         None => return watch(number().and_then(Pid::from_raw)),
     };
     let (Some(port), Some(mark), Some(program)) = (args.next(), args.next(), args.next()) else {
@@ -50,7 +50,7 @@ pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         );
         return ExitCode::from(127);
     }
-    // Returns only where it fails.
+    // Returns only on failure.
     let error = Command::new(program).args(args).exec();
     let mark = mark.to_string_lossy();
     // That there is such a program was looked at before.
@@ -69,7 +69,7 @@ pub(crate) fn before(port: Option<u16>) -> [String; 3] {
     [LEASH_COMMAND.to_owned(), parent, port]
 }
 
-/// Keeps this process, and what it becomes, from connecting to anything but a port.
+/// Restricts this process, and the program it executes, to connections to one port.
 fn wall(port: Option<&str>) -> io::Result<()> {
     if port == Some(ANYWHERE) {
         return Ok(());
@@ -83,8 +83,9 @@ fn wall(port: Option<&str>) -> io::Result<()> {
     })
 }
 
-/// Starts the watch over the group of a command, which ends the group if this process ends without
-/// having ended the watch. None where it cannot be started: then the command alone is bound.
+/// Starts the watch over the group of a command. It ends the group if this process ends without
+/// ending the watch. `None` where it cannot be started: then only the command itself ends with this
+/// process.
 pub(crate) fn watch_over(program: &Path, group: Pid) -> Option<Child> {
     let mut watch = Starting::new(program);
     watch
@@ -106,7 +107,7 @@ fn watch(group: Option<Pid>) -> ExitCode {
     };
     // The other end never writes: this returns when it is closed.
     let _ = io::stdin().read(&mut [0]);
-    // A group that is gone needs no signal.
+    // A group that has ended needs no signal.
     let _ = kill_process_group(group, Signal::KILL);
     ExitCode::SUCCESS
 }
@@ -115,7 +116,7 @@ fn watch(group: Option<Pid>) -> ExitCode {
 fn bind(parent: Option<i32>) -> io::Result<()> {
     use rustix::process::{getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before it could be asked about.
+    // The parent may have ended before its signal was set up.
     let now = getppid().map(|id| id.as_raw_nonzero().get());
     if now == parent {
         Ok(())

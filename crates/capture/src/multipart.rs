@@ -7,10 +7,10 @@ use hyper::header::{self, HeaderMap};
 
 /// The placeholder for the boundary in kept data.
 const BOUNDARY: &[u8] = b"runwright-boundary";
-/// How long a boundary may be, by its standard.
+/// Maximum length of a boundary, by its standard.
 const MAX_BOUNDARY: usize = 70;
 
-/// The body of a request with a boundary that is the same each time, where it is a form in parts.
+/// The body of a multipart request with a constant boundary, for matching.
 pub(crate) fn matched<'a>(headers: &HeaderMap, body: &'a [u8]) -> Cow<'a, [u8]> {
     let kind = headers.get(header::CONTENT_TYPE);
     match kind.and_then(|kind| kind.to_str().ok()).and_then(boundary) {

@@ -18,7 +18,7 @@ use crate::attempts::Attempts;
 use crate::call::Kind;
 use crate::tape::{Divergence, Sources};
 
-/// The code of an attempt that the recording does not have.
+/// The error code of an attempt that the recording does not have.
 pub const LEFT: &str = "replay_left_recording";
 
 /// A report on a replayed run.
@@ -28,7 +28,7 @@ pub struct Told {
     pub live_models: u64,
     /// Attempts of other nodes with effects that were made.
     pub live_tools: u64,
-    /// Where it left the recording.
+    /// The point where it left the recording.
     pub divergence: Option<Divergence>,
 }
 

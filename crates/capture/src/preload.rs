@@ -1,8 +1,8 @@
-//! Scripts that Python and Node load before a captured program: they keep what its clock and chance
-//! gave, give it again in a replay, and lead connections to other addresses to the proxy.
+//! Scripts that Python and Node load before a captured program. They record readings of the clock
+//! and of randomness, repeat them in a replay, and redirect other connections to the proxy.
 //!
-//! Each process claims a file in `made`, named by its command line and by how many with the same one
-//! came before. A replay lays the files of its recording into `recorded`.
+//! Each process claims a file in `made`, named by its command line and a counter for equal ones. A
+//! replay puts the files of its recording into `recorded`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ use crate::clean::Cleaner;
 const FOLDER: &str = "RUNWRIGHT_PRELOAD";
 const MADE: &str = "made";
 const RECORDED: &str = "recorded";
-/// A file of this name says that connections go to the proxy.
+/// A file of this name enables redirection to the proxy.
 const REDIRECT: &str = "redirect";
 const PYTHON: &str = include_str!("preload/sitecustomize.py");
 const NODE: &str = include_str!("preload/node.cjs");
@@ -48,7 +48,7 @@ pub(crate) struct Preload {
 }
 
 impl Preload {
-    /// Lays the scripts into a folder that is empty, or made now, with what is to be given again. Blocks.
+    /// Writes the scripts into an empty or new folder, with the readings to repeat. Blocks.
     pub(crate) fn begin(folder: &Path, recorded: &Readings) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         for name in [MADE, RECORDED, "python"] {
@@ -69,7 +69,7 @@ impl Preload {
         fs::write(self.folder.join(REDIRECT), "")
     }
 
-    /// The variables by which Python and Node load the scripts, before what they load already.
+    /// The variables by which Python and Node load the scripts first.
     pub(crate) fn environment(
         &self,
         environment: &BTreeMap<String, String>,
@@ -148,7 +148,7 @@ fn is_name(name: &str) -> bool {
 /// The readings that a snapshot lists.
 ///
 /// # Errors
-/// The name of one that is not kept.
+/// The name of one whose content is not kept.
 pub fn read(listed: &BTreeMap<String, String>, keep: &dyn Keep) -> Result<Readings, String> {
     let read = listed.iter().map(|(name, hash)| {
         let digest = faces::provenance::hash::digest(hash).filter(|_| is_name(name));

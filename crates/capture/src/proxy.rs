@@ -50,7 +50,7 @@ const MAX_REQUEST: usize = 64 << 20;
 const MAX_ANSWER: usize = 64 << 20;
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;
-/// How long the head of a request may take.
+/// Maximum time for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Headers that carry credentials.
 const CREDENTIALS: [&str; 7] = [
@@ -83,8 +83,8 @@ pub fn environment_within(
     moved(environment, WITHIN, seq)
 }
 
-/// The same for the process of a server of tools: what it calls itself belongs to the call that it is
-/// at then.
+/// The same for the process of a tool server: its own calls belong to the call that it is serving
+/// then.
 pub fn environment_of_server(
     environment: &BTreeMap<String, String>,
     server: u64,
@@ -100,7 +100,7 @@ fn moved(
     let Some(base) = environment.get(CAPTURE_URL) else {
         return BTreeMap::new();
     };
-    // The scheme, the address and the token: whose process this one is does not matter here.
+    // The scheme, the address and the token, without the part that names a process.
     let own: Vec<&str> = base.splitn(5, '/').take(4).collect();
     let own = own.join("/");
     let moved = environment.iter().filter_map(|(name, value)| {
@@ -123,17 +123,17 @@ pub struct Proxy {
     hosts: Vec<(&'static str, String)>,
 }
 
-/// Where models really are.
+/// The real servers of models.
 pub struct Upstreams {
     openai: Upstream,
     anthropic: Upstream,
 }
 
 impl Upstreams {
-    /// As the variables of an environment say, else where the providers themselves are.
+    /// From the variables of an environment, else the providers' own servers.
     ///
     /// # Errors
-    /// When a variable has no URL.
+    /// When a variable is not a URL.
     pub fn of(environment: &BTreeMap<String, String>) -> Result<Self, NotAServer> {
         let set = |name: &'static str| {
             let value = environment
@@ -161,7 +161,7 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Begins to answer on a free port.
+    /// Starts the proxy on a free port.
     ///
     /// # Errors
     /// The system's.
@@ -227,7 +227,7 @@ impl Proxy {
         self.address.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Which servers besides models it was asked for.
+    /// The requested servers other than models.
     pub fn seen(&self) -> Seen {
         self.elsewhere.seen()
     }
@@ -270,7 +270,7 @@ async fn accept(
             accepted = listener.accept() => accepted,
             () = ended.cancelled() => return,
         };
-        // A connection that could not be taken is the peer's to try again.
+        // After a failed accept, the client may retry.
         let Ok((stream, _)) = accepted else {
             tokio::task::yield_now().await;
             continue;
@@ -296,7 +296,7 @@ async fn connection(mut stream: TcpStream, shared: Arc<Shared>, ended: Cancellat
             shared.recorder.deny();
             return shared.elsewhere.refuse(&meant.server);
         }
-        // It said nothing, or not what it was to say.
+        // It sent nothing, or something invalid.
         Ok(Err(_)) | Err(_) => return,
     };
     let service = service_fn(move |mut request| {
@@ -394,7 +394,7 @@ async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str
     }
 }
 
-/// Answers a request to a model whose address the program has in its text.
+/// Answers a request to a model at a hard-coded address.
 async fn of_written_address(
     shared: &Arc<Shared>,
     request: Request<Incoming>,
@@ -451,8 +451,8 @@ impl Shared {
     }
 }
 
-/// Within which call a process asks, by the beginning of a path: it is that of a call, of a server of
-/// tools, or the command's own.
+/// The call within which a process makes a request, by the prefix of its path: that of a call, of a
+/// tool server, or of the command itself.
 fn within<'a>(recorder: &Recorder, path: &'a str) -> (Option<u64>, &'a str) {
     let (word, rest) = first_segment(path);
     let (number, behind) = first_segment(rest);
@@ -474,7 +474,7 @@ struct Asked {
     query: Option<String>,
     headers: HeaderMap,
     body: Bytes,
-    /// The call whose process asks.
+    /// The call whose process makes the request.
     within: Option<u64>,
 }
 
@@ -484,7 +484,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     let route = Route::of(&format!("/{}", asked.rest));
     let name = format!("{}/{}", asked.provider, asked.rest.trim_end_matches('/'));
     let parsed = serde_json::from_slice::<Value>(&asked.body);
-    // Only such a body is written anew for its server; any other goes there byte for byte.
+    // Only such a body is rewritten; any other is forwarded byte for byte.
     let is_json = parsed.as_ref().is_ok_and(Value::is_object);
     let mut body: Value = match parsed {
         Ok(body) => body,
@@ -610,7 +610,7 @@ fn futures_stream(
     })
 }
 
-/// Passes an answer on as it comes, and has it recorded.
+/// Passes an answer on as it arrives, and records it.
 async fn pass_on(
     recorder: Arc<Recorder>,
     seq: u64,
@@ -722,7 +722,7 @@ impl Waiting {
         }
     }
 
-    /// The answer is there; gives what is passed on of it.
+    /// The answer has begun; returns the passed-on part.
     fn end(mut self) -> Arc<Mutex<Passed>> {
         self.is_over = true;
         self.passed.clone()
@@ -807,7 +807,7 @@ async fn of_tool(shared: &Arc<Shared>, (within, rest): (Option<u64>, &str), body
     }
 }
 
-/// Learns what a request has as its key, in its headers or in its query.
+/// Learns the keys in a request's headers and query.
 fn learn(cleaner: &Cleaner, headers: &HeaderMap, query: Option<&str>) {
     for name in CREDENTIALS {
         for value in headers.get_all(name) {

@@ -45,15 +45,15 @@ pub(crate) use response::said;
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;
 
-/// Calls of one recording at most.
+/// Maximum calls of one recording.
 pub const MAX_CALLS: usize = 1_000_000;
-/// How long a call that the recording does not have waits for calls of other threads that are to
-/// come before it, where the recording has calls that ran at the same time or were asked for at once.
+/// How long an unrecorded call waits for earlier calls of other threads, where the recording has
+/// concurrent or jointly requested calls.
 const UNKNOWN_WAITS: Duration = Duration::from_secs(1);
-/// How long one does that was recorded later than some that are to come yet. That these did not
-/// overlap in the recording says little: what threads ask for at once may have come in turn by chance.
+/// The same for a call that was recorded later than some outstanding ones. Even calls that did not
+/// overlap in the recording may come from concurrent threads.
 const EARLY_WAITS: Duration = Duration::from_secs(3);
-/// How long either does while something is really being done, which may take its time.
+/// The same while a live call is in progress.
 const WAITS_FOR_LIVE: Duration = Duration::from_secs(60);
 
 /// Records calls, or answers them from a recording.
@@ -66,7 +66,7 @@ pub struct Recorder {
     on_miss: OnMiss,
     ignored: Ignored,
     state: Mutex<State>,
-    /// Tells calls that wait for others that something has happened.
+    /// Wakes calls that wait for others.
     woken: Condvar,
     /// The number of tool calls in progress. Folder changes during them are attributed to them.
     busy: Mutex<usize>,
@@ -121,17 +121,17 @@ struct Use {
     is_settled: bool,
 }
 
-/// A call as it begins.
+/// A new call.
 pub(crate) struct Beginning<'a> {
     /// The kind of the call.
     pub kind: Kind,
     /// Which.
     pub name: &'a str,
-    /// With what.
+    /// Its input.
     pub input: Value,
     /// The declared effect.
     pub effect_class: Option<EffectClass>,
-    /// The call whose process makes it.
+    /// The enclosing call.
     pub within: Option<u64>,
 }
 
@@ -162,11 +162,11 @@ pub enum Begun {
         /// Messages of its server around it.
         told: Told,
     },
-    /// The replay has left its recording here, and goes no further.
+    /// The replay has left its recording here, and ends.
     Diverged(Box<Divergence>),
 }
 
-/// How a recording ended, for who writes it down.
+/// The result of a recording.
 pub struct Recorded {
     /// Its calls, by their beginning.
     pub calls: Vec<Call>,
@@ -174,7 +174,7 @@ pub struct Recorded {
     pub traffic: Traffic,
     /// The outcomes of the settings.
     pub enforcement: Option<Value>,
-    /// Where a replay left its recording.
+    /// The divergence of a replay.
     pub divergence: Option<Divergence>,
     /// Whether some calls of a replay were made although they were to be answered.
     pub is_mixed: bool,
@@ -184,15 +184,15 @@ pub struct Recorded {
     pub live_tools: u64,
     /// Requests to elsewhere that were refused.
     pub denied: u64,
-    /// Fields of requests that were to be left out and that no request had.
+    /// Ignored fields that no request had.
     pub ignored_nothing: Vec<String>,
-    /// Why it is not whole.
+    /// The reason if it is incomplete.
     pub failure: Option<String>,
 }
 
 /// The parts of a recorder.
 pub struct Setup {
-    /// Where everything goes.
+    /// The storage.
     pub keep: Arc<dyn Keep>,
     /// Cleans it before.
     pub cleaner: Cleaner,
@@ -200,7 +200,7 @@ pub struct Setup {
     pub folder: Option<Arc<Folder>>,
     /// The settings of the model.
     pub enforcement: Enforcement,
-    /// The recording that a replay is answered from, and where its contents lie.
+    /// The recording that answers a replay, and the storage of its contents.
     pub tape: Option<(Tape, Arc<dyn Keep>)>,
     /// The reaction of a replay to a call without a recorded answer.
     pub on_miss: OnMiss,
@@ -213,7 +213,7 @@ fn now() -> Timestamp {
 }
 
 impl Recorder {
-    /// Nothing recorded yet.
+    /// An empty recording.
     pub fn new(setup: Setup) -> Arc<Self> {
         let (tape, source) = setup.tape.unzip();
         // Calls made after the recording are counted after all of it.
@@ -253,7 +253,7 @@ impl Recorder {
         })
     }
 
-    /// Cleans what is recorded.
+    /// The cleaner of recorded data.
     pub fn cleaner(&self) -> &Cleaner {
         &self.cleaner
     }
@@ -272,13 +272,13 @@ impl Recorder {
     /// Puts the settings of the execution into a request.
     ///
     /// # Errors
-    /// When one of them is to be refused.
+    /// When one of them must be refused.
     pub(crate) fn enforce(&self, route: Route, body: &mut Value) -> Result<(), Refused> {
         self.state.lock().enforcement.apply(route, body)
     }
 
-    /// A request to a model begins: its body as the program sent it and as it goes out, and what
-    /// it is matched by.
+    /// A request to a model begins: with its body as sent by the program and as forwarded, and its
+    /// key.
     pub(crate) fn begin_model(
         &self,
         beginning: Beginning<'_>,
@@ -292,7 +292,7 @@ impl Recorder {
         self.begin_noted(beginning, Some((route, note)))
     }
 
-    /// A call begins. In a replay it is matched in its clean form. Blocks.
+    /// A call begins. In a replay it is matched by its clean form. Blocks.
     pub(crate) fn begin(&self, beginning: Beginning<'_>) -> Begun {
         if beginning.kind != Kind::Tool {
             return self.begin_noted(beginning, None);
@@ -456,7 +456,7 @@ impl Recorder {
         Begun::Live(seq)
     }
 
-    /// Cleans and keeps what a call is given; gives what it is matched by.
+    /// Cleans and keeps the input of a call; returns its key.
     fn keep_input(&self, kind: Kind, name: &str, input: &mut Value) -> Digest {
         self.cleaner.value(input);
         if kind == Kind::Tool {
@@ -469,7 +469,7 @@ impl Recorder {
         })
     }
 
-    /// Learns all of what a tool that has begun was given, where that was not there at its beginning.
+    /// Records the whole input of a running tool, if it was incomplete at the beginning.
     pub(crate) fn was_given(&self, seq: u64, mut input: Value) {
         let name = {
             let state = self.state.lock();
@@ -482,7 +482,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until something else happens: another call is answered, begins or ends. Whether it did.
+    /// Waits until another call is answered, begins or ends. Returns whether one did.
     fn wait(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -502,7 +502,7 @@ impl Recorder {
         state.moves != before && !state.is_over
     }
 
-    /// A call ends. Cleans and keeps its output, and what it changed in the folder. Blocks.
+    /// A call ends. Cleans and keeps its output and its folder changes. Blocks.
     pub fn end(&self, seq: u64, mut output: Value, is_error: bool) {
         let Some(mut open) = self.state.lock().open.remove(&seq) else {
             return;
@@ -514,7 +514,8 @@ impl Recorder {
         let bytes = canonical_json(&output).into_bytes();
         let digest = self.keep.put(&bytes);
         let call = &mut open.call;
-        // Who ends first looks first: of two the later one has the last word on a file.
+        // The call that ends first scans first: of two, the later one determines the final state of
+        // a file.
         let busy = (call.kind == Kind::Tool).then(|| self.busy.lock());
         if let Some(mut busy) = busy {
             (call.effects, call.beside) = self.look();
@@ -557,7 +558,7 @@ impl Recorder {
         }
     }
 
-    /// Learns how a tool that has begun is classed.
+    /// Sets the effect class of a running tool.
     pub fn classify(&self, seq: u64, class: EffectClass) {
         if let Some(open) = self.state.lock().open.get_mut(&seq) {
             open.call.effect_class = Some(class);
@@ -570,7 +571,7 @@ impl Recorder {
         state.of_server.entry(server).or_default().push(seq);
     }
 
-    /// The call that a server of tools is at: the last of those that are open, else the last one.
+    /// The current call of a tool server: the last open one, else the last one.
     pub(crate) fn within_server(&self, server: u64) -> Option<u64> {
         let state = self.state.lock();
         let calls = state.of_server.get(&server)?;
@@ -637,7 +638,7 @@ impl Recorder {
     }
 
     fn diverge(&self, state: &mut State, divergence: Divergence) -> Begun {
-        // Where it had left its recording before, that is what there is to tell.
+        // An earlier divergence takes precedence.
         if state.ahead.is_some() {
             return self.decide_on(state, Next::Unknown);
         }
@@ -677,9 +678,8 @@ impl Recorder {
     }
 }
 
-/// Puts calls in the order in which they began and counts them anew: those that were only observed
-/// are known later than they began, and those that were served stand among each other as they
-/// were recorded, whichever thread was first this time.
+/// Sorts calls by their beginning and renumbers them. Observed calls become known after their
+/// beginning, and served calls keep their recorded order, for any order of threads.
 fn number(calls: &mut [Call], served: &BTreeMap<u64, u64>) {
     calls.sort_by_key(|call| (call.started, call.seq));
     let is_served = |call: &Call| served.contains_key(&call.seq);

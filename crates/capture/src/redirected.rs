@@ -12,9 +12,9 @@ use tokio::net::TcpStream;
 
 use crate::upstream::first_segment;
 
-/// The first byte of such a connection, with which no request begins.
+/// The first byte of such a connection. No HTTP request begins with it.
 const MARK: u8 = 1;
-/// Bytes of the line that says which address was meant.
+/// Maximum bytes of the line with the intended address.
 const MAX_LINE: usize = 512;
 /// Maximum wait for a client's first bytes. A client that waits for the server to speak first does
 /// not use HTTP.
@@ -29,7 +29,7 @@ pub(crate) struct Meant {
     pub is_http: bool,
 }
 
-/// The server that a connection was meant for; none where it was meant for the proxy.
+/// The intended server of a connection; `None` for the proxy itself.
 pub(crate) async fn meant(stream: &mut TcpStream, token: &str) -> io::Result<Option<Meant>> {
     let mut first = [0];
     if stream.peek(&mut first).await? == 0 || first[0] != MARK {
@@ -57,7 +57,7 @@ pub(crate) async fn meant(stream: &mut TcpStream, token: &str) -> io::Result<Opt
     }))
 }
 
-/// Names the server in a request that came without it.
+/// Adds the server to a request without one.
 pub(crate) fn name_server(request: &mut Request<Incoming>, server: &str) {
     let uri = request.uri();
     if uri.authority().is_none()

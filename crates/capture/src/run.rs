@@ -33,11 +33,11 @@ use crate::upstream::NotAServer;
 
 /// Bytes of each output that are recorded.
 const MAX_OUTPUT: usize = 16 << 20;
-/// Where the proxy listens, in the words of those variables.
+/// The proxy's address, in the form of those variables.
 const LOOPBACK: &str = "127.0.0.1,localhost";
-/// How long a command that is to end has before it is killed.
+/// The time between the request to end and the kill of a command.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long nothing more may come of a replay that has left its recording, for it to be known how.
+/// Maximum silence of a replay that has left its recording, before the reason is decided.
 const LOOKS_AHEAD: Duration = Duration::from_secs(10);
 
 /// The command, and how it is recorded.
@@ -46,9 +46,9 @@ pub struct Plan {
     pub argv: Vec<String>,
     /// The environment it would have by itself.
     pub environment: BTreeMap<String, String>,
-    /// Where it is run.
+    /// Its working folder.
     pub cwd: PathBuf,
-    /// This program itself, where it knows [`leash::LEASH_COMMAND`].
+    /// This program, if it supports [`leash::LEASH_COMMAND`].
     pub leash: Option<PathBuf>,
     /// The folder that is watched.
     pub root: PathBuf,
@@ -62,7 +62,7 @@ pub struct Plan {
     pub keep: Arc<dyn Keep>,
     /// The settings of the model.
     pub enforcement: Enforcement,
-    /// The recording that calls are answered from, and where its contents lie.
+    /// The recording that answers calls, and the storage of its contents.
     pub tape: Option<(Tape, Arc<dyn Keep>)>,
     /// The reaction of a replay to a call without a recorded answer.
     pub on_miss: OnMiss,
@@ -70,15 +70,15 @@ pub struct Plan {
     pub ignored: Ignored,
     /// The command's access to servers other than models.
     pub elsewhere: Elsewhere,
-    /// An empty folder outside of the watched one, or none yet of that name, and what its clock and
-    /// chance are to give again.
+    /// An empty or new folder outside of the watched one, and the readings of clock and randomness
+    /// to repeat.
     pub preload: (PathBuf, Readings),
 }
 
 /// A command's access to servers other than models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
-    /// Nothing.
+    /// None.
     Denied,
     /// Any server, through the proxy, which reports it.
     Told,
@@ -86,10 +86,10 @@ pub enum Elsewhere {
     Unknown,
 }
 
-/// How much is known of what a command asked past the proxy.
+/// How much is known about connections past the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wall {
-    /// It could ask nothing.
+    /// None were possible.
     Held,
     /// It could ask anything, as was allowed.
     Open,
@@ -98,13 +98,13 @@ pub enum Wall {
 }
 
 impl Wall {
-    /// Whether nothing was asked past the proxy.
+    /// Whether connections past the proxy were impossible.
     pub fn is_held(&self) -> bool {
         *self == Self::Held
     }
 }
 
-/// One of the two outputs.
+/// An output of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -113,7 +113,7 @@ pub enum Stream {
     Stderr,
 }
 
-/// Shows people what a command writes.
+/// Shows the output of a command to people.
 pub type Echo = Arc<dyn Fn(Stream, &[u8]) + Send + Sync>;
 
 /// How a command ended.
@@ -130,7 +130,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -147,7 +147,7 @@ pub struct Outcome {
     pub recorded: Recorded,
     /// How it ended.
     pub status: Status,
-    /// Its exit code; none where a signal ended it.
+    /// Its exit code; `None` after a signal.
     pub exit_code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
@@ -155,7 +155,7 @@ pub struct Outcome {
     pub stdout: Value,
     /// The clean standard error.
     pub stderr: Value,
-    /// Whether an output was longer than what is recorded.
+    /// Whether an output exceeded the recorded size.
     pub output_cut: bool,
     /// Changes to files of its folder.
     pub changes: Vec<Change>,
@@ -171,21 +171,21 @@ pub struct Outcome {
     pub git: GitState,
     /// Hosts of the models' servers, by provider.
     pub hosts: Vec<(&'static str, String)>,
-    /// How much is known of what it asked past the proxy.
+    /// How much is known about connections past the proxy.
     pub wall: Wall,
-    /// Servers besides models that it asked through the proxy, and what it was refused.
+    /// Requests to servers other than models, passed on and refused.
     pub seen: Seen,
     /// Readings of its clock and randomness.
     pub told: Told,
 }
 
-/// Why nothing was run.
+/// Why nothing was executed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The folder cannot be watched.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// A base URL is none.
+    /// A base URL is invalid.
     #[error(transparent)]
     NotAServer(#[from] NotAServer),
     /// The program cannot be started.
@@ -202,7 +202,7 @@ pub enum RunError {
     /// The scripts for Python and Node cannot be written.
     #[error("the folder of the recorded clock cannot be used: {0}")]
     NoPreload(io::Error),
-    /// A recording that cannot be written is none.
+    /// The recording could not be written.
     #[error("the recording is not whole: {0}")]
     NotKept(String),
 }
@@ -210,7 +210,7 @@ pub enum RunError {
 /// Runs a command and records it.
 ///
 /// # Errors
-/// When nothing could be run, or the folder cannot be read afterwards.
+/// When nothing could be executed, or the folder cannot be read afterwards.
 pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError> {
     let upstreams = Upstreams::of(&plan.environment)?;
     let (root, filter) = (plan.root.clone(), plan.filter);
@@ -277,7 +277,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         });
     }
     if let Some(mut watch) = watch {
-        // The group is over: another one may get its number.
+        // The group has ended: its number may be reused.
         let _ = watch.kill().await;
     }
     let mut seen = proxy.seen();
@@ -339,7 +339,7 @@ fn past_proxies(environment: &BTreeMap<String, String>) -> BTreeMap<String, Stri
         value.filter(|value| !value.is_empty())
     };
     let with_ours = names.into_iter().map(|name| {
-        // Where only one of them is set, clients read that.
+        // If only one of them is set, clients read that.
         let theirs = given(name).or_else(|| names.into_iter().find_map(given));
         let all = theirs.map_or_else(|| LOOPBACK.to_owned(), |own| format!("{own},{LOOPBACK}"));
         (name.to_owned(), all)
@@ -434,7 +434,7 @@ async fn attend(
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     if let Some(mut input) = child.stdin.take() {
         tokio::spawn(async move {
-            // A command that does not read all of it has what it wants.
+            // A command that does not read all of it does not need the rest.
             let _ = input.write_all(&stdin).await;
         });
     }
@@ -494,7 +494,7 @@ async fn attend(
     }
 }
 
-/// Waits until something has come, and then until nothing more does for as long as `patience` lasts.
+/// Waits until an event, and then until none follows within `patience`.
 async fn is_quiet<F: Future<Output = ()>>(
     mut came: watch::Receiver<u64>,
     patience: impl Fn() -> F,
@@ -511,7 +511,7 @@ async fn is_quiet<F: Future<Output = ()>>(
 
 fn signal_group(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
-        // A group that is gone needs no signal.
+        // A group that has ended needs no signal.
         let _ = kill_process_group(group, signal);
     }
 }
@@ -537,7 +537,7 @@ async fn taken(
     std::mem::take(&mut *read)
 }
 
-/// Reads an output to its end; what was read is there also where the end never comes.
+/// Reads an output to its end; the bytes so far are available even if the end never comes.
 async fn read(
     mut from: impl AsyncRead + Unpin + Send + 'static,
     stream: Stream,

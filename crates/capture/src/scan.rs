@@ -26,18 +26,19 @@ pub(crate) use walk::is_gone;
 pub const MAX_FILES: usize = 100_000;
 /// Bytes of a working folder at most.
 pub const MAX_BYTES: u64 = 2 << 30;
-/// Bytes of a file whose content is kept.
+/// Maximum size of a file whose content is kept.
 pub const MAX_CONTENT: u64 = 1 << 20;
 /// Bytes of contents that are held in memory, in case their files change.
 const MAX_HELD: u64 = 256 << 20;
-/// Bytes of a file that is cleaned before it is hashed; a larger one is read in pieces, as it is.
+/// Maximum size of a file that is cleaned before it is hashed; a larger one is hashed raw, in
+/// pieces.
 pub(crate) const MAX_WHOLE: u64 = 8 << 20;
 /// A file that changed so shortly before a scan may change again without its times telling.
 const RACY_NS: i128 = 2_000_000_000;
 /// Marks escaped bytes: those that are not UTF-8, and `%` itself.
 const ESCAPED: u8 = b'%';
 
-/// Not scanned unless asked for.
+/// Excluded by default.
 const DEFAULT_EXCLUDED: [&str; 5] = [
     "**/*.log",
     "**/node_modules/**",
@@ -49,7 +50,7 @@ const DEFAULT_EXCLUDED: [&str; 5] = [
 /// Why a folder is not scanned.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
-    /// It is larger than what is watched.
+    /// It exceeds the limits.
     #[error(
         "{path} has more than {MAX_FILES} files or 2 GiB to watch; name a smaller folder with --root, \
          or leave parts of it out with --exclude"
@@ -58,7 +59,7 @@ pub enum ScanError {
         /// The folder.
         path: PathBuf,
     },
-    /// A pattern is none.
+    /// A pattern is invalid.
     #[error("`{pattern}` is no pattern of paths: {reason}")]
     BadPattern {
         /// As given.
@@ -69,7 +70,7 @@ pub enum ScanError {
     /// The system's.
     #[error("{path}: {error}")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// The error.
         error: io::Error,
@@ -88,11 +89,11 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The usual ones, without what `exclude` names and with what `include` names although it
-    /// would be left out.
+    /// The default filter, without paths in `exclude` and with those in `include`, which may be
+    /// excluded by default.
     ///
     /// # Errors
-    /// When a pattern is none.
+    /// When a pattern is invalid.
     pub fn new(include: &[String], exclude: &[String]) -> Result<Self, ScanError> {
         let defaults = DEFAULT_EXCLUDED.iter().map(|pattern| (*pattern).to_owned());
         let left_out: Vec<String> = defaults.chain(exclude.iter().cloned()).collect();
@@ -106,7 +107,7 @@ impl Filter {
         })
     }
 
-    /// Whether a path is watched, where all folders above it are.
+    /// Whether a path is watched, if its parent folders are.
     fn wants(&self, relative: &Path) -> bool {
         self.include.is_match(relative) || !self.exclude.is_match(relative)
     }
@@ -119,12 +120,12 @@ impl Filter {
             || self.wants(relative) && !above.any(|folder| self.leaves_out(folder))
     }
 
-    /// Whether nothing in a folder is watched unless it is asked for.
+    /// Whether a folder is excluded, except for explicitly included paths.
     fn leaves_out(&self, folder: &Path) -> bool {
         self.exclude.is_match(folder) || self.shut.is_match(folder)
     }
 
-    /// As given: what to include, what to leave out.
+    /// The given patterns: included and excluded ones.
     pub fn patterns(&self) -> (&[String], &[String]) {
         (&self.patterns.0, &self.patterns.1)
     }
@@ -153,7 +154,7 @@ struct Entry {
     mode: u32,
     link: bool,
     stamp: Stamp,
-    /// Its clean bytes, where they are held.
+    /// Its clean bytes, while they are held in memory.
     content: Option<Arc<[u8]>>,
     /// The values removed from them, by kind.
     taken: BTreeMap<String, u64>,
@@ -167,7 +168,7 @@ impl Entry {
     }
 }
 
-/// By which a file is known not to have changed without reading it.
+/// Shows without reading that a file has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     size: u64,
@@ -206,7 +207,7 @@ pub struct Folder {
     keep: Arc<dyn Keep>,
     first: Manifest,
     last: Mutex<Manifest>,
-    /// Contents of which it is counted what was taken out of them.
+    /// Contents whose removed values are already counted.
     tallied: Mutex<BTreeSet<Digest>>,
 }
 
@@ -231,7 +232,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether a path could not be read, or a folder above it.
+    /// Whether a path or one of its parents could not be read.
     fn has_not_read(&self, name: &str) -> bool {
         let mut above = Path::new(name).ancestors().filter_map(Path::to_str);
         above.any(|path| self.unreadable.contains(path))
@@ -560,7 +561,7 @@ fn entry(
         std::fs::read(path)?
     };
     let (raw, size) = (Digest::of(&bytes), bytes.len() as u64);
-    // Nothing was written since: its content is held already.
+    // Not written since: its content is held already.
     if let Some(old) = previous.files.get(name)
         && old.raw == raw
         && old.link == link
@@ -612,8 +613,8 @@ pub(crate) fn digest(path: &Path) -> io::Result<(Digest, u64)> {
     }
 }
 
-/// The digest and size of a file that is declared as context, cleaned; its content where it is
-/// small enough to be kept.
+/// The digest and size of a declared context file, cleaned; its content is kept if it is small
+/// enough.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -632,7 +633,7 @@ pub fn context(path: &Path, cleaner: &Cleaner, keep: &dyn Keep) -> io::Result<(D
     }
 }
 
-/// A path as it is written down: with `/`, percent-escaped where it is not UTF-8.
+/// A path in its recorded form: with `/`, percent-escaped where it is not UTF-8.
 pub fn shown(path: &Path) -> String {
     match path.to_str() {
         Some(text) if !text.contains(char::from(ESCAPED)) => text.to_owned(),

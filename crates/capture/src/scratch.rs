@@ -1,5 +1,5 @@
-//! A copy of the working folder as it was before a recording, for a replay to work in; and the
-//! changes of a recorded tool, made again from what is kept.
+//! Copies the working folder in its state before a recording, for a replay to work in; and redoes
+//! the changes of a recorded tool from kept contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 8 << 30;
 /// Folders that a replay does not need.
 const LEFT_OUT: [&str; 2] = [".aiwg/provenance", ".runwright"];
 
-/// Why the folder of a replay could not be made.
+/// Why the folder of a replay could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum ScratchError {
     /// The content of a file is not kept.
@@ -27,7 +27,7 @@ pub enum ScratchError {
         /// The file.
         path: String,
     },
-    /// Values were taken out of what a file held.
+    /// Values were redacted from the content of a file.
     #[error(
         "values that look like secrets were taken out of what {path} held before it was kept, so it \
          cannot be put there again as it was"
@@ -36,7 +36,7 @@ pub enum ScratchError {
         /// The file.
         path: String,
     },
-    /// Nothing but such values changed in a file.
+    /// A file changed only in redacted values.
     #[error(
         "values that look like secrets were taken out of what {path} held, and nothing else in it \
          changed: whether it is now as it was then cannot be told"
@@ -45,7 +45,7 @@ pub enum ScratchError {
         /// The file.
         path: String,
     },
-    /// The name of a file holds a secret that is not known here.
+    /// The name of a file contains a secret that is unknown here.
     #[error(
         "the name of {path} holds a secret, so the file cannot be put there again; give the \
          variable that had it"
@@ -66,7 +66,7 @@ pub enum ScratchError {
     /// The system's.
     #[error("{path}: {error}")]
     Io {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// The error.
         error: io::Error,
@@ -163,10 +163,10 @@ pub fn copy(from: &Path, to: &Path) -> Result<Vec<String>, ScratchError> {
     Ok(unread)
 }
 
-/// Takes changes back: what was created goes, what was changed or deleted is as it was. Blocks.
+/// Undoes changes: created files are removed, changed and deleted ones are restored. Blocks.
 ///
 /// # Errors
-/// When a content is not kept, or something cannot be written.
+/// When a content is not kept, or a write fails.
 pub fn undo(
     root: &Path,
     changes: &[Change],
@@ -202,7 +202,7 @@ pub fn undo(
             }
         }
     }
-    // Folders that are empty now were made with what was created.
+    // Folders that are empty now were created with their files.
     let parents: BTreeSet<PathBuf> = changes
         .iter()
         .filter(|change| change.operation == Operation::Created)
@@ -224,7 +224,7 @@ pub fn undo(
 /// Whether every content that changes put there can be written. Blocks.
 ///
 /// # Errors
-/// As [`undo`], and nothing was touched.
+/// As [`undo`], before any change.
 pub fn ready<'a>(
     changes: impl IntoIterator<Item = &'a Change>,
     cleaner: &Cleaner,
@@ -238,8 +238,8 @@ pub fn ready<'a>(
     Ok(())
 }
 
-/// Makes changes again: all of them, or none where a content is missing. A file that was renamed is
-/// one that goes and one that comes, and does not go alone. Blocks.
+/// Redoes changes: all of them, or none if a content is missing. A renamed file counts as a deleted
+/// and a created one, and both are redone together. Blocks.
 ///
 /// # Errors
 /// As [`undo`].
@@ -263,11 +263,11 @@ pub fn apply(
     Ok(())
 }
 
-/// The own names of files whose recorded ones are without a secret.
+/// Own names of files whose recorded names are redacted.
 struct Names<'a> {
-    /// Those of the folder.
+    /// Names in the folder.
     found: BTreeMap<String, String>,
-    /// Knows those of files that are not there.
+    /// Knows names of missing files.
     cleaner: &'a Cleaner,
 }
 
@@ -275,7 +275,7 @@ struct Names<'a> {
 pub(crate) const TAKEN_OUT: &str = "[REDACTED";
 
 impl<'a> Names<'a> {
-    /// Looks for them where a change has such a name.
+    /// Searches the folder if a change has such a name.
     fn of(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Self {
         let mut found_names = BTreeMap::new();
         let mut todo = if changes.iter().any(|change| change.path.contains(TAKEN_OUT)) {
@@ -324,7 +324,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The place of a recorded path: inside the folder, and not through a link that leads out of it.
+/// The path of a recorded name: inside the folder, and not through a link to the outside.
 pub(crate) fn inside(root: &Path, path: &str) -> Result<PathBuf, ScratchError> {
     let outside = || ScratchError::Outside {
         path: path.to_owned(),
@@ -351,18 +351,18 @@ fn remove(path: &Path) -> Result<(), ScratchError> {
     }
 }
 
-/// One of the contents that a file had.
+/// A content of a file.
 #[derive(Clone, Copy)]
 struct Held {
     digest: kernel::digest::Digest,
-    /// Values that were taken out of it.
+    /// The number of values redacted from it.
     redacted: u64,
     /// Whether these are values of variables, written as they are.
     is_verbatim: bool,
 }
 
 impl Held {
-    /// The one it has now, or had last.
+    /// The current content, or the last one.
     fn now(change: &Change) -> Self {
         Self {
             digest: change.hash,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use rustix::process::Signal;
 use tokio_util::sync::CancellationToken;
 
-/// A request to stop what is under way.
+/// A request to stop the command.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     token: CancellationToken,
@@ -13,7 +13,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Asks to stop. The first signal is the one that the command gets.
+    /// Requests a stop. The command receives the first signal.
     pub fn send(&self, signal: Signal) {
         let _ = self.signal.set(signal);
         self.token.cancel();

@@ -1,4 +1,4 @@
-//! A recording while it is served again: which call answers which, and where it stops fitting.
+//! Serves a recording: matches calls with recorded ones, and finds where they diverge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,7 @@ use serde_json::Value;
 use crate::call::{Call, Kind, OF_CLIENT};
 use crate::family::{Family, is_parallel, overlap};
 
-/// Questions to servers of tools that change nothing, and that clients ask whenever they do not
-/// remember the answer.
+/// Requests to tool servers without effects, which clients repeat at will.
 const QUESTIONS: [&str; 5] = [
     "mcp/tools/list",
     "mcp/prompts/list",
@@ -30,7 +29,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// None is.
+    /// No kind is served.
     pub const LIVE: Self = Self {
         models: false,
         tools: false,
@@ -62,7 +61,7 @@ pub struct Side {
     pub kind: &'static str,
     /// Which.
     pub name: String,
-    /// With what.
+    /// Its input.
     pub input: Value,
 }
 
@@ -72,8 +71,7 @@ pub struct Side {
 pub enum Reason {
     /// Another call came in the place of the recorded one.
     Changed,
-    /// The call was recorded at a later step; this one came after it, or it is not known whether it
-    /// would have.
+    /// The call was recorded at a later step; the expected one came after it, or this is unknown.
     OutOfOrder,
     /// The recording does not have this call.
     Added,
@@ -94,14 +92,14 @@ impl Reason {
     }
 }
 
-/// The first step at which a replay is not its recording.
+/// The first step at which a replay differs from its recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Divergence {
     /// The step, counted from 1.
     pub step: u64,
-    /// How.
+    /// The reason.
     pub reason: Reason,
-    /// Where in the input the difference begins, as a JSON pointer.
+    /// The place of the first difference in the input, as a JSON pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// The step of the recording that has the call, if any.
@@ -111,7 +109,7 @@ pub struct Divergence {
     pub expected: Option<Side>,
     /// The actual call.
     pub actual: Option<Side>,
-    /// In words.
+    /// A message for people.
     pub message: String,
 }
 
@@ -135,12 +133,12 @@ pub struct Tape {
     /// Calls that repeat a question without effects. A client with concurrent calls repeats them at
     /// random, so a replay does not require them.
     is_repeated: Vec<bool>,
-    /// Unused calls by what they are matched by, earliest first.
+    /// Unused calls by key, earliest first.
     by_key: BTreeMap<(Kind, String, Digest), Vec<usize>>,
     /// Calls made within a served call, by the step of the outermost such.
     within: BTreeMap<u64, Vec<Call>>,
     sources: Sources,
-    /// The step of the last call, served or not.
+    /// The step of the last recorded call, served or not.
     last: u64,
     /// Whether some of all recorded calls ran at the same time.
     is_parallel: bool,
@@ -160,16 +158,16 @@ pub enum Match {
     Call(usize),
     /// The next recorded call is another; `None` at the end of the recording.
     Other {
-        /// The first call that was not served yet.
+        /// The first unserved call.
         expected: Option<usize>,
-        /// Where the call that came is recorded.
+        /// The recorded place of the actual call.
         found: Option<usize>,
     },
 }
 
 impl Tape {
-    /// A recording. Calls that were only observed, or were cut short, cannot be served. Nor are those
-    /// asked for that a tool made: it is not run.
+    /// A recording. Calls that were only observed, or were cut short, cannot be served. Calls
+    /// within a tool are not expected either: the tool is not executed.
     pub fn new(mut calls: Vec<Call>, sources: Sources) -> Self {
         let last = last_step(&calls);
         calls.sort_by_key(|call| call.seq);
@@ -223,7 +221,7 @@ impl Tape {
         }
     }
 
-    /// The same, where some calls are matched by something else than their input.
+    /// The same, with other keys than the input for some calls.
     pub fn matched_by(mut self, keys: BTreeMap<u64, Digest>) -> Self {
         self.keys = keys;
         self.by_key.clear();
@@ -240,8 +238,7 @@ impl Tape {
         (call.kind, call.name.clone(), input)
     }
 
-    /// The first steps of a recording; what comes after them is made for real. None where it has
-    /// not as many.
+    /// The first steps of a recording; later calls are live. `None` where it has fewer steps.
     pub fn first(mut calls: Vec<Call>, sources: Sources, steps: u64) -> Option<Self> {
         if last_step(&calls) < steps {
             return None;
@@ -283,17 +280,17 @@ impl Tape {
         last.max().unwrap_or(0)
     }
 
-    /// Whether calls of the recording ran at the same time, so that one that is to come earlier may
-    /// be under way when a later one is here: nothing that is answered at once proves an order
-    /// between the calls of two threads.
+    /// Whether the recording has concurrent calls, so that an earlier one may still be in progress
+    /// when a later one arrives: the order of immediate answers does not order the calls of two
+    /// threads.
     pub fn is_parallel(&self) -> bool {
         self.is_parallel
     }
 
-    /// Which recorded call answers this one: the earliest unused one with the same name and input,
-    /// unless an earlier one is still to come. Recorded calls that ran at the same time may come
-    /// in any order. A question that changes nothing is answered as before when it is asked once
-    /// more than it was, or ahead of its time. Nothing is used up yet.
+    /// Finds the recorded answer of a call: the earliest unused one with the same name and input,
+    /// unless an earlier call is still outstanding. Concurrent calls may come in any order. A
+    /// repeated or early question without effects gets its recorded answer. Does not mark a call as
+    /// used.
     pub fn find(&self, kind: Kind, name: &str, input: Digest) -> Match {
         let key = (kind, name.to_owned(), input);
         let found = self
@@ -350,12 +347,12 @@ impl Tape {
         Some(&self.calls[place])
     }
 
-    /// Whether a call has answered another one already.
+    /// Whether a call has already been served.
     pub(crate) fn is_used(&self, place: usize) -> bool {
         self.is_used[place]
     }
 
-    /// The call that was served last for a question which changes nothing and was asked before.
+    /// The last served call for a repeated question without effects.
     fn answered(&self, key: &(Kind, String, Digest)) -> Option<usize> {
         let is_it = |place: &usize| {
             let call = &self.calls[*place];
@@ -367,8 +364,8 @@ impl Tape {
         is_question.then(|| places.find(is_it)).flatten()
     }
 
-    /// Whether the model that wanted this tool called wanted others in the same answer which were not
-    /// served yet: a program may call them in threads, and in any order.
+    /// Whether the model's answer that requested this tool also requested others that are not
+    /// served yet: a program may call them in threads, in any order.
     pub(crate) fn has_siblings(&self, place: usize) -> bool {
         let call = &self.calls[place];
         let is_wanted = |call: &Call| call.kind == Kind::Tool && call.call_id.is_some();
@@ -393,12 +390,12 @@ impl Tape {
     }
 }
 
-/// The step of the last of these calls; 0 where there is none.
+/// The step of the last of these calls; 0 without calls.
 pub fn last_step(calls: &[Call]) -> u64 {
     calls.iter().map(|call| call.seq).max().unwrap_or(0)
 }
 
-/// Where two values begin to differ, as a JSON pointer; none where they do not.
+/// The first difference of two values, as a JSON pointer; `None` where they are equal.
 pub fn first_difference(a: &Value, b: &Value) -> Option<String> {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
@@ -455,7 +452,7 @@ mod tests {
         }
     }
 
-    /// Serves inputs from a recording and says where it stops fitting.
+    /// Serves inputs from a recording and returns the place of a divergence.
     fn play(calls: &[Call], inputs: &[&str]) -> Result<Option<u64>, (usize, Match)> {
         let mut tape = Tape::new(
             calls.to_vec(),
@@ -600,7 +597,7 @@ mod tests {
             [2, 3],
             "they are part of the first step"
         );
-        // Where tools are really run, what they ask is asked.
+        // For live tools, their own calls are expected.
         let models = Sources {
             models: true,
             tools: false,
@@ -718,7 +715,7 @@ mod tests {
         ] {
             assert_eq!(served(order), Ok(vec![]), "{order}");
         }
-        // The first one has its place, and calls that do something have theirs.
+        // The first one has a fixed place, and so have calls with effects.
         assert_eq!(served("list a"), Ok(vec![4]));
         let other = |expected, found| Err(Match::Other { expected, found });
         assert_eq!(served("a list b"), other(Some(0), Some(1)));

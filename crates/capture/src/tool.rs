@@ -1,4 +1,4 @@
-//! Tools of a recorded command, which say what they do to the proxy: it records them, or answers
+//! Tools of a recorded command, which report their calls to the proxy. It records them, or answers
 //! in their place.
 
 use serde_json::{Value, json};
@@ -9,22 +9,21 @@ use crate::call::{EffectClass, Kind, Side};
 use crate::proxy::CAPTURE_URL;
 use crate::recorder::{Beginning, Begun, Recorder};
 
-/// Says that a call begins: `{ kind, name, input, effect?, server?, within? }`, with the server of tools
-/// that makes it or the call that it is a part of. The answer is `{ "run": seq }`,
-/// `{ "recorded": output, "seq": …, "is_error": …, "before": […], "after": […] }` with what was told around
-/// it, or `{ "diverged": message }`.
+/// A call begins: `{ kind, name, input, effect?, server?, within? }`, with its tool server or its
+/// enclosing call. The answer is `{ "run": seq }`, `{ "recorded": output, "seq": …, "is_error": …,
+/// "before": […], "after": […] }` with the messages around it, or `{ "diverged": message }`.
 pub const BEGIN: &str = "begin";
-/// Says how it ended: `{ seq, output, is_error, effect?, input? }`, with its input where that was not
-/// all there when it began.
+/// A call ends: `{ seq, output, is_error, effect?, input? }`, with its input if that was incomplete
+/// at the beginning.
 pub const END: &str = "end";
 
-/// Says what a server of tools told unasked around a call: `{ seq, side, told: […], cut? }`.
+/// Unrequested messages of a tool server around a call: `{ seq, side, told: […], cut? }`.
 pub const NOTIFIED: &str = "notified";
 
-/// Asks whether tools are answered from a recording: `{ "serves": … }`.
+/// Queries whether tools are served from a recording: `{ "serves": … }`.
 pub const ASK: &str = "ask";
 
-/// Answers a request of a tool; none where it is malformed. Blocks.
+/// Answers a request of a tool; `None` if it is malformed. Blocks.
 pub(crate) fn answer(
     recorder: &Recorder,
     within: Option<u64>,
@@ -101,7 +100,7 @@ pub struct Client {
 /// Why the proxy does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRecorded {
-    /// The variable has no address of one.
+    /// The variable does not contain an address of one.
     #[error("{CAPTURE_URL} is not what a capture sets")]
     BadAddress,
     /// It is gone, or refuses.
@@ -113,7 +112,7 @@ impl Client {
     /// By the address that a capture puts into the environment.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is invalid.
     pub fn new(url: &str) -> Result<Self, NotRecorded> {
         let rest = url.strip_prefix("http://").ok_or(NotRecorded::BadAddress)?;
         let (address, token) = rest.split_once('/').ok_or(NotRecorded::BadAddress)?;
@@ -128,10 +127,10 @@ impl Client {
         }
     }
 
-    /// Asks one thing: [`BEGIN`], [`END`] or another of these.
+    /// Sends one request: [`BEGIN`], [`END`] or another of these.
     ///
     /// # Errors
-    /// When the proxy is gone or does not understand.
+    /// When the proxy has ended or rejects the request.
     pub async fn ask(&self, what: &str, body: &Value) -> Result<Value, NotRecorded> {
         let gone = |error: std::io::Error| NotRecorded::Gone(error.to_string());
         let body = body.to_string();

@@ -1,4 +1,4 @@
-//! Where requests to models really go.
+//! The real servers for requests to models.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ pub(crate) use runtime::outbound::Response;
 use runtime::outbound::{Allowed, Outbound, OutboundError, Redirects, Request};
 use url::Url;
 
-/// How long an answer may take.
+/// The timeout of an answer.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
-/// Headers that belong to one connection, or that we set ourselves.
+/// Headers of a single connection, and those that the proxy sets itself.
 const NOT_PASSED_ON: [HeaderName; 10] = [
     header::HOST,
     header::CONNECTION,
@@ -32,10 +32,10 @@ pub(crate) struct Upstream {
     outbound: Outbound,
 }
 
-/// A base URL that cannot be asked.
+/// A base URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAServer {
-    /// It is none.
+    /// It is not a URL.
     #[error("{variable} is no URL of a server: it must begin with http:// or https://")]
     NoUrl {
         /// The variable that has it.

@@ -48,7 +48,7 @@ pub(super) fn piece(answer: &mut Answer, event: &Value) {
             answer
                 .text
                 .push_str(delta["text"].as_str().unwrap_or_default());
-            // Blocks come one after the other: what comes belongs to the last.
+            // Blocks come one after the other: a piece belongs to the last one.
             if let (Some(piece), Some(tool)) =
                 (delta["partial_json"].as_str(), answer.uses.last_mut())
             {

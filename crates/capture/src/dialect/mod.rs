@@ -20,7 +20,7 @@ pub enum Route {
     Embeddings,
     /// `/v1/messages`, of Anthropic.
     Messages,
-    /// Anything else: recorded and not understood.
+    /// Any other interface: recorded without interpretation.
     Other,
 }
 
@@ -53,7 +53,7 @@ impl Route {
         }
     }
 
-    /// Under which name a request has a setting; none where the interface has no such setting.
+    /// The name of a setting in a request; `None` if the interface does not have it.
     pub(crate) fn field(
         self,
         knob: &'static str,
@@ -75,7 +75,7 @@ impl Route {
 /// The content of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Asked {
-    /// The model asked for.
+    /// The requested model.
     pub model: Option<String>,
     /// The system prompt: a text, or blocks.
     pub system: Option<Value>,
@@ -85,7 +85,7 @@ pub(crate) struct Asked {
     pub results: Vec<ToolResult>,
 }
 
-/// A result of a tool on its way back to the model.
+/// A result of a tool that is returned to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ToolResult {
     pub id: String,
@@ -102,13 +102,13 @@ pub(crate) struct Answer {
     pub fingerprint: Option<String>,
     /// The text.
     pub text: String,
-    /// Tools that are to be called.
+    /// The requested tool calls.
     pub uses: Vec<ToolUse>,
     /// Tokens in and out.
     pub tokens: Option<(u64, u64)>,
 }
 
-/// A tool that a model wants called.
+/// A tool call that a model requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ToolUse {
     pub id: String,

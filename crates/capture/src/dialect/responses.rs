@@ -55,7 +55,8 @@ pub(super) fn whole(answer: &mut Answer, body: &Value) {
     }
 }
 
-/// The last event of a stream has all of the answer; what came before counts where it is cut.
+/// The last event of a stream has the whole answer; earlier pieces count where the stream is
+/// truncated.
 pub(super) fn piece(answer: &mut Answer, event: &Value) {
     match event["type"].as_str().unwrap_or_default() {
         "response.output_text.delta" => {

@@ -17,16 +17,16 @@ type Key = (Kind, String, Digest);
 
 /// A replay that has left its recording.
 pub(super) struct Ahead {
-    /// The call that came.
+    /// The key of the actual call.
     key: Key,
     actual: Side,
     /// The call that was recorded in its place, in the recording.
     expected: usize,
-    /// Where the one that came is recorded, if it is yet to come.
+    /// The recorded place of the actual call, if it is outstanding.
     found: Option<usize>,
-    /// Whether the same was asked before.
+    /// Whether an equal call came before.
     is_repeated: bool,
-    /// Whether the one that was recorded there came after all.
+    /// Whether the expected call came after all.
     has_come: bool,
     /// Whether a call came that was recorded after the expected one and did not overlap it.
     has_passed: bool,
@@ -42,7 +42,7 @@ fn hint(expected: &Side, at: Option<&str>) -> String {
 
 /// The program's next step after the recording's last answer.
 pub(super) enum Next {
-    /// Another call that the recording does not have.
+    /// Another unrecorded call.
     Other(Key),
     /// The end of the program.
     End,
@@ -79,8 +79,7 @@ impl Recorder {
         Begun::Diverged(Box::new(divergence))
     }
 
-    /// Notes that a recorded call comes, where it is to be known how the recording was left; and how,
-    /// once that is.
+    /// Notes a recorded call while the reason is open; returns the result once it is known.
     pub(super) fn goes_on(&self, state: &mut State, place: usize) -> Option<Begun> {
         let State { ahead, tape, .. } = state;
         let (ahead, tape) = (ahead.as_mut()?, tape.as_ref()?);
@@ -94,7 +93,7 @@ impl Recorder {
         is_known.then(|| self.decide_on(state, Next::Unknown))
     }
 
-    /// Ends a replay that has left its recording, and says how as far as it is known.
+    /// Ends a replay that has left its recording, with the reason as far as it is known.
     pub(super) fn decide_on(&self, state: &mut State, next: Next) -> Begun {
         match state.ahead.take() {
             None => Begun::Live(0),

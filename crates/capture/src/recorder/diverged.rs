@@ -1,4 +1,4 @@
-//! Where a replay leaves its recording, in words and with both sides.
+//! The divergence of a replay, in words and with both sides.
 
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl Recorder {
     }
 }
 
-/// A side in words.
+/// The text for a side.
 pub(super) fn told(side: &Side) -> String {
     format!("{} {}", side.kind, side.name)
 }

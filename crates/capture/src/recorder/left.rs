@@ -18,7 +18,7 @@ pub(crate) const UNREACHED: &str = "unreached";
 /// The part of an answer that was passed on so far.
 #[derive(Debug, Default)]
 pub(crate) struct Passed {
-    /// Its status; none before it began.
+    /// Its status; `None` before it began.
     pub(crate) status: Option<u16>,
     /// Its content type.
     pub(crate) kind: String,
@@ -50,7 +50,7 @@ impl Recorder {
         }
     }
 
-    /// The program hung up: the call ends with what it has. Blocks.
+    /// The program disconnected: the call ends with the received part. Blocks.
     pub(crate) fn leave(&self, seq: u64) {
         let passed = {
             let state = self.state.lock();
@@ -69,8 +69,8 @@ impl Recorder {
         self.end(seq, output, true);
     }
 
-    /// Closes what is still open when the execution is over. A tool that did not end has no result,
-    /// but what it did to the folder it did. Blocks.
+    /// Closes open calls at the end of the execution. An unfinished tool has no result, but its
+    /// folder changes are kept. Blocks.
     pub(super) fn leave_all(&self) {
         let open: Vec<(u64, Kind)> = {
             let state = self.state.lock();

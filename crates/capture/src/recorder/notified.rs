@@ -18,8 +18,8 @@ pub struct Told {
 }
 
 impl Recorder {
-    /// A server told something around a call that has begun, or was answered last. Cleans and keeps
-    /// it; `is_cut` where there was more than is kept. Blocks.
+    /// Cleans and keeps a server's messages around an open call or the last one; `is_cut` where
+    /// there were more than are kept. Blocks.
     pub(crate) fn notified(&self, seq: u64, side: Side, mut told: Vec<Value>, is_cut: bool) {
         told.iter_mut().for_each(|told| self.cleaner.value(told));
         let bytes = canonical_json(&Value::Array(told)).into_bytes();

@@ -14,7 +14,7 @@ use crate::clean::Cleaner;
 use crate::dialect::{Answer, Asked, Route, ToolUse};
 
 impl Recorder {
-    /// Results on their way back to the model: tools that were called somewhere we did not see.
+    /// Results that return to the model: tools that were called outside the recorder.
     pub(super) fn settle(&self, state: &mut State, asked: &Asked) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for result in &asked.results {
@@ -113,7 +113,7 @@ impl Recorder {
         answer.uses
     }
 
-    /// Tools that the answer to a call wants called.
+    /// The tool calls that an answer requests.
     pub(super) fn wanted(
         &self,
         state: &mut State,
@@ -132,7 +132,7 @@ impl Recorder {
     }
 }
 
-/// A tool that was run through us and that a model had asked for is one call, not two.
+/// A tool that ran through the recorder and that a model had requested is one call, not two.
 pub(super) fn claim(uses: &mut [Use], call: &mut Call) {
     let is_meant = |tool: &&mut Use| {
         let name = tool.tool.name.as_str();
@@ -153,7 +153,7 @@ pub(super) fn claim(uses: &mut [Use], call: &mut Call) {
     }
 }
 
-/// The same where the recording says which was meant: of two alike either may come first.
+/// The same where the recording has the id: of two equal requests either may come first.
 pub(super) fn settle_as(uses: &mut [Use], call: &mut Call, id: &str) {
     call.call_id = Some(id.to_owned());
     let is_meant = |tool: &&mut Use| !tool.is_settled && tool.tool.id == id;
@@ -165,7 +165,7 @@ pub(super) fn settle_as(uses: &mut [Use], call: &mut Call, id: &str) {
     }
 }
 
-/// Cleans the body of an answer by what it is.
+/// Cleans the body of an answer by its type.
 pub(super) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
     if let Some(headers) = output.get_mut("headers") {
         cleaner.value(headers);

@@ -26,7 +26,7 @@ pub(super) fn last_text(calls: &[Call], keep: &dyn Keep) -> Option<String> {
     })
 }
 
-/// The text of the answer to a call; none where it has none, or is not kept.
+/// The text of the answer to a call; `None` if it is empty or not kept.
 fn text(call: &Call, keep: &dyn Keep) -> Option<String> {
     let output: Value = serde_json::from_slice(&keep.get(call.output?).ok()??).ok()?;
     let text = answer(&call.name, &output).text;

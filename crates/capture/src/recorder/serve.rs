@@ -69,7 +69,7 @@ impl Recorder {
             };
             return self.diverge(state, unavailable(what));
         }
-        // Only what has been served counts as used.
+        // Only served calls count as used.
         if let Some(tape) = &mut state.tape {
             tape.consume(place);
         }
@@ -129,8 +129,8 @@ impl Recorder {
         }
     }
 
-    /// Makes the changes of calls again, in the order of their ends: none of any where a content of one
-    /// is missing.
+    /// Redoes the changes of calls, in the order of their ends; none of them where a content is
+    /// missing.
     fn do_again(
         &self,
         applied: &mut BTreeMap<String, u64>,
@@ -215,8 +215,8 @@ fn ended(call: &Call) -> u64 {
     counted.unwrap_or(u64::try_from(at.0).unwrap_or(0))
 }
 
-/// The changes of a call without those of paths that a call which ended later has changed already:
-/// of tools that ran at the same time the last one to end has the last word.
+/// The changes of a call, without paths that a call with a later end has changed already: among
+/// concurrent tools the last one to end determines the final state.
 fn latest(applied: &mut BTreeMap<String, u64>, call: &Call) -> Vec<Change> {
     let end = ended(call);
     let mut changes = Vec::new();
@@ -229,7 +229,7 @@ fn latest(applied: &mut BTreeMap<String, u64>, call: &Call) -> Vec<Change> {
     changes
 }
 
-/// Whether no call that ended later has changed the path of a change already.
+/// Whether no call with a later end has changed the path already.
 fn is_latest(applied: &BTreeMap<String, u64>, change: &Change, end: u64) -> bool {
     applied.get(&change.path).is_none_or(|last| *last <= end)
 }

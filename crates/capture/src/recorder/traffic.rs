@@ -19,13 +19,13 @@ pub struct Traffic {
     pub turns: u64,
     /// Requests that a server refused, such as with status 429.
     pub refused: u64,
-    /// The model that was asked last.
+    /// The model of the last request.
     pub model: Option<String>,
     /// The model that answered last, as it calls itself.
     pub served_model: Option<String>,
-    /// Every model asked, in order of first use.
+    /// Every requested model, in order of first use.
     pub models: Vec<String>,
-    /// Whose server was asked last: `openai` or `anthropic`, by the interface.
+    /// The provider of the last request: `openai` or `anthropic`, by the interface.
     pub provider: Option<&'static str>,
     /// The settings of the last request, as they were sent.
     pub sent: BTreeMap<&'static str, Value>,
@@ -35,7 +35,7 @@ pub struct Traffic {
     pub prompt: Option<String>,
     /// The last text of a model.
     pub text: Option<String>,
-    /// Tokens in and out, over all answers that told.
+    /// Tokens in and out, over all answers that report them.
     pub tokens: Option<(u64, u64)>,
     first: Option<Place>,
     last: Option<Place>,
@@ -43,11 +43,11 @@ pub struct Traffic {
     last_answer: Option<Place>,
 }
 
-/// A place among requests, or among answers: that of the recording where it is served, else that in
-/// which it comes.
+/// A place among requests, or among answers: the recorded one if it is served, else the order of
+/// arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It came from the recording.
+    /// It was served.
     Recorded(u64),
     /// It was made.
     Live,
@@ -87,7 +87,7 @@ impl Note {
         sent: &Value,
         cleaner: &Cleaner,
     ) -> Self {
-        // The model that is asked is the one that was put into the request.
+        // The actual model is the one in the sent request.
         let model = sent["model"].as_str().or(asked.model.as_deref());
         Self {
             route,
@@ -169,7 +169,7 @@ impl Traffic {
         }
     }
 
-    /// A server refused a request: no answer was drawn for it.
+    /// A server refused a request, so no answer was sampled.
     pub(super) fn refused(&mut self, route: Route) {
         if route.samples() {
             self.turns = self.turns.saturating_sub(1);
@@ -177,7 +177,7 @@ impl Traffic {
         }
     }
 
-    /// An answer has ended that says this of the model, its text and its tokens.
+    /// An answer has ended, with its model, its text and its tokens.
     pub(super) fn answered(
         &mut self,
         place: Place,
@@ -212,7 +212,7 @@ impl Recorder {
         let is_wrapped = input["method"].is_string() && input.get("query").is_some();
         let said = if is_wrapped { &input["body"] } else { input };
         let mut sent = said.clone();
-        // One that is refused was refused then, too.
+        // A refusal here was also one in the recording.
         let _ = state.enforcement.apply(route, &mut sent);
         let asked = crate::dialect::asked(route, said);
         Note::of(route, provider, &asked, &sent, &self.cleaner)

@@ -1,4 +1,4 @@
-//! The ways through a working folder, and what of it could not be gone through.
+//! Walks through a working folder, and their errors.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,8 @@ use super::{Filter, ScanError};
 /// Never scanned.
 const NEVER: [&str; 4] = [".git", ".aiwg/provenance", ".runwright", ".aiwg/working"];
 
-/// Through what neither a pattern nor git leaves out. Folders that are left out are not gone into.
+/// A walk through all paths that neither a pattern nor git excludes. Excluded folders are not
+/// entered.
 pub(super) fn usual(root: &Path, filter: &Filter) -> Walk {
     let filter = filter.clone();
     walk(root, true, move |entry, relative| {
@@ -21,7 +22,7 @@ pub(super) fn usual(root: &Path, filter: &Filter) -> Walk {
     })
 }
 
-/// Through everything but what is never scanned.
+/// A walk through everything except the fixed exclusions.
 pub(super) fn everything(root: &Path) -> Walk {
     walk(root, false, |_, _| true)
 }
@@ -64,7 +65,7 @@ pub(crate) fn is_gone(error: &io::Error) -> bool {
 /// A path below the root that could not be entered; `None` where it no longer exists.
 ///
 /// # Errors
-/// When it is the root itself: without it there is nothing to watch.
+/// When it is the root itself, which must be readable.
 pub(super) fn unread(root: &Path, error: Error) -> Result<Option<PathBuf>, ScanError> {
     let is_below = error.depth().is_some_and(|depth| depth > 0);
     let place = place(&error).and_then(|path| path.strip_prefix(root).ok());
@@ -82,7 +83,7 @@ pub(super) fn unread(root: &Path, error: Error) -> Result<Option<PathBuf>, ScanE
     }
 }
 
-/// Where a walk met an error.
+/// The path of an error of a walk.
 fn place(error: &Error) -> Option<&Path> {
     match error {
         Error::WithPath { path, .. } => Some(path),
