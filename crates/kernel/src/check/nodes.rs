@@ -1,4 +1,4 @@
-//! What each event of a node may follow.
+//! Legal predecessors of each event of a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use crate::ids::{AttemptId, NodeId, Seq};
 use crate::run::RunEvent;
 use crate::run::event::{ApprovalAction, JoinOutcome, NodeError, SkipReason};
 
-/// The kind of the question what becomes of a failure.
+/// The kind of the question about a failure.
 const ABOUT_FAILURE: &str = "custom";
-/// The kind of what work waits for that is done elsewhere.
+/// The kind of a wait for work that is done elsewhere.
 const OUTSIDE: &str = "external-event";
 
 /// A node in its current visit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
-    /// The number the next or current visit carries.
+    /// The number of the next or current visit.
     pub(super) visit: u32,
     pub(super) place: Place,
     /// `node.started` events of this visit.
@@ -29,19 +29,19 @@ pub(super) struct Node {
     pub(super) retries: u32,
     /// Restarts of the current attempt.
     restarts: u32,
-    /// Of a dispatch node: the worker it is at.
+    /// The current worker of a dispatch node.
     pub(super) worker: Option<u32>,
-    /// Of a dispatch node: where the last step of each worker stands.
+    /// The sequence of the last step of each worker of a dispatch node.
     pub(super) steps: BTreeMap<u32, Seq>,
 }
 
-/// Where a node stands.
+/// The state of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Place {
     /// Not entered in this visit.
     #[default]
     Before,
-    /// An attempt is under way: at work, delayed, dispatched or suspended.
+    /// An attempt is active: at work, delayed, dispatched or suspended.
     Attempt { attempt: u32, waits_for: WaitsFor },
     /// Another attempt follows, with this number.
     Between { next: u32 },
@@ -49,22 +49,22 @@ pub(super) enum Place {
     Ended(Ended),
 }
 
-/// What an attempt under way waits for.
+/// The event that an active attempt waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum WaitsFor {
-    /// Whoever carries it out.
+    /// Its own outcome.
     Work,
     /// A point in time.
     Time,
     /// A child run.
     Child(String),
-    /// Several child runs at the same time.
+    /// Several concurrent child runs.
     Workers(Workers),
     /// An interrupt that was requested.
     Answer(Question),
 }
 
-/// Child runs of one node at the same time.
+/// Concurrent child runs of one node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Workers {
     pub(super) total: u32,
@@ -72,7 +72,7 @@ pub(super) struct Workers {
     /// A worker has begun and has no run yet.
     pub(super) begun: bool,
     pub(super) runs: BTreeSet<String>,
-    /// Those that nobody waits for any more.
+    /// Those that were abandoned.
     pub(super) abandoned: BTreeSet<u32>,
     pub(super) joined: Option<JoinOutcome>,
 }
@@ -81,21 +81,21 @@ pub(super) struct Workers {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Question {
     pub(super) interrupt: String,
-    /// Its kind, and what it asks.
+    /// Its kind and its data.
     pub(super) kind: String,
     pub(super) data: Value,
     /// It was resolved.
     pub(super) answered: bool,
-    /// It was said in the words of its kind.
+    /// The event of its kind was written.
     pub(super) announced: bool,
-    /// What was decided at a gate.
+    /// The decision at a gate.
     pub(super) decided: Option<ApprovalAction>,
-    /// Who has voted, and how.
+    /// The voters and their votes.
     pub(super) votes: BTreeMap<String, ApprovalAction>,
 }
 
 impl WaitsFor {
-    /// Whether its question has its answer.
+    /// Whether its question is answered.
     pub(super) fn is_answered(&self) -> bool {
         matches!(self, Self::Answer(question) if question.answered)
     }
@@ -117,7 +117,7 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// A loop's head that chose another round is not done for good.
+    /// A loop's head that chose another round is not final.
     pub(super) fn is_in_body(&self) -> bool {
         matches!(self, Self::Completed { in_body: true, .. })
     }
@@ -312,8 +312,8 @@ impl Log<'_> {
         });
     }
 
-    /// How many attempts a drained pause waits for: those that somebody carries out, and delays.
-    /// What waits for an answer, a worker's among them, may wait for ever and keeps no pause.
+    /// The number of attempts that a drained pause waits for: running attempts and delays. Waits
+    /// for an answer, including a worker's, may be endless and do not delay a pause.
     pub(super) fn unfinished(&self) -> usize {
         let is_unfinished = |(node, plan): &(&Node, &crate::definition::PlanNode)| {
             let Place::Attempt { waits_for, .. } = &node.place else {
@@ -332,7 +332,7 @@ impl Log<'_> {
             .count()
     }
 
-    /// How many attempts of work nodes are under way, those that wait for a worker among them.
+    /// Number of active attempts of work nodes, including those that wait for a worker.
     pub(super) fn live_work(&self) -> usize {
         let is_live = |(node, plan): &(&Node, &crate::definition::PlanNode)| {
             plan.kind == NodeKind::Work && matches!(node.place, Place::Attempt { .. })
@@ -506,7 +506,7 @@ impl Log<'_> {
         });
     }
 
-    /// Whether somebody has said what becomes of a failure of the attempt under way.
+    /// Whether the question about a failure of the active attempt was answered.
     fn is_decided_about(&self, ix: NodeIx) -> bool {
         matches!(self.place(ix), Place::Attempt { waits_for: WaitsFor::Answer(question), .. }
             if question.answered
@@ -558,8 +558,8 @@ impl Log<'_> {
         }
     }
 
-    /// Whether somebody may be asked what becomes of a failure of the attempt under way: it was at
-    /// work, or who did it elsewhere has answered, or took too long.
+    /// Whether a question about a failure of the active attempt is allowed: it was at work, or an
+    /// outside party has answered or took too long.
     fn may_ask_about_failure(&self, ix: NodeIx, data: &Value) -> bool {
         let node = self.plan.node(ix);
         if !asks_about_failure(node, data) {
@@ -611,7 +611,7 @@ impl Log<'_> {
         }
     }
 
-    /// The edges of a list of ids, all of which must lead away from the node.
+    /// The edges of a list of ids, all of which must leave the node.
     fn declined(&mut self, ix: NodeIx, ids: &[String]) -> Vec<EdgeIx> {
         let outgoing = &self.plan.node(ix).outgoing;
         let by_id: BTreeMap<&str, EdgeIx> = outgoing
@@ -633,7 +633,7 @@ impl Log<'_> {
         self.nodes[ix.index()].place = Place::Ended(how);
     }
 
-    /// An attempt that reports something must be in flight.
+    /// A reporting attempt must be in flight.
     pub(super) fn require_live(&mut self, attempt: &AttemptId) {
         let live = self
             .plan
@@ -646,7 +646,7 @@ impl Log<'_> {
         self.require(live, || format!("the attempt {attempt} is not in flight"));
     }
 
-    /// What a pause or a fork leaves behind starts over as the next attempt.
+    /// Attempts that a pause or a fork abandons start over as the next attempt.
     pub(super) fn abandon(&mut self, abandons: impl Fn(&PlanNode, &WaitsFor) -> bool) {
         for (node, planned) in self.nodes.iter_mut().zip(&self.plan.nodes) {
             if let Place::Attempt { attempt, waits_for } = &node.place
@@ -657,7 +657,7 @@ impl Log<'_> {
         }
     }
 
-    /// Nodes that are under way.
+    /// Number of active nodes.
     pub(super) fn open_nodes(&self) -> usize {
         let is_open =
             |node: &&Node| matches!(node.place, Place::Attempt { .. } | Place::Between { .. });
@@ -665,7 +665,7 @@ impl Log<'_> {
     }
 }
 
-/// The node an event is about, and its visit where the event says it.
+/// The node of an event, and its visit if the event has one.
 fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
     match body {
         RunEvent::NodeStarted { node_id, visit, .. }
@@ -704,8 +704,8 @@ fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
     }
 }
 
-/// Whether a failure of the node is somebody's to decide: the definition says so, or the host
-/// lacked what the node needs.
+/// Whether a person decides about a failure of the node: the definition requires it, or the host
+/// lacked something that the node needs.
 fn asks_about_failure(node: &PlanNode, data: &Value) -> bool {
     node.kind == NodeKind::Work
         && match node.on_failure {

@@ -1,6 +1,6 @@
-//! Answers to interrupts: what every kind of question asks of them.
+//! Answers to interrupts: the checks for every kind of question.
 //!
-//! An answer that does not fit is refused and writes nothing; the question stays open.
+//! An answer that does not fit is rejected and writes nothing; the question stays open.
 
 use serde_json::{Map, Value};
 
@@ -11,13 +11,13 @@ use crate::run::capacity::Answerer;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
-/// The profile of a gate that only somebody known by name may answer.
+/// The profile of a gate that only an authenticated person may answer.
 const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
 /// The kind of a question that an event from outside answers.
 pub const EXTERNAL_EVENT: &str = "external-event";
 
-/// The id that the sender of an event from outside gave it: `eventId`, of the answer or of its
+/// The id of an event from outside, given by its sender: `eventId`, of the answer or of its
 /// `eventPayload`.
 pub fn event_id(value: &Value) -> Option<&str> {
     let told = value
@@ -27,18 +27,18 @@ pub fn event_id(value: &Value) -> Option<&str> {
     id.filter(|id| (1..=MAX_NAME_BYTES).contains(&id.len()))
 }
 
-/// Whether only somebody known by name may answer the interrupts of a node, so that no token may
+/// Whether only an authenticated person may answer the interrupts of a node, so that no token may
 /// be issued for them.
 pub fn needs_authentication(node: &PlanNode) -> bool {
     is_governed(node) || node.config.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
 }
 
-/// Whether only those with a role or a scope may answer the interrupts of a node.
+/// Whether only people with a role or a scope may answer the interrupts of a node.
 pub fn is_governed(node: &PlanNode) -> bool {
     node.kind == NodeKind::Control(ControlKind::GovernanceGate)
 }
 
-/// What holds of an answer to any kind of question.
+/// Checks an answer to any kind of question.
 pub(crate) fn check(
     node: &PlanNode,
     open: &OpenInterrupt,
@@ -57,11 +57,11 @@ pub(crate) fn check(
     }
 }
 
-/// Whether an event is about what is waited for: every key of the correlation stands in it,
-/// deeply equal, or in its `eventPayload`. Other keys do not matter.
+/// Whether an event matches the question: it, or its `eventPayload`, contains every key of the
+/// correlation with a deeply equal value. Other keys are ignored.
 ///
 /// # Errors
-/// `CorrelationMismatch` where it is about something else.
+/// `CorrelationMismatch` if it does not match.
 pub fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
     let Some(wanted) = data.get("correlation").and_then(Value::as_object) else {
         return Ok(());
@@ -76,8 +76,8 @@ pub fn correlate(data: &Value, value: &Value) -> Result<(), Rejection> {
     }
 }
 
-/// Whether a value fits a schema; says which rule of the schema it breaks, and quotes nothing of
-/// the value.
+/// Whether a value fits a schema; the error names the broken rule of the schema and quotes nothing
+/// of the value.
 pub(crate) fn fits(schema: &Value, value: &Value, what: &str) -> Result<(), Rejection> {
     schema::validate(schema, value).map_err(|rule| {
         let said = schema_words::say(schema, &rule);
@@ -85,12 +85,12 @@ pub(crate) fn fits(schema: &Value, value: &Value, what: &str) -> Result<(), Reje
     })
 }
 
-/// A refusal that says what is wrong.
+/// A rejection that describes the fault.
 pub(crate) fn invalid(what: impl Into<String>) -> Rejection {
     Rejection::InvalidAnswer { what: what.into() }
 }
 
-/// A text of an answer that may be absent.
+/// An optional text of an answer.
 pub(crate) fn text(fields: &Map<String, Value>, key: &str) -> Result<Option<String>, Rejection> {
     match fields.get(key) {
         None | Some(Value::Null) => Ok(None),

@@ -1,17 +1,17 @@
 //! `core.approvalGate`: waits until people accept or reject.
 //!
 //! Config: `title`, `description`, `actions` (of `accept`, `reject`, `refine`, `edit-accept`,
-//! `ask`; the first two), `requiredApprovals` (1), `rejectionPolicy` (`single-veto` or
-//! `majority`), `approversList`, `artifactId`, `artifactType`, `artifactData`, `timeoutMs`,
-//! `timeoutAction` (`fail`, `accept` or `reject`), `resumeSchema`, `key`, `profile`. Input ports
-//! win over the config.
+//! `ask`; the first two), `requiredApprovals` (1), `rejectionPolicy` (`single-veto` or `majority`),
+//! `approversList`, `artifactId`, `artifactType`, `artifactData`, `timeoutMs`, `timeoutAction`
+//! (`fail`, `accept` or `reject`), `resumeSchema`, `key`, `profile`. Input ports override the
+//! config.
 //!
-//! The gate is left by port `accept`, `reject` or `refine`; an edge that names no port belongs to
+//! The gate is left by port `accept`, `reject` or `refine`; an edge without a port belongs to
 //! `accept`. Without an edge from `reject` a rejection fails the node with `interrupt_rejected`;
 //! without one from `refine` the gate asks again. Outputs: `value` (the answer), `action`,
 //! `decidedBy`, `artifactData`, `feedback`, `refineFeedback`, `comment`.
 //!
-//! Where several must accept, each votes once. Under `single-veto` the first rejection decides,
+//! If several people must accept, each votes once. Under `single-veto` the first rejection decides,
 //! under `majority` the one with which rejections reach `required / 2 + 1`.
 
 use std::collections::BTreeSet;
@@ -26,10 +26,10 @@ use crate::run::event::ApprovalAction;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
-/// The ports a gate is left by.
+/// The output ports of a gate.
 pub(crate) const PORTS: [&str; 3] = ["accept", "reject", "refine"];
 
-/// What becomes of a gate that nobody answers in time.
+/// The effect of a gate's timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnTimeout {
     /// Its node fails.
@@ -65,8 +65,8 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     interrupt::ask(cx, "approval", Value::Object(data))
 }
 
-/// What is asked, as the protocol has it. The answer is judged by this, not by the config: it is
-/// what was recorded and shown.
+/// The question, in the protocol's form. The answer is judged by it, not by the config, because it
+/// is recorded and shown.
 fn data(cx: &Context<'_>) -> Result<Map<String, Value>, String> {
     let text = |key: &str| {
         setting(cx, key)
@@ -134,10 +134,10 @@ fn data(cx: &Context<'_>) -> Result<Map<String, Value>, String> {
     Ok(data)
 }
 
-/// People one gate may need.
+/// Maximum number of required accepts of one gate.
 const MAX_APPROVALS: u32 = 1_000;
 
-/// The actions a config allows.
+/// The actions that a config allows.
 fn actions(configured: Option<&Value>) -> Result<Vec<ApprovalAction>, String> {
     let wrong =
         || "actions must be a list of accept, reject, refine, edit-accept or ask".to_owned();
@@ -169,7 +169,7 @@ fn action(word: &str) -> Option<ApprovalAction> {
     })
 }
 
-/// What is wrong with the config of a gate, by its key.
+/// Faults in the config of a gate, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     if let Err(what) = actions(config.get("actions")) {
@@ -198,7 +198,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     problems
 }
 
-/// What was asked of whoever answers.
+/// The terms of the question that an answer is judged by.
 #[derive(Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) artifact_id: &'a str,
@@ -213,7 +213,7 @@ pub(crate) struct Terms<'a> {
 }
 
 impl<'a> Terms<'a> {
-    /// Reads what [`begin`] wrote.
+    /// Parses the data written by [`begin`].
     pub(crate) fn of(data: &'a Value) -> Self {
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         let list = |key: &str| {
@@ -237,9 +237,9 @@ impl<'a> Terms<'a> {
         }
     }
 
-    /// Whether somebody is among those who may decide: by name, by group or by role. Where none of
-    /// these is said, whoever may answer interrupts of the run may decide. A group is of whoever
-    /// answers, not of whom they speak for, as nobody knows the groups of those.
+    /// Whether a person may decide: by name, by group or by role. If none of these is listed,
+    /// everyone may decide who may answer interrupts of the run. A group must be the answering
+    /// person's own, because the groups of a represented person are unknown.
     fn may_decide(&self, name: Option<&str>, who: Answerer<'_>) -> bool {
         let is_open = self.approvers.is_empty() && self.groups.is_empty() && self.roles.is_empty();
         let speaks_for_itself = who.capacity.speaks_for.is_none();
@@ -252,7 +252,7 @@ impl<'a> Terms<'a> {
             || has(&self.roles, &who.capacity.roles)
     }
 
-    /// Rejections with which a gate is rejected.
+    /// Number of rejections that reject the gate.
     fn rejections(&self) -> usize {
         if self.majority {
             self.required as usize / 2 + 1
@@ -273,18 +273,18 @@ pub(crate) struct Answer {
     pub(crate) edited: Option<Value>,
 }
 
-/// What an answer comes to.
+/// The result of judging an answer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// The gate is decided.
     Decided(Answer),
-    /// One vote more; others are waited for.
+    /// One more vote; others are awaited.
     Voted(Answer),
     /// A question back.
     Asked,
 }
 
-/// Judges an answer by what was asked and who has voted.
+/// Judges an answer by the question and the earlier votes.
 pub(crate) fn judge(
     node: &PlanNode,
     open: &OpenInterrupt,
@@ -330,14 +330,14 @@ pub(crate) fn judge(
         return Ok(Verdict::Voted(answer));
     }
     if action == ApprovalAction::Accept && answer.edited.is_none() {
-        // The last edit of those who accepted stands.
+        // The last edit of those who accepted counts.
         let edits = open.votes.iter().filter(|vote| vote.action == action);
         answer.edited = edits.filter_map(|vote| vote.edited.clone()).next_back();
     }
     Ok(Verdict::Decided(answer))
 }
 
-/// Reads an answer. Whoever the engine knows to answer is who answers, whatever it says.
+/// Parses an answer. A name known to the engine overrides the name in the answer.
 fn read(terms: &Terms<'_>, value: &Value, who: Answerer<'_>) -> Result<Answer, Rejection> {
     let fields = value
         .as_object()
@@ -397,7 +397,7 @@ fn read(terms: &Terms<'_>, value: &Value, who: Answerer<'_>) -> Result<Answer, R
     })
 }
 
-/// What clients from before the five actions say.
+/// The form of answers from clients that predate the five actions.
 fn legacy(
     terms: &Terms<'_>,
     fields: &Map<String, Value>,
@@ -446,7 +446,7 @@ fn check_refine_feedback(feedback: &Value) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// What a decided gate gives to the nodes behind it.
+/// The outputs of a decided gate.
 pub(crate) fn outputs(answer: &Answer, value: Value, data: &Value) -> Map<String, Value> {
     let mut outputs = Map::from_iter([
         ("value".to_owned(), value),
@@ -468,7 +468,7 @@ pub(crate) fn outputs(answer: &Answer, value: Value, data: &Value) -> Map<String
     outputs
 }
 
-/// The port a gate is left by.
+/// The output port for an action.
 pub(crate) fn port(action: ApprovalAction) -> &'static str {
     match action {
         ApprovalAction::Reject => "reject",

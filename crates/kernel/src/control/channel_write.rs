@@ -1,9 +1,9 @@
 //! `core.channelWrite`: writes a value to a channel through its reducer.
 //!
 //! Config `{ "channel": "events", "value": … }` or `{ "channel": …, "expression": "<CEL>" }`; an
-//! input port `value` wins. The channel's declaration says the reducer. A channel that is not
-//! declared is described by `reducer`, `ttlMs` and `maxSize` of the config, and is also kept in
-//! the variable of its name.
+//! input port `value` overrides it. The channel's declaration defines the reducer. An undeclared
+//! channel is described by `reducer`, `ttlMs` and `maxSize` of the config, and is also kept in the
+//! variable of its name.
 
 use serde_json::{Map, Value};
 

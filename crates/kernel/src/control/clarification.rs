@@ -1,9 +1,9 @@
 //! `core.clarificationGate`: waits for answers to questions.
 //!
 //! Config: `questions` [{`id`, `question`, `schema`?}], `contextType`, `timeoutMs`, `key`,
-//! `resumeSchema`. Every question must be answered, and fit its schema where it has one. An
-//! answer is `{"answers": {id: answer}}` or `{"answers": [{"id": …, "answer": …}]}`. Outputs:
-//! `value` (what was answered) and `answers` by question.
+//! `resumeSchema`. Every question must be answered, and the answer must fit the question's schema
+//! if it has one. An answer is `{"answers": {id: answer}}` or `{"answers": [{"id": …, "answer":
+//! …}]}`. Outputs: `value` (the whole answer) and `answers` by question.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::run::capacity::Answerer;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
-/// Questions of one gate.
+/// Maximum number of questions of one gate.
 const MAX_QUESTIONS: usize = 1_000;
 
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
@@ -31,7 +31,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     interrupt::ask(cx, "clarification", Value::Object(data))
 }
 
-/// The questions of a config, with nothing but what the protocol has.
+/// The questions of a config, reduced to the protocol's fields.
 fn questions(configured: Option<&Value>) -> Result<Vec<Value>, String> {
     let items = match configured.and_then(Value::as_array) {
         Some(items) if (1..=MAX_QUESTIONS).contains(&items.len()) => items,
@@ -66,16 +66,16 @@ fn questions(configured: Option<&Value>) -> Result<Vec<Value>, String> {
     Ok(questions)
 }
 
-/// What is wrong with the config of a gate, by its key.
+/// Faults in the config of a gate, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     match config.get("questions").map(|given| questions(Some(given))) {
         Some(Err(what)) => vec![("questions", what)],
-        // They may come by an input port.
+        // The questions may come from an input port.
         _ => Vec::new(),
     }
 }
 
-/// The answers by question, once they are complete and fit.
+/// The answers by question, if they are complete and fit.
 pub(crate) fn judge(
     node: &PlanNode,
     open: &OpenInterrupt,
@@ -100,7 +100,7 @@ pub(crate) fn judge(
     Ok(answers)
 }
 
-/// Answers in either of the two forms.
+/// The answers from either of the two forms.
 fn given(value: &Value) -> Result<Map<String, Value>, Rejection> {
     match value.get("answers") {
         Some(Value::Object(answers)) => Ok(answers.clone()),

@@ -1,7 +1,7 @@
 //! `core.conditional`: leaves by port `true` or `false`.
 //!
-//! Config `{ "expression": "<CEL>" }`. Edges say which port they leave by with `sourceOutput`;
-//! an edge without one is followed either way. Output: `result`.
+//! Config `{ "expression": "<CEL>" }`. An edge names its port with `sourceOutput`; an edge without
+//! one is always followed. Output: `result`.
 
 use serde_json::{Map, Value};
 

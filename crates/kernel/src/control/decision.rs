@@ -1,7 +1,7 @@
-//! What an orchestrator decides: `next-worker`, `ask-user` or `terminate` (OpenWOP's
+//! Decisions of an orchestrator: `next-worker`, `ask-user` or `terminate` (OpenWOP's
 //! `OrchestratorDecision`, a closed object for each kind).
 //!
-//! `next-worker` may bring what each worker is given (`nextWorkerInputs`, an object for each, in the
+//! `next-worker` may contain inputs for each worker (`nextWorkerInputs`, an object for each, in the
 //! order of `nextWorkerIds`).
 
 use serde_json::{Map, Value, json};
@@ -9,36 +9,36 @@ use serde_json::{Map, Value, json};
 use crate::json::{self, Limits};
 use crate::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES, MAX_WORKERS};
 
-/// Below this confidence no decision is carried out before a person has said so.
+/// Below this confidence a person must confirm a decision before it is carried out.
 pub(crate) const CONFIDENCE_FLOOR: f64 = 0.5;
 
-/// What a decision brings for each of its workers.
+/// The field with inputs for each worker.
 pub(crate) const WORKER_INPUTS: &str = "nextWorkerInputs";
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Choice {
-    /// These workers go next, in this order; each is the id of a workflow.
+    /// These workers run next, in this order; each is the id of a workflow.
     NextWorker(Vec<String>),
-    /// A person is asked.
+    /// Asks a person this question.
     AskUser(String),
-    /// The work is over.
+    /// Ends the work.
     Terminate,
 }
 
-/// A decision with how sure its maker is, and in the form that is recorded.
+/// A decision with its confidence, and in its recorded form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decided {
-    /// What was decided.
+    /// The choice.
     pub(crate) choice: Choice,
-    /// From 0 to 1, where it was said.
+    /// From 0 to 1, if given.
     pub(crate) confidence: Option<f64>,
-    /// The decision as events show it: nothing but what the protocol has.
+    /// The decision as shown in events: only the protocol's fields.
     pub(crate) value: Value,
 }
 
 impl Decided {
-    /// Reads a decision: an object, or the text of one, as models and programs write it.
+    /// Parses a decision: an object, or its JSON text as written by models and programs.
     pub(crate) fn of(given: &Value) -> Result<Self, String> {
         let parsed;
         let fields = match given {
@@ -100,7 +100,7 @@ impl Decided {
         })
     }
 
-    /// The end of the work, for a reason.
+    /// The decision to end the work, with a reason.
     pub(crate) fn terminate(reason: &str) -> Self {
         Self {
             choice: Choice::Terminate,
@@ -109,7 +109,7 @@ impl Decided {
         }
     }
 
-    /// Why what it brings for its workers cannot be given to them, one by one.
+    /// Why its inputs cannot be assigned to its workers one by one.
     pub(crate) fn misfit(&self) -> Option<String> {
         let Choice::NextWorker(workers) = &self.choice else {
             return None;
@@ -125,7 +125,7 @@ impl Decided {
         })
     }
 
-    /// The confidence, where it is too low for the decision to be carried out.
+    /// The confidence, if it is too low for carrying out the decision.
     pub(crate) fn below_floor(&self) -> Option<f64> {
         self.confidence.filter(|sure| *sure < CONFIDENCE_FLOOR)
     }

@@ -8,13 +8,13 @@ use crate::limits::MAX_WAIT_MS;
 use crate::run::event::NodeError;
 use crate::time::Timestamp;
 
-/// The names that the time is read by, in milliseconds.
+/// The names of the duration, in milliseconds.
 const KEYS: [&str; 3] = ["delayMs", "ms", "durationMs"];
 
-/// When the delay ends, by an input or else by the config. `None` means that it is over at once.
+/// When the delay ends, by an input or else by the config. `None` means that it ends at once.
 ///
 /// # Errors
-/// `invalid_config` where an input says no time.
+/// `invalid_config` if an input is not a duration.
 pub(crate) fn due(
     config: &Value,
     inputs: &Map<String, Value>,
@@ -25,7 +25,7 @@ pub(crate) fn due(
         Some((key, value)) => Some(computed(value).map_err(|what| {
             NodeError::new("invalid_config", format!("the input `{key}` {what}")).fatal()
         })?),
-        // A config that says something else was registered by an earlier version.
+        // An invalid duration in a config was registered by an earlier version.
         None => KEYS
             .iter()
             .find_map(|key| config.get(*key).and_then(millis)),
@@ -34,7 +34,7 @@ pub(crate) fn due(
     Ok(ms.map(|ms| now.plus_ms(ms.min(MAX_WAIT_MS))))
 }
 
-/// A time that was computed, and may have a fraction.
+/// A computed duration, which may have a fraction.
 fn computed(value: &Value) -> Result<u64, String> {
     let whole = millis(value).map_or_else(|| value.clone(), Value::from);
     match mistimed(&whole, Unit::Milliseconds, 0..=MAX_WAIT_MS) {

@@ -1,26 +1,26 @@
-//! `core.dispatch`: carries out what a supervisor decided last, or what its input port
-//! `decision` says.
+//! `core.dispatch`: carries out a supervisor's latest decision, or the one at its input port
+//! `decision`.
 //!
 //! Config (OpenWOP's `DispatchConfig`): `fanOutPolicy` (`sequential`, `parallel`, or `reject` for
-//! more than one worker), `joinPolicy` and `maxConcurrency` of `parallel`, `askUserRouting` (`auto` and `clarification` ask by a clarification), `iterationCap`
-//! (visits of all dispatch nodes of the run), `inputMapping`, `outputMapping`, and
-//! `perWorkerInputMappings`, `perWorkerOutputMappings`, which replace them for a worker;
-//! `onChildFailure` (`continue`, or `fail-parent`), `budget` of each worker,
-//! `propagateCancellation`.
+//! more than one worker), `joinPolicy` and `maxConcurrency` of `parallel`, `askUserRouting` (`auto`
+//! and `clarification` ask by a clarification), `iterationCap` (visits of all dispatch nodes of the
+//! run), `inputMapping`, `outputMapping`, and `perWorkerInputMappings`, `perWorkerOutputMappings`,
+//! which replace them for a worker; `onChildFailure` (`continue`, or `fail-parent`), `budget` of
+//! each worker, `propagateCancellation`.
 //!
-//! Each worker is a run of the workflow of that id. Workers run one after another over the
-//! variables of this run, so that one sees what the one before it gave back; or at the same time
-//! over the variables as they are when each begins, and are joined. A confidence below
-//! 0.5 is a person's to confirm before any worker runs. Outputs: `childRunId`, `childStatus` and
-//! `outputs` of the last worker and all `workers`; of workers that were joined `joinOutcome` and
-//! `children`; of a question `answers`.
+//! Each worker is a run of the workflow of that id. Sequential workers share the variables of this
+//! run, so that each sees the results of those before it. Parallel workers get the variables as
+//! they are when each begins, and are joined. A decision with a confidence below 0.5 must be
+//! confirmed by a person before any worker runs. Outputs: `childRunId`, `childStatus` and `outputs`
+//! of the last worker and all `workers`; after a join `joinOutcome` and `children`; after a
+//! question `answers`.
 
 use serde_json::{Map, Value, json};
 
 use super::sub_workflow::SubWorkflow;
 use super::{Ask, join};
 
-/// The id of the one question that `ask-user` asks.
+/// The id of the only question of `ask-user`.
 const QUESTION: &str = "answer";
 
 /// The config of a dispatch node.
@@ -31,29 +31,29 @@ impl Dispatch<'_> {
         self.0.get(key).and_then(Value::as_str)
     }
 
-    /// Whether several workers at once are refused.
+    /// Whether several workers at once are rejected.
     pub(crate) fn refuses_many(&self) -> bool {
         self.text("fanOutPolicy") == Some("reject")
     }
 
-    /// Whether several workers run at the same time.
+    /// Whether workers run concurrently.
     pub(crate) fn is_parallel(&self) -> bool {
         self.text("fanOutPolicy") == Some("parallel")
     }
 
-    /// The most workers at a time.
+    /// Maximum number of concurrent workers.
     pub(crate) fn max_concurrency(&self) -> u32 {
         let max = self.0.get("maxConcurrency").and_then(Value::as_u64);
         max.map_or(u32::MAX, |max| u32::try_from(max).unwrap_or(u32::MAX))
             .max(1)
     }
 
-    /// The most visits of dispatch nodes in a run.
+    /// Maximum number of visits of dispatch nodes in a run.
     pub(crate) fn iteration_cap(&self) -> Option<u64> {
         self.0.get("iterationCap").and_then(Value::as_u64)
     }
 
-    /// The child that a worker is, as if a sub-workflow node started it.
+    /// The child run of a worker, as if a sub-workflow node started it.
     pub(crate) fn worker(&self, id: &str) -> SubWorkflow {
         let mut config = self.0.as_object().cloned().unwrap_or_default();
         for (key, of_workers) in [
@@ -87,14 +87,14 @@ pub(crate) fn question(key: &str, prompt: &str) -> Ask {
     }
 }
 
-/// What a node that ran workers gives: the last one, and all of them.
+/// The outputs of a node that ran workers: the last one, and all of them.
 pub(crate) fn outputs(workers: Vec<Value>, last: Map<String, Value>) -> Map<String, Value> {
     let mut outputs = last;
     outputs.insert("workers".into(), Value::Array(workers));
     outputs
 }
 
-/// What is wrong with the config of a dispatch node, by its key.
+/// Faults in the config of a dispatch node, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     let text = |key: &str| {

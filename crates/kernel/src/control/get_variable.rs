@@ -1,7 +1,7 @@
 //! `core.getVariable`: reads a variable of the run.
 //!
 //! Config `{ "name": "x", "default": … }` (or `variableName`). Outputs: `value`, and the same by
-//! the variable's name. A variable that was never set gives the default, else null.
+//! the variable's name. The value of an unset variable is the default, else null.
 
 use serde_json::{Map, Value};
 

@@ -1,19 +1,20 @@
-//! `core.openwop.governance.approvalGate`: waits until somebody who has a role, or a scope, grants
-//! or rejects (OpenWOP, interrupt profiles, and its RFCs 0051 and 0093).
+//! `core.openwop.governance.approvalGate`: waits until a person with a role or a scope grants or
+//! rejects (OpenWOP, interrupt profiles, and its RFCs 0051 and 0093).
 //!
-//! Config: `requiredRole`, `requiredScope` (one of them at least; where both are said, both),
-//! `quorum` (1), `override` {`requiredRole`}, `overrideBypassesQuorum` (false), `timeoutSec`,
-//! `title`, `description`, `artifactId`, `artifactType`, `artifactData`, `key`. Input ports win
-//! over the config, except over who may decide.
+//! Config: `requiredRole`, `requiredScope` (at least one of them; if both are given, both are
+//! required), `quorum` (1), `override` {`requiredRole`}, `overrideBypassesQuorum` (false),
+//! `timeoutSec`, `title`, `description`, `artifactId`, `artifactType`, `artifactData`, `key`. Input
+//! ports override the config, except for the fields that define who may decide.
 //!
 //! An answer has a `decision`: `granted`, `rejected`, or `overridden` with a `reason`; the actions
-//! `accept` and `reject` are read as the first two. It must come from somebody known by name.
-//! The first rejection decides. An override counts as one vote of the quorum, unless the config
-//! says that it bypasses it; it is told to the audit trail either way.
+//! `accept` and `reject` are read as the first two. It must come from an authenticated person. The
+//! first rejection decides. An override counts as one vote of the quorum, unless the config lets it
+//! bypass the quorum; it is recorded in the audit trail either way.
 //!
-//! The gate is left by port `accept` or `reject`; an edge that names no port belongs to `accept`.
-//! A rejection without an edge asks again. After `timeoutSec` the gate counts as rejected; without
-//! an edge for it the node fails with `interrupt_rejected`, as asking again would never end.
+//! The gate is left by port `accept` or `reject`; an edge without a port belongs to `accept`. A
+//! rejection without an edge asks again. After `timeoutSec` the gate counts as rejected. Without an
+//! edge for the rejection the node then fails with `interrupt_rejected`, because asking again would
+//! never end.
 
 use serde_json::{Map, Value, json};
 
@@ -26,9 +27,9 @@ use crate::run::event::ApprovalAction;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
-/// The ports a gate is left by.
+/// The output ports of a gate.
 pub(crate) const PORTS: [&str; 2] = ["accept", "reject"];
-/// Grants that a gate may need.
+/// Maximum number of required grants.
 const MAX_QUORUM: u64 = 1_000;
 
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
@@ -79,7 +80,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     })
 }
 
-/// What is wrong with the config of a gate, by its key.
+/// Faults in the config of a gate, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
@@ -122,7 +123,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     problems
 }
 
-/// What was asked of whoever decides: what [`begin`] wrote.
+/// The terms of the question, written by [`begin`].
 struct Terms<'a>(&'a Value);
 
 impl<'a> Terms<'a> {
@@ -143,7 +144,7 @@ impl<'a> Terms<'a> {
         self.0.get("overrideBypassesQuorum") == Some(&json!(true))
     }
 
-    /// Whether somebody may decide; whoever answers for another never may.
+    /// Whether a person may decide. People who answer for others may not.
     fn may_decide(&self, decision: Decision, who: Answerer<'_>) -> bool {
         let capacity = who.capacity;
         let has = |role: &str| capacity.roles.contains(role);
@@ -169,18 +170,18 @@ enum Decision {
     Overridden,
 }
 
-/// What an answer comes to.
+/// The result of judging an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ruling {
-    /// The answer in the words of every gate.
+    /// The answer in the form of all gates.
     pub(crate) answer: Answer,
-    /// It went past those who should have decided.
+    /// It overrides the regular deciders.
     pub(crate) overrides: bool,
-    /// Nobody else is waited for.
+    /// The gate waits for no other vote.
     pub(crate) decides: bool,
 }
 
-/// Judges an answer by what was asked, who answers and who has voted.
+/// Judges an answer by the question, the person and the earlier votes.
 pub(crate) fn judge(
     open: &OpenInterrupt,
     value: &Value,

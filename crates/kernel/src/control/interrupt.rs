@@ -1,15 +1,15 @@
-//! `core.interrupt`: waits for somebody or something outside.
+//! `core.interrupt`: waits for an answer from outside.
 //!
 //! Config `{ "kind": …, "key": …, "data": …, "resumeSchema": …, "timeoutMs": …, "profile": … }`. A
-//! signal whose name is the key answers it, also one that came before anybody asked. Output:
-//! `value`. An `external-event` takes only what agrees with `data.correlation`.
+//! signal whose name is the key answers it, even if it arrived before the question. Output:
+//! `value`. An `external-event` only accepts events that match `data.correlation`.
 //!
-//! The kind is one that the protocol has and that a workflow may ask in:
-//! `approval`, `clarification`, `external-event` (`data`: `eventType`, `correlation`) or `custom`
-//! (`data`: `customKind`, `payload`; without `data` the key is the `customKind`). An `approval` or a
-//! `clarification` is asked, judged and told as by the gate of its kind, with `data` for the gate's
-//! config. It has no ports: what is not accepted fails it, and `refine` asks again. An input port wins
-//! over the config, `kind` too.
+//! The kind is one of the protocol's that a workflow may use: `approval`, `clarification`,
+//! `external-event` (`data`: `eventType`, `correlation`) or `custom` (`data`: `customKind`,
+//! `payload`; without `data` the key is the `customKind`). An `approval` or a `clarification` is
+//! asked, judged and recorded like the gate of its kind, with `data` as the gate's config. It has
+//! no ports: an answer other than an accept fails the node, and `refine` asks again. An input port
+//! overrides the config, including `kind`.
 
 use serde_json::{Map, Value};
 
@@ -20,14 +20,14 @@ use crate::limits::MAX_WAIT_MS;
 pub(crate) const APPROVAL: &str = "approval";
 /// The kind of questions that are answered by their ids.
 pub(crate) const CLARIFICATION: &str = "clarification";
-/// The kind of what somebody outside reports.
+/// The kind of an event from outside.
 const EXTERNAL_EVENT: &str = "external-event";
-/// The kind of everything else.
+/// The kind of all other questions.
 const CUSTOM: &str = "custom";
-/// The kinds that a workflow may ask in.
+/// The kinds that a workflow may use.
 const KINDS: [&str; 4] = [APPROVAL, CLARIFICATION, EXTERNAL_EVENT, CUSTOM];
 
-/// Begins by the rules of the kind.
+/// Begins according to the kind.
 pub(crate) fn begin(cx: &Context<'_>) -> Began {
     let kind = match kind(setting(cx, "kind")) {
         Ok(kind) => kind,
@@ -35,7 +35,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     };
     let given = setting(cx, "data").filter(|data| !data.is_null());
     let data = match (kind, given) {
-        // Of an approval everything has a default.
+        // All fields of an approval have defaults.
         (APPROVAL, None) => Map::new(),
         (CUSTOM, None) => Map::from_iter([("customKind".to_owned(), Value::from(key(cx)))]),
         (_, given) => match check_data(kind, given.unwrap_or(&Value::Null)) {
@@ -44,7 +44,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
         },
     };
     let as_gate = |mut data: Map<String, Value>| {
-        // That of the question stands beside its data.
+        // The question's key is outside of its data.
         data.remove("key");
         data.extend(
             cx.inputs
@@ -66,7 +66,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
     }
 }
 
-/// The kind that an input port or a config names.
+/// The kind in an input port or a config.
 fn kind(named: Option<&Value>) -> Result<&'static str, &'static str> {
     let named = match named {
         None | Some(Value::Null) => Some(CUSTOM),
@@ -75,7 +75,7 @@ fn kind(named: Option<&Value>) -> Result<&'static str, &'static str> {
     named.ok_or("must be approval, clarification, external-event or custom")
 }
 
-/// What a question is about, where it has what the protocol wants of its kind.
+/// The data of a question, if it has the protocol's required fields for its kind.
 fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>, String> {
     let fields = data.as_object();
     let fields = fields.ok_or(match kind {
@@ -122,8 +122,7 @@ fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>,
     Ok(fields)
 }
 
-/// What is wrong with a config, by its key. What comes by an input port is looked at when it is
-/// there.
+/// Faults in a config, by its key. Values from an input port are checked when they arrive.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let kind = match kind(config.get("kind")) {
         Ok(kind) => kind,
@@ -147,7 +146,7 @@ fn key(cx: &Context<'_>) -> String {
     key.map_or_else(|| cx.node.id.to_string(), str::to_owned)
 }
 
-/// A question of a kind. Key, schema and timeout stand in the config of every node that asks.
+/// A question of a kind. Key, schema and timeout are in the config of every asking node.
 pub(crate) fn ask(cx: &Context<'_>, kind: &str, data: Value) -> Began {
     let config = &cx.node.config;
     let timeout_ms = match config.get("timeoutMs") {

@@ -1,8 +1,8 @@
-//! When workers that run at the same time are enough (OpenWOP, `joinPolicy` of `core.dispatch`).
+//! When enough concurrent workers have ended (OpenWOP, `joinPolicy` of `core.dispatch`).
 //!
-//! `mode`: `wait-all`, `quorum` (with `quorum`, completed ones), `first` (one completed), `race` (one
-//! ended, in whatever way). `onChildFailure`: `collect`, `fail-fast`, `absorb`. Workers that are not
-//! needed any more are cancelled.
+//! `mode`: `wait-all`, `quorum` (with `quorum`, completed ones), `first` (one completed), `race`
+//! (one ended, with any result). `onChildFailure`: `collect`, `fail-fast`, `absorb`. The remaining
+//! workers are cancelled.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The word for it.
+    /// Its name.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::WaitAll => "wait-all",
@@ -36,7 +36,7 @@ enum OnFailure {
     Absorb,
 }
 
-/// When the workers of a dispatch node are enough.
+/// When enough workers of a dispatch node have ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JoinPolicy {
     pub(crate) mode: Mode,
@@ -44,7 +44,7 @@ pub(crate) struct JoinPolicy {
 }
 
 impl JoinPolicy {
-    /// Of the config of a dispatch node that was checked.
+    /// From the checked config of a dispatch node.
     pub(crate) fn of(config: &Value) -> Self {
         let policy = config.get("joinPolicy");
         let word = |key: &str| policy.and_then(|policy| policy.get(key)?.as_str());
@@ -67,12 +67,12 @@ impl JoinPolicy {
         }
     }
 
-    /// Whether so many workers can ever be enough.
+    /// Whether this number of workers can ever be enough.
     pub(crate) fn fits(&self, workers: u32) -> bool {
         !matches!(self.mode, Mode::Quorum(n) if n > workers)
     }
 
-    /// How the workers are joined, once it is known.
+    /// The outcome of the join, once it is known.
     pub(crate) fn verdict(&self, fan: &Fan) -> Option<JoinOutcome> {
         let ended = fan.ended.iter();
         let completed = ended.filter(|worker| worker.status == ChildStatus::Completed);
@@ -99,7 +99,7 @@ impl JoinPolicy {
     }
 }
 
-/// What is wrong with what a dispatch node says of joining, by its key.
+/// Faults in the join settings of a dispatch node, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     let is_parallel = config.get("fanOutPolicy") == Some(&json!("parallel"));
@@ -151,7 +151,8 @@ mod tests {
     use super::*;
     use crate::run::fan::EndedWorker;
 
-    /// Workers that ended as the letters say: c(ompleted), f(ailed), x for cancelled, - for not yet.
+    /// Workers that ended according to the letters: c(ompleted), f(ailed), x for cancelled, - for
+    /// running.
     fn fan(ends: &str) -> Fan {
         let mut fan = Fan::of(u32::try_from(ends.len()).unwrap(), 9);
         for (worker, end) in (0..).zip(ends.chars()) {

@@ -1,12 +1,12 @@
 //! `core.loop`: the head of a loop. Port `body` begins a round, port `done` leaves.
 //!
-//! Config, one of: `{ "times": n }`, `{ "items": [..] }` or `{ "items": "<CEL>" }`,
-//! `{ "while": "<CEL>" }` (asked before each round), `{ "until": "<CEL>" }` (asked after each
-//! round). `maxIterations` bounds all of them. Outputs: `index` of the round from 0, `item`
-//! where there are items, and on leaving `rounds` and `reason`.
+//! Config, one of: `{ "times": n }`, `{ "items": [..] }` or `{ "items": "<CEL>" }`, `{ "while":
+//! "<CEL>" }` (evaluated before each round), `{ "until": "<CEL>" }` (evaluated after each round).
+//! `maxIterations` limits all of them. Outputs: `index` of the round from 0, `item` if there are
+//! items, and on leaving `rounds` and `reason`.
 //!
 //! A round is over when every node of the body has settled. If no edge led back to the head the
-//! loop is left: that is how a body breaks.
+//! loop is left: this is how a body breaks.
 
 use serde_json::{Map, Value};
 

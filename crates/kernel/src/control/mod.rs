@@ -1,7 +1,7 @@
 //! Control nodes: they change what runs next and touch nothing outside.
 //!
 //! One file each. A control node is a pure function from its config, its inputs and the scope of
-//! the run to what `Began` can say; adding one is a change of the event format's meaning.
+//! the run to a `Began`. A new one extends the meaning of the event format.
 
 pub mod answer;
 pub mod approval;
@@ -31,13 +31,13 @@ use crate::run::event::NodeError;
 use crate::run::scope;
 use crate::stream::Policy;
 
-/// What a control node decides from.
+/// The input of a control node's decision.
 pub(crate) struct Context<'a> {
     /// The node.
     pub(crate) node: &'a PlanNode,
-    /// What its ports resolved to.
+    /// The resolved values of its ports.
     pub(crate) inputs: &'a Map<String, Value>,
-    /// What its expressions see.
+    /// The scope of its expressions.
     pub(crate) scope: &'a dyn Scope,
     /// How the run is driven.
     pub(crate) policy: &'a Policy,
@@ -45,29 +45,29 @@ pub(crate) struct Context<'a> {
     pub(crate) round: Option<(Option<u64>, loop_head::Left)>,
 }
 
-/// What became of a control node when it was started.
+/// The result of starting a control node.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Began {
-    /// It is over.
+    /// It has completed.
     Completed(Done),
-    /// It cannot do what it should.
+    /// It failed.
     Failed(NodeError),
-    /// It would run one round too many.
+    /// It would exceed the limit of rounds.
     LoopLimit {
-        /// The most rounds.
+        /// Maximum number of rounds.
         limit: u64,
     },
-    /// It asks somebody outside.
+    /// It asks a question.
     Asks(Ask),
     /// It waits for a timer, or for a definition to be looked up.
     Waits,
-    /// It decides who goes next.
+    /// It decides which workers run next.
     Supervises,
-    /// It carries out what a supervisor decided.
+    /// It carries out a supervisor's decision.
     Dispatches,
 }
 
-/// A control node that is over.
+/// A control node that has completed.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Done {
     pub(crate) outputs: Map<String, Value>,
@@ -76,7 +76,7 @@ pub(crate) struct Done {
     pub(crate) channel_writes: Vec<ChannelWrite>,
 }
 
-/// What a node asks somebody outside.
+/// A question of a node.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Ask {
     pub(crate) kind: String,
@@ -104,7 +104,7 @@ pub(crate) fn begin(kind: ControlKind, cx: &Context<'_>) -> Began {
     }
 }
 
-/// The output ports a node of a kind chooses among.
+/// The output ports among which a node of this kind chooses.
 pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
     match kind {
         NodeKind::Control(ControlKind::Conditional) => &["true", "false"],
@@ -116,7 +116,7 @@ pub(crate) fn ports(kind: NodeKind) -> &'static [&'static str] {
     }
 }
 
-/// The names of what a node of a kind gives; `None` where that is not known before.
+/// The names of the outputs of a node of this kind; `None` if they are not known in advance.
 pub(crate) fn outputs(kind: ControlKind, config: &Value) -> Option<Vec<String>> {
     let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let named = || {
@@ -142,8 +142,8 @@ pub(crate) fn outputs(kind: ControlKind, config: &Value) -> Option<Vec<String>> 
     }
 }
 
-/// The output port of a choosing node that an edge belongs to; `None` for an edge that is
-/// followed whichever port is chosen.
+/// The output port of a choosing node that an edge belongs to; `None` for an edge that is followed
+/// for every port.
 pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<&str> {
     let (node, edge_ix, edge) = (plan.node(source), edge, plan.edge(edge));
     let named = edge.source_output.as_deref();
@@ -169,11 +169,11 @@ pub(crate) fn port_of_edge(plan: &Plan, source: NodeIx, edge: EdgeIx) -> Option<
     }
 }
 
-/// What is wrong with the config of a control node of a new definition, by its key.
+/// Faults in the config of a control node of a new definition, by its key.
 pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = match kind {
         ControlKind::ApprovalGate => approval::check_config(config),
-        // What it says of answers is for people: the rules are the gate's own.
+        // Its answer schema is for people: the gate has rules of its own.
         ControlKind::GovernanceGate => return governance::check_config(config),
         ControlKind::ClarificationGate => clarification::check_config(config),
         ControlKind::Supervisor => supervisor::check_config(config),
@@ -188,13 +188,13 @@ pub(crate) fn check_config(kind: ControlKind, config: &Value) -> Vec<(&'static s
     problems
 }
 
-/// A value of a control node: an input port wins over the config; a config text is not an
-/// expression unless its key says so.
+/// A setting of a control node: an input port overrides the config. A config text is only an
+/// expression if its key says so.
 pub(crate) fn setting<'a>(cx: &'a Context<'_>, key: &str) -> Option<&'a Value> {
     cx.inputs.get(key).or_else(|| cx.node.config.get(key))
 }
 
-/// The error of an expression of the config, `what` it is, that comes to nothing.
+/// The error of a config expression `what` without a value.
 pub(crate) fn without_value(cx: &Context<'_>, what: &str, error: &ExprError) -> Began {
     match error {
         ExprError::Denied { channel } => Began::Failed(scope::not_a_reader(cx.node, channel)),
@@ -202,7 +202,7 @@ pub(crate) fn without_value(cx: &Context<'_>, what: &str, error: &ExprError) -> 
     }
 }
 
-/// The error of a config that says too little or something wrong.
+/// The error of an incomplete or invalid config.
 pub(crate) fn misconfigured(cx: &Context<'_>, what: impl std::fmt::Display) -> Began {
     Began::Failed(NodeError::new("invalid_config", format!("node {}: {what}", cx.node.id)).fatal())
 }

@@ -1,20 +1,20 @@
-//! What an answer must look like: the part of JSON Schema that a definition may ask with.
+//! Schemas of answers: the part of JSON Schema that definitions may use.
 //!
 //! `type`, `enum`, `const`; `properties`, `required`, `additionalProperties`, `minProperties`,
 //! `maxProperties`; `items`, `minItems`, `maxItems`, `uniqueItems`; `minLength`, `maxLength`,
 //! `pattern`; `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`; `allOf`, `anyOf`,
-//! `oneOf`, `not`. Annotations are passed over. A schema with any other rule is refused, so that
-//! no rule is ever silently left out.
+//! `oneOf`, `not`. Annotations are ignored. A schema with any other rule is rejected, so that no
+//! rule is silently skipped.
 //!
-//! It is here because an answer is judged within a decision, which a replay makes again: the same
-//! on any machine and in any year, with no hashing seeded by the machine and no reference that
-//! could be looked up.
+//! It is implemented here because answers are judged within a decision, which a replay repeats. The
+//! result must be the same on any machine and at any time, without randomly seeded hashing and
+//! without references to look up.
 
 use serde_json::Value;
 
 use crate::expr::compile_pattern;
 
-/// Rules that say nothing about a value.
+/// Rules without an effect on values.
 const ANNOTATIONS: [&str; 11] = [
     "$schema",
     "$id",
@@ -29,7 +29,7 @@ const ANNOTATIONS: [&str; 11] = [
     "format",
 ];
 
-/// What is wrong with a schema, with the path of the rule.
+/// The fault of a schema, with the path of the rule.
 pub(crate) fn check(schema: &Value, path: &str) -> Result<(), String> {
     let rules = match schema {
         Value::Bool(_) => return Ok(()),
@@ -95,7 +95,7 @@ fn is_type(of: &Value) -> bool {
     }
 }
 
-/// Holds a value against a schema that [`check`] found well formed.
+/// Checks a value against a schema that [`check`] accepted.
 ///
 /// # Errors
 /// The path, within the schema, of a rule that the value breaks.
@@ -138,7 +138,7 @@ fn schemas(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// Rules that hold parts of the value, or all of it, against other schemas.
+/// Rules that check the value or its parts against other schemas.
 fn inner(
     rules: &serde_json::Map<String, Value>,
     rule: &str,
@@ -176,7 +176,7 @@ fn inner(
     Ok(())
 }
 
-/// Rules of a number, a text, a list or an object; each holds of everything of another type.
+/// Rules for a number, a text, a list or an object; each accepts values of other types.
 fn holds(rule: &str, of: &Value, value: &Value) -> bool {
     let limit = || of.as_u64().unwrap_or(0);
     match (rule, value) {

@@ -1,15 +1,15 @@
-//! A broken rule of a schema, in words: where in the answer, and what the schema asks for there.
-//! Nothing of the answer is said again.
+//! A broken rule of a schema, in words: the place in the answer, and the schema's requirement
+//! there. Nothing of the answer is quoted.
 
 use serde_json::Value;
 
 use crate::problem::{quoted, type_words};
 
-/// Names of a list that are shown.
+/// Maximum names shown of a list.
 const SHOWN: usize = 12;
 
-/// What the rule at a path within a schema asks for; the path is one that
-/// [`validate`](super::schema::validate) gives.
+/// The requirement of the rule at a path within a schema, as returned by
+/// [`validate`](super::schema::validate).
 pub(super) fn say(schema: &Value, path: &str) -> String {
     let mut place = String::new();
     let mut holder = schema;
@@ -23,7 +23,7 @@ pub(super) fn say(schema: &Value, path: &str) -> String {
             return format!("{place} {}", asked(token, &holder[token], holder));
         }
         match (token, tokens.peek()) {
-            // A name may hold what parts a path; then the rule itself is left to say it.
+            // A name may contain the path separator; then the rule itself is quoted.
             ("properties", Some(name)) => {
                 place.push('/');
                 place.push_str(name);

@@ -1,7 +1,7 @@
 //! `core.setVariable`: sets variables of the run.
 //!
-//! Config `{ "name": "x", "value": … }` or `{ "name": "x", "expression": "<CEL>" }`, or
-//! `{ "variables": { "x": … } }`. An input port `value` wins over `config.value`.
+//! Config `{ "name": "x", "value": … }` or `{ "name": "x", "expression": "<CEL>" }`, or `{
+//! "variables": { "x": … } }`. An input port `value` overrides `config.value`.
 
 use serde_json::{Map, Value};
 

@@ -1,12 +1,11 @@
 //! `core.subWorkflow`: starts a run of another workflow and, usually, waits for it.
 //!
-//! Config: `workflowId`, `waitForCompletion` (true), `onChildFailure` (`fail-parent`, else the
-//! node completes with the child's status), `inputMapping` {child variable: parent variable},
-//! `outputMapping` {parent variable: child variable}, `budget` {maxCostUsd,
-//! maxTokens, maxToolCalls, maxRetries; what is not named is what the run has left}, `propagateCancellation` (true: a child is cancelled with
-//! its parent).
-//! Mappings are evaluated once, when the child is created or has completed. A parent variable
-//! that was never set is given as an explicit null.
+//! Config: `workflowId`, `waitForCompletion` (true), `onChildFailure` (`fail-parent`, else the node
+//! completes with the child's status), `inputMapping` {child variable: parent variable},
+//! `outputMapping` {parent variable: child variable}, `budget` {maxCostUsd, maxTokens,
+//! maxToolCalls, maxRetries; for other dimensions the rest of the run's}, `propagateCancellation`
+//! (true: a child is cancelled with its parent). Mappings are evaluated once, when the child is
+//! created or has completed. An unset parent variable is passed as an explicit null.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +13,12 @@ use serde_json::{Map, Value};
 
 use crate::run::budget::BudgetPolicy;
 
-/// What becomes of the node when its child does not complete.
+/// The effect on the node when its child does not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnChildFailure {
     /// The node fails.
     FailParent,
-    /// The node completes and says how the child ended.
+    /// The node completes and outputs the child's status.
     Continue,
 }
 
@@ -36,7 +35,7 @@ pub struct SubWorkflow {
     pub(crate) propagates_cancellation: bool,
 }
 
-/// What is wrong with the config of a sub-workflow node, by its key.
+/// Faults in the config of a sub-workflow node, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     for key in ["inputMapping", "outputMapping"] {
@@ -49,7 +48,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
 }
 
 impl SubWorkflow {
-    /// Reads a config; what is missing has its default.
+    /// Parses a config; missing fields get their defaults.
     pub fn of(config: &Value) -> Self {
         let pairs = |key: &str| -> Vec<(String, String)> {
             let of = config.get(key).and_then(Value::as_object);
@@ -81,13 +80,13 @@ impl SubWorkflow {
         }
     }
 
-    /// What the child is given: its variables, each with that of the parent.
+    /// The mapped inputs of the child: its variables, each with the parent's variable.
     pub(crate) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         let given = self.input_mapping.iter();
         given.map(|(to, from)| (to.as_str(), from.as_str()))
     }
 
-    /// The variables of the parent that keep a variable of the child.
+    /// The parent's variables that receive a variable of the child.
     pub fn parents_of(&self, child: &str) -> impl Iterator<Item = &str> {
         let kept = self.output_mapping.iter();
         let kept = kept.filter(move |(_, from)| from == child);

@@ -1,23 +1,23 @@
 //! `core.orchestrator.supervisor`: decides which workers go next.
 //!
-//! The decision comes from the first of these that is there: the input port `decision` (one
-//! decision, or a list with one for each visit; objects or JSON texts, so that a model or a
-//! program may decide), the config's `mockPendingDecision`, and the config's plan
-//! `mockDispatchPlan`, `mockDecisions` or `decisions` (one for each visit). A plan that is used
-//! up, or empty, says `terminate`.
+//! The decision comes from the first of these that exists: the input port `decision` (one decision,
+//! or a list with one for each visit; objects or JSON texts, so that a model or a program may
+//! decide), the config's `mockPendingDecision`, and the config's plan `mockDispatchPlan`,
+//! `mockDecisions` or `decisions` (one for each visit). An exhausted or empty plan means
+//! `terminate`.
 //!
-//! Port `dispatch` begins a round of whatever leads back to the supervisor, port `terminate`
-//! leaves. The node is less sure than the threshold (input port `confidence`, config
-//! `mockConfidence`; `escalationThreshold` of the run, 0.7): a person confirms or replaces the
-//! decision first. A `terminate` with a confidence of its own below 0.5 is held back likewise.
-//! Outputs: `decision`, `index` of the round.
+//! Port `dispatch` begins a round of the loop that leads back to the supervisor, port `terminate`
+//! leaves. If the confidence (input port `confidence`, config `mockConfidence`) is below the
+//! threshold (`escalationThreshold` of the run, 0.7), a person confirms or replaces the decision
+//! first. A `terminate` with a confidence of its own below 0.5 is held back likewise. Outputs:
+//! `decision`, `index` of the round.
 
 use serde_json::Value;
 
 use super::decision::Decided;
 use super::{Context, setting};
 
-/// The most confidence that still needs a person, unless the run says otherwise.
+/// The default confidence below which a person must confirm.
 pub(crate) const THRESHOLD: f64 = 0.7;
 /// The port that begins a round.
 pub(crate) const DISPATCH: &str = "dispatch";
@@ -28,7 +28,7 @@ pub(crate) const PORTS: [&str; 2] = [DISPATCH, TERMINATE];
 
 const PLANS: [&str; 3] = ["mockDispatchPlan", "mockDecisions", "decisions"];
 
-/// What the node decides in a visit.
+/// The node's decision in a visit.
 pub(crate) fn decide(cx: &Context<'_>, visit: u32) -> Result<Decided, String> {
     let of = |given: &Value| match given {
         Value::Array(plan) => match plan.get(visit as usize) {
@@ -52,7 +52,7 @@ pub(crate) fn decide(cx: &Context<'_>, visit: u32) -> Result<Decided, String> {
     }
 }
 
-/// How sure the node itself is, where it says so.
+/// The node's own confidence, if given.
 pub(crate) fn confidence(cx: &Context<'_>) -> Option<f64> {
     let given = cx
         .inputs
@@ -61,7 +61,7 @@ pub(crate) fn confidence(cx: &Context<'_>) -> Option<f64> {
     given.and_then(Value::as_f64)
 }
 
-/// What is wrong with the config of a supervisor, by its key.
+/// Faults in the config of a supervisor, by its key.
 pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     let mut problems = Vec::new();
     for key in PLANS {

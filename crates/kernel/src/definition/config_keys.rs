@@ -1,4 +1,4 @@
-//! What the config of each control node takes, for people who write workflows.
+//! The config keys of each control node, for authors of workflows.
 
 use super::control::ControlKind;
 use crate::limits::{MAX_CHANNEL_ENTRIES, MAX_COUNT, MAX_LOOP_ITERATIONS};
@@ -8,15 +8,15 @@ use crate::limits::{MAX_CHANNEL_ENTRIES, MAX_COUNT, MAX_LOOP_ITERATIONS};
 pub struct ConfigKey {
     /// Its name.
     pub name: &'static str,
-    /// Other names it is read by.
+    /// Its other names.
     pub aliases: &'static [&'static str],
-    /// What its value is.
+    /// Its allowed values.
     pub takes: Takes,
-    /// What it is for, and what holds without it.
+    /// Its purpose, and the default.
     pub what: &'static str,
 }
 
-/// What a value is.
+/// The allowed values of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Takes {
     /// Any JSON.
@@ -34,7 +34,7 @@ pub enum Takes {
 }
 
 const TEXT: Takes = Takes::Types(&["string"]);
-/// How many of something are wanted: at least one.
+/// A required number of at least one.
 const COUNT: Takes = Takes::Whole(1, 1_000);
 const YES_OR_NO: Takes = Takes::Types(&["boolean"]);
 const LIST: Takes = Takes::Types(&["array"]);
@@ -55,7 +55,7 @@ impl ConfigKey {
         self
     }
 
-    /// Every name it is read by.
+    /// All of its names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
@@ -98,7 +98,7 @@ const PROPAGATE: ConfigKey = key(
 );
 
 impl ControlKind {
-    /// What the config of such a node takes. An input port of the same name wins, except over
+    /// The config keys of this node kind. An input port of the same name overrides a key, except
     /// keys that hold expressions.
     pub fn config_keys(self) -> &'static [ConfigKey] {
         match self {

@@ -1,4 +1,4 @@
-//! Which node types the kernel itself carries out.
+//! The node types that the kernel itself executes.
 
 /// A node that changes what runs next. The kernel decides its outcome; nothing is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,11 +12,11 @@ pub enum ControlKind {
     Conditional,
     /// Starts another workflow as a child run.
     SubWorkflow,
-    /// Waits for somebody outside.
+    /// Waits for an answer from outside.
     Interrupt,
     /// Waits for a decision of one or more people.
     ApprovalGate,
-    /// Waits for a decision of those who have a role or a scope.
+    /// Waits for a decision of people with a role or a scope.
     GovernanceGate,
     /// Waits for answers to questions.
     ClarificationGate,
@@ -26,9 +26,9 @@ pub enum ControlKind {
     SetVariable,
     /// Reads a variable.
     GetVariable,
-    /// Decides which workers go next.
+    /// Decides which workers run next.
     Supervisor,
-    /// Starts the workers a supervisor chose.
+    /// Starts the workers that a supervisor chose.
     Dispatch,
 }
 
@@ -74,7 +74,7 @@ impl ControlKind {
         }
     }
 
-    /// One line for people: what a node of this kind does.
+    /// A summary of the node kind for people.
     pub fn summary(self) -> &'static str {
         match self {
             Self::Delay => "Waits for a time.",
