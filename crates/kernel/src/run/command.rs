@@ -1,8 +1,7 @@
-//! Commands of a run stream: what may be asked of it, and what may be reported to it.
+//! Commands of a run stream: requests and reports.
 //!
-//! Everything that is random, timed or from outside comes in here as an observation; `decide`
-//! adds nothing of its own, so that a replay which passes the recorded observations decides the
-//! same events.
+//! All random or timed values and all input from outside are observations in commands. `decide`
+//! adds none of its own, so that a replay of the recorded observations decides the same events.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +19,15 @@ use crate::run::event::{
 use crate::run::report::Report;
 use crate::time::Timestamp;
 
-/// A command with the outbox message it came by, if any.
+/// A command with the outbox message that delivered it, if any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Envelope {
     /// The command.
     pub command: Command,
-    /// The message id; a run drops one it has seen.
+    /// The message id; a run drops one that it has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
-    /// Whether whoever asks drives the run.
+    /// Whether the sender drives the run.
     #[serde(default, skip_serializing_if = "Driving::is_here")]
     pub driving: Driving,
 }
@@ -43,15 +42,15 @@ impl From<Command> for Envelope {
     }
 }
 
-/// What a run is asked or told.
+/// A command to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub enum Command {
     /// Create the run. Only for a stream that does not exist.
     Create(Create),
-    /// Start, or go on with, whatever is ready. By the holder.
+    /// Start or continue ready nodes. Sent by the holder.
     Advance,
-    /// A new holder found attempts in flight that nobody runs any more.
+    /// A new holder found attempts in flight whose holder is gone.
     TakeOver {
         /// Those that must not be repeated, by their node type's repeat policy.
         unrepeatable: Vec<AttemptId>,
@@ -60,7 +59,7 @@ pub enum Command {
     Finish {
         /// The attempt.
         attempt: AttemptId,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
     },
     /// An attempt gave output.
@@ -71,7 +70,7 @@ pub enum Command {
         channel: OutputChannel,
         /// The text.
         chunk: String,
-        /// Nothing more comes of this output.
+        /// This output ends here.
         is_last: bool,
         /// Finish reason, usage and the like.
         meta: Option<Value>,
@@ -85,19 +84,19 @@ pub enum Command {
         /// The line.
         message: String,
     },
-    /// An attempt reports something.
+    /// An attempt reports.
     Report {
-        /// What.
+        /// The report.
         report: Box<Report>,
     },
-    /// An attempt asks for a part of the run's budget before it spends it.
+    /// An attempt reserves a part of the run's budget before it spends it.
     Reserve {
         /// The attempt.
         attempt: AttemptId,
         /// Amount by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
         amounts: BTreeMap<String, u64>,
-        /// Of an estimate: what it needs at least. Where not all of the amounts are left, it gets
-        /// what is.
+        /// For an estimate: the minimum it needs. If the amounts are not available, it gets the
+        /// rest.
         least: Option<BTreeMap<String, u64>>,
     },
     /// A named timer is due.
@@ -107,23 +106,23 @@ pub enum Command {
     },
     /// Cancel the run.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
-        /// By whom.
+        /// The actor.
         by: Option<Actor>,
         /// The parent whose cancellation cascades.
         parent: Option<StreamId>,
     },
     /// Pause the run.
     Pause {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
-        /// What becomes of what is in flight.
+        /// How attempts in flight are treated.
         policy: DrainPolicy,
     },
-    /// Go on after a pause.
+    /// Resume after a pause.
     Resume {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
     /// Answer an open interrupt.
@@ -132,33 +131,33 @@ pub enum Command {
         interrupt: InterruptId,
         /// The answer.
         value: Value,
-        /// Who answers.
+        /// The answering person.
         by: Option<String>,
-        /// As what.
+        /// Their capacity.
         #[serde(default)]
         capacity: Capacity,
     },
-    /// Something arrives by name.
+    /// A signal arrives.
     Signal {
-        /// The name a node waits, or will wait, for.
+        /// The name that a node waits for, now or later.
         name: String,
         /// The sender's id of it.
         id: String,
-        /// What it carries.
+        /// Its content.
         payload: Value,
     },
-    /// The definition a node wants to run as a child was looked up.
+    /// The definition of a node's child run was looked up.
     Dispatch {
         /// The attempt that starts the child.
         attempt: AttemptId,
-        /// What was found.
+        /// The result.
         found: Found,
     },
     /// A child run ended.
     ChildSettled {
         /// The child.
         child: StreamId,
-        /// How.
+        /// Its end.
         status: ChildStatus,
         /// Its variables at the end.
         variables: Map<String, Value>,
@@ -166,27 +165,27 @@ pub enum Command {
         outputs: Map<String, Value>,
         /// Its error.
         error: Option<NodeError>,
-        /// What it used of the budget it was given.
+        /// Its spending from the budget it was given.
         #[serde(default)]
         spent: BTreeMap<String, u64>,
     },
-    /// A child run waits, or goes on.
+    /// A child run started or stopped waiting.
     ChildReported {
         /// The child.
         child: StreamId,
         /// Its status while it waits.
         status: Option<String>,
-        /// How long its log is.
+        /// The length of its log.
         seq: u64,
     },
-    /// Go on from a copied prefix as a run of its own. Only for a stream whose header says that
-    /// it is a branch, and once.
+    /// Continue from a copied prefix as a separate run. Only for a stream whose header marks it as
+    /// a branch, and once.
     Fork {
         /// The source.
         source: StreamId,
         /// The sequence it was forked at.
         at: u64,
-        /// What is different from the source.
+        /// Changes against the source.
         overlay: Overlay,
     },
     /// A replay differs from its source.
@@ -195,14 +194,14 @@ pub enum Command {
         source: StreamId,
         /// The first sequence that differs.
         at: u64,
-        /// How.
+        /// The kind of difference.
         kind: DivergenceKind,
         /// The type of the event there.
         point: Option<String>,
     },
 }
 
-/// What a branch has other than its source. What is absent stays as it was.
+/// Changes of a branch against its source. Absent fields stay unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overlay {
@@ -215,18 +214,18 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Whether nothing is different.
+    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a run is created with; the header says the rest.
+/// The settings of a new run, in addition to the header.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Create {
     /// Inputs, redacted.
     pub inputs: Map<String, Value>,
-    /// Which face it came in by.
+    /// The face that received the request.
     pub transport: String,
     /// The engine's version.
     pub engine_version: u32,
@@ -238,13 +237,13 @@ pub struct Create {
     pub configurable: Map<String, Value>,
     /// Whether its creator drives it at once.
     pub start: Start,
-    /// The request it was asked for with.
+    /// The id of the creating request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
 impl Create {
-    /// A run with inputs and nothing else said.
+    /// A run with inputs and defaults for the rest.
     pub fn new(inputs: Map<String, Value>, transport: &str, start: Start) -> Self {
         Self {
             inputs,
@@ -259,40 +258,40 @@ impl Create {
     }
 }
 
-/// How an attempt ended, as observed by whoever ran it.
+/// How an attempt ended, as observed by the process that ran it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Well.
+    /// It succeeded.
     Completed(Completion),
-    /// In an error.
+    /// It failed.
     Failed {
         /// The error.
         error: NodeError,
-        /// Artifacts it left all the same.
+        /// Artifacts it created nevertheless.
         #[serde(default)]
         artifacts: Vec<Artifact>,
-        /// What it used all the same.
+        /// Its usage nevertheless.
         #[serde(default)]
         usage: Vec<Usage>,
-        /// What was used of the reserved budget, by dimension.
+        /// Its spending from the reserved budget, by dimension.
         #[serde(default)]
         spent: BTreeMap<String, u64>,
     },
-    /// It has handed its work to somebody outside, who says by this name how that ended: with
+    /// It has left its work to an outside party, whose signal of this name reports the end with
     /// `{"outputs": {…}}` or `{"error": {"code": …, "message": …}}`.
     Waits {
         /// The name of the signal.
         key: String,
-        /// What is waited for, for people.
+        /// A description of the wait, for people.
         data: Value,
     },
-    /// It was stopped because the run no longer wants it.
+    /// It was stopped because the run is ending.
     Stopped,
 }
 
 impl Outcome {
-    /// A failure that left nothing else.
+    /// A failure without artifacts and usage.
     pub fn failed(error: NodeError) -> Self {
         Self::Failed {
             error,
@@ -302,7 +301,7 @@ impl Outcome {
         }
     }
 
-    /// A completion with outputs and nothing else.
+    /// A completion with outputs only.
     pub fn completed(outputs: Map<String, Value>) -> Self {
         Self::Completed(Completion {
             outputs,
@@ -311,7 +310,7 @@ impl Outcome {
     }
 }
 
-/// What a successful attempt gives.
+/// The result of a successful attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Completion {
@@ -321,11 +320,11 @@ pub struct Completion {
     pub variables: Map<String, Value>,
     /// Channel writes, in order.
     pub channel_writes: Vec<ChannelWrite>,
-    /// Artifacts left.
+    /// Created artifacts.
     pub artifacts: Vec<Artifact>,
-    /// What calls used.
+    /// Usage of its calls.
     pub usage: Vec<Usage>,
-    /// What was used of the reserved budget, by dimension.
+    /// Its spending from the reserved budget, by dimension.
     pub spent: BTreeMap<String, u64>,
 }
 
@@ -339,8 +338,8 @@ pub struct ChannelWrite {
 }
 
 impl Command {
-    /// The cause to store with the batch this command leads to. `Finish` is completed by the
-    /// decision with how many leading events were observed.
+    /// The cause that is stored with this command's batch. For `Finish` the decision adds the
+    /// number of observed leading events.
     pub(crate) fn cause(&self) -> CausedBy {
         match self {
             Self::Create(create) => CausedBy::Create {
@@ -391,9 +390,8 @@ impl Command {
         }
     }
 
-    /// Rebuilds the command of a recorded batch. `None` when the batch does not begin with a
-    /// cause, or its events do not carry what its cause promises: the log is not one that
-    /// `decide` wrote.
+    /// Rebuilds the command of a recorded batch. `None` if the batch does not begin with a cause,
+    /// or lacks the events that its cause requires: then `decide` did not write the log.
     pub fn from_log(batch: &[Event]) -> Option<(Envelope, Timestamp)> {
         let first = batch.first()?;
         let Cause {
@@ -423,7 +421,7 @@ impl Command {
                 RunEvent::BudgetReserved { attempt, amounts } => Self::Reserve {
                     attempt: attempt.clone(),
                     amounts: amounts.clone(),
-                    // What it got was left.
+                    // The granted amounts were available.
                     least: None,
                 },
                 _ => return None,
@@ -592,7 +590,7 @@ impl Command {
             chunk,
             is_last,
             meta,
-            // The state says it.
+            // Part of the state.
             restart: _,
         } = event
         else {
@@ -629,10 +627,10 @@ impl Command {
     }
 }
 
-/// The kind of interrupt by which work that was left to somebody outside ends.
+/// The kind of interrupt that ends work left to an outside party.
 pub(crate) const OUTSIDE: &str = "external-event";
 
-/// Reads an outcome back from the leading events of its batch.
+/// Rebuilds an outcome from the leading events of its batch.
 fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
     let (last, before) = observed.split_last()?;
     let mut completion = Completion::default();
@@ -681,7 +679,7 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
             key: key.clone(),
             data: data.clone(),
         }),
-        // What becomes of a failure was asked.
+        // The question about the failure was asked.
         RunEvent::InterruptRequested { data, .. } => Some(Outcome::Failed {
             error: serde_json::from_value(data.get("error")?.clone()).ok()?,
             artifacts: completion.artifacts,

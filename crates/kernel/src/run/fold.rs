@@ -1,7 +1,7 @@
 //! Fold: from events to state.
 //!
-//! Deterministic and total: `fold(a + b) = fold(fold(a), b)`, and an event that cannot follow
-//! the state before it is an error that names its sequence, never a panic.
+//! Deterministic and total: `fold(a + b) = fold(fold(a), b)`. An event that cannot follow the state
+//! before it is an error with its sequence, never a panic.
 
 mod abandon;
 mod checkpoint;
@@ -22,21 +22,21 @@ use crate::run::state::{
 };
 use crate::time::Timestamp;
 
-/// The code of a node that failed because nobody answered in time.
+/// The error code of a node whose question was not answered in time.
 const EXPIRED: &str = "interrupt_expired";
 
-/// An event that cannot stand where it stands.
+/// An event that cannot follow the events before it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event {seq} cannot follow the events before it: {what}")]
 pub struct BadEvent {
     /// The event's sequence.
     pub seq: u64,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
 impl Run {
-    /// Folds one event that is stored as `content` into the state and extends the hash chain.
+    /// Folds one stored event into the state and extends the hash chain.
     ///
     /// # Errors
     /// When the content is not an event of this format, or cannot follow.
@@ -53,7 +53,7 @@ impl Run {
         Ok(event)
     }
 
-    /// Folds one event; the hash chain is extended by whoever has its bytes.
+    /// Folds one event. The caller, which has its bytes, extends the hash chain.
     ///
     /// # Errors
     /// When the event cannot follow. The state is then unusable and must be dropped.
@@ -360,8 +360,8 @@ impl Run {
         Ok((ix, facts))
     }
 
-    /// Keeps the time in which the run works, where that is bounded: its clock stands while the run
-    /// is paused or has nothing to do but to wait for somebody outside.
+    /// Measures the working time of a run with a limit: the clock stops while the run is paused or
+    /// only waits for outside events.
     fn count_work(&mut self, at: Timestamp) {
         let work = self.facts().and_then(|facts| facts.work);
         let (Some(limit), Some(work)) = (self.plan.settings.work_timeout_ms, work) else {
@@ -424,7 +424,7 @@ fn round_of(head: &PlanNode, status: &NodeStatus) -> Option<u64> {
     }
 }
 
-/// A node that no longer waits has no open interrupt.
+/// Withdraws the open interrupt of a node that no longer waits.
 fn withdraw_question(facts: &mut Facts, ix: NodeIx) {
     if let NodeStatus::Suspended { interrupt, .. } = &facts.nodes[ix.index()].status {
         facts.timers.remove(&timer::interrupt(interrupt));
@@ -436,7 +436,7 @@ fn withdraw_question(facts: &mut Facts, ix: NodeIx) {
     }
 }
 
-/// The signal that was the answer, if one was. Others that do not fit stay.
+/// Removes the signal that was the answer, if one was. Signals that do not fit stay.
 fn take_signal(inbox: &mut Inbox, name: &str, answer: &Value) {
     let Some(waiting) = inbox.waiting.get_mut(name) else {
         return;

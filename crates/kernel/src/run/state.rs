@@ -1,4 +1,4 @@
-//! The state of a run: what a fold of its log says.
+//! The state of a run: the fold of its log.
 
 use crate::run::RunStatus;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,27 +21,27 @@ use crate::run::fan::Fan;
 use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
 
-/// A run as its log tells it, with what the log refers to.
+/// A run as folded from its log, with the objects that the log refers to.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The stream's header.
     pub header: Arc<StreamHeader>,
     /// The definition it runs.
     pub plan: Arc<Plan>,
-    /// Where the log ends.
+    /// The end of the log.
     pub head: Head,
-    /// What its events say.
+    /// The folded state.
     pub state: RunState,
 }
 
-/// Where a log ends.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// How many events it holds.
     pub next_seq: Seq,
     /// The last link of its hash chain.
     pub chain: Digest,
-    /// The last timestamp; none is ever earlier.
+    /// The last timestamp; later events are never earlier.
     pub at: Timestamp,
 }
 
@@ -49,16 +49,16 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum RunState {
-    /// Nothing was appended yet.
+    /// The log is empty.
     Unborn,
-    /// Something may still happen.
+    /// The run is active.
     Active {
-        /// Which part of its life.
+        /// Its phase.
         phase: Phase,
         /// Everything else.
         facts: Box<Facts>,
     },
-    /// Nothing will be appended any more.
+    /// The run has ended: no event will be appended.
     Settled {
         /// How it ended.
         end: End,
@@ -69,8 +69,8 @@ pub enum RunState {
     },
 }
 
-/// The part of its life an active run is in. Waiting is not a phase: a running run with nothing
-/// in flight is parked on its timers, interrupts and children.
+/// The phase of an active run. Waiting is not a phase: a running run with nothing in flight is
+/// parked on its timers, interrupts and children.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "kebab-case")]
 pub enum Phase {
@@ -78,21 +78,21 @@ pub enum Phase {
     Pending,
     /// Nodes start as they become ready.
     Running,
-    /// What is in flight may end; nothing starts; then it pauses.
+    /// Nodes in flight finish, none starts; then it pauses.
     Draining {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
     /// Nothing starts until it is resumed.
     Paused {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
         /// Since when.
         at: Timestamp,
     },
-    /// It must end; what is in flight is being stopped.
+    /// It must end; attempts in flight are being stopped.
     Stopping {
-        /// As what it ends.
+        /// How it will end.
         ending: Ending,
     },
 }
@@ -103,40 +103,40 @@ pub enum Phase {
 pub enum End {
     /// Every node settled and none failed unhandled.
     Completed {
-        /// What it gives back.
+        /// Its outputs.
         outputs: Map<String, Value>,
     },
-    /// In an error.
+    /// It failed.
     Failed {
         /// The error.
         error: NodeError,
         /// The node it came from.
         node: Option<NodeId>,
     },
-    /// Cancelled.
+    /// It was cancelled.
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
 }
 
-/// What is true of a run in any phase.
+/// The data of a run in any phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// When `run.started` was written.
     pub started_at: Timestamp,
     /// The engine that created it.
     pub engine_version: u32,
-    /// Which face it came in by.
+    /// The face that received the request.
     pub transport: String,
     /// The request that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// Inputs as given; always an object.
     pub inputs: Value,
-    /// The variables now; always an object.
+    /// The current variables; always an object.
     pub variables: Value,
-    /// The channels now, after reduction; always an object.
+    /// The current channels, after reduction; always an object.
     pub channels: Value,
     /// Tags.
     pub tags: Vec<String>,
@@ -152,59 +152,59 @@ pub struct Facts {
     pub executions: u64,
     /// Interrupts that wait for an answer, oldest first.
     pub interrupts: Vec<OpenInterrupt>,
-    /// Interrupts that wait no more, and why.
+    /// Interrupts that are closed, and why.
     pub closed_interrupts: BTreeMap<InterruptId, Closed>,
-    /// Events from outside that answered an interrupt, by the id their sender gave them.
+    /// Events from outside that answered an interrupt, by their sender's id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub taken_events: BTreeMap<InterruptId, String>,
-    /// The interrupt each node asked last.
+    /// The latest interrupt of each node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub last_asked: BTreeMap<NodeId, InterruptId>,
-    /// How often was asked with each key. Of runs since version 5.
+    /// Number of questions with each key. For runs since version 5.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked_keys: BTreeMap<String, u32>,
-    /// Signals nobody has asked for yet, and the ids of all that came.
+    /// Signals that no node has asked for yet, and the ids of all received ones.
     pub inbox: Inbox,
     /// Child runs, by id.
     pub children: BTreeMap<StreamId, Child>,
-    /// Named timers and when they are due.
+    /// Named timers and their due times.
     pub timers: BTreeMap<String, Timestamp>,
-    /// How long the run has worked, where that is bounded.
+    /// Working time of the run, if it is limited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Work>,
     /// Budget counters.
     pub budget: Budget,
-    /// What model calls used, summed.
+    /// Total usage of model calls.
     pub usage: Option<UsageTotal>,
-    /// Artifacts, in the order they came.
+    /// Artifacts, in the order of creation.
     pub artifacts: Vec<(NodeId, Artifact)>,
-    /// Outbox messages that were taken in.
+    /// Received outbox messages.
     pub seen: BTreeSet<MessageId>,
     /// How often a new holder took the run over with attempts in flight.
     pub takeovers: u32,
-    /// The run this one last branched off.
+    /// The source of the run's latest branch.
     pub forked_from: Option<StreamId>,
-    /// The agent that has the work: pinned to the node that started last, or handed the work.
+    /// The agent that has the work: pinned to the node that started last, or reached by a hand-off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Value>,
-    /// The agent of the first supervisor, for good.
+    /// The agent of the first supervisor; it never changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orchestrator: Option<Value>,
-    /// What the orchestrator decided last.
+    /// The orchestrator's latest decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Value>,
     /// Decisions of the orchestrator so far.
     #[serde(default, skip_serializing_if = "none_yet")]
     pub decisions: u64,
-    /// Where the last of them stands in the log. Of runs since version 5.
+    /// The sequence of the latest decision. For runs since version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seq>,
 }
 
-/// How long a run has worked.
+/// Working time of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// Milliseconds of work that are over.
+    /// Milliseconds of completed work.
     pub done_ms: u64,
     /// Since when it works; `None` while it waits.
     pub since: Option<Timestamp>,
@@ -213,9 +213,9 @@ pub struct Work {
 /// A node in its current visit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRun {
-    /// How often it was entered before.
+    /// Number of earlier visits.
     pub visit: u32,
-    /// Attempts of this visit that were started.
+    /// Number of started attempts of this visit.
     pub attempts: u32,
     /// Attempts of this visit that failed and were followed by another.
     pub retries: u32,
@@ -223,36 +223,36 @@ pub struct NodeRun {
     pub started_at: Option<Timestamp>,
     /// When the visit settled.
     pub settled_at: Option<Timestamp>,
-    /// Questions its current attempt has asked.
+    /// Number of questions of its current attempt.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub asked: u32,
-    /// What its ports resolved to, while it is active.
+    /// The resolved values of its ports, while it is active.
     pub inputs: Option<Map<String, Value>>,
-    /// The worker it dispatches now, by its place in the decision.
+    /// Its current worker, by its place in the decision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
-    /// Where the last step of each worker of this visit stands in the log, by its place in the
-    /// decision. Of runs since version 5.
+    /// The sequence of the last step of each worker of this visit, by its place in the decision.
+    /// For runs since version 5.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<(u32, Seq)>,
-    /// A decision that a person is asked about, and that is carried out if they say so.
+    /// A held decision that a person is asked about; it is carried out if they confirm it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Held>,
-    /// Of a loop's head that was entered again: the index of the round before.
+    /// The index of the round before, for a loop's head that was entered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u64>,
-    /// Where it stands.
+    /// Its status.
     pub status: NodeStatus,
 }
 
 impl NodeRun {
-    /// Where the last step of a worker of this visit stands in the log.
+    /// The sequence of the last step of a worker of this visit.
     pub fn last_step(&self, worker: u32) -> Option<Seq> {
         let of_it = self.steps.iter().find(|(of, _)| *of == worker);
         of_it.map(|(_, seq)| *seq)
     }
 
-    /// The last step of a worker of this visit stands here.
+    /// Sets the sequence of the last step of a worker of this visit.
     pub(super) fn stepped(&mut self, worker: u32, seq: Seq) {
         match self.steps.iter_mut().find(|(of, _)| *of == worker) {
             Some((_, last)) => *last = seq,
@@ -261,14 +261,14 @@ impl NodeRun {
     }
 }
 
-/// A decision that is not sure enough to be carried out.
+/// A decision below the floor of confidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Held {
     /// The decision.
     pub decision: Value,
-    /// How sure it is.
+    /// Its confidence.
     pub confidence: f64,
-    /// How sure it must be.
+    /// The required confidence.
     pub floor: f64,
 }
 
@@ -280,7 +280,7 @@ fn none_yet(n: &u64) -> bool {
     *n == 0
 }
 
-/// Where a node stands in its current visit.
+/// The status of a node in its current visit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "kebab-case")]
 pub enum NodeStatus {
@@ -306,11 +306,11 @@ pub enum NodeStatus {
         /// The child.
         child: StreamId,
     },
-    /// It waits for several child runs at the same time.
+    /// It waits for several concurrent child runs.
     FannedOut {
         /// The attempt.
         attempt: u32,
-        /// How far they are.
+        /// Their progress.
         fan: Box<Fan>,
     },
     /// It waits for an answer.
@@ -332,33 +332,33 @@ pub enum NodeStatus {
         /// The attempt to come.
         attempt: u32,
     },
-    /// Ended well.
+    /// It completed.
     Completed {
         /// Its outputs; always an object.
         outputs: Value,
-        /// The port it chose.
+        /// The chosen port.
         port: Option<String>,
         /// Positions of edges that are not followed.
         declined: Vec<u32>,
     },
-    /// Ended in an error.
+    /// It failed.
     Failed {
         /// The last error.
         error: NodeError,
         /// Positions of edges that are not followed.
         declined: Vec<u32>,
     },
-    /// Will not run in this visit.
+    /// It will not run in this visit.
     Skipped {
-        /// Why.
+        /// The reason.
         reason: SkipReason,
     },
-    /// Was stopped because the run ends.
+    /// It was stopped because the run ends.
     Cancelled,
 }
 
 impl NodeStatus {
-    /// Nothing more happens in this visit.
+    /// Whether this visit has ended.
     pub fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -366,7 +366,7 @@ impl NodeStatus {
         )
     }
 
-    /// The word snapshots show.
+    /// The name in snapshots.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Idle => "pending",
@@ -398,11 +398,11 @@ pub struct OpenInterrupt {
     /// How often the run had asked with this key before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub asked_before: u32,
-    /// What is asked.
+    /// The data of the question.
     pub data: Value,
-    /// What an answer must look like.
+    /// The schema of an answer.
     pub resume_schema: Option<Value>,
-    /// When it was asked.
+    /// When it was requested.
     pub requested_at: Timestamp,
     /// When it expires.
     pub timeout_at: Option<Timestamp>,
@@ -413,41 +413,42 @@ pub struct OpenInterrupt {
 }
 
 impl OpenInterrupt {
-    /// Whether it asks about a failure for want of something that the host's operator provides.
+    /// Whether it asks about a failure because the host lacks something that its operator can
+    /// provide.
     pub fn is_for_want(&self) -> bool {
         self.data["error"]["hostLacks"] == true
     }
 }
 
-/// What somebody has voted at a gate.
+/// A vote at a gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ballot {
-    /// Who.
+    /// The voter.
     pub by: String,
-    /// How.
+    /// The vote.
     pub action: ApprovalAction,
-    /// What they changed the artifact to.
+    /// The voter's version of the artifact.
     pub edited: Option<Value>,
 }
 
-/// Why an interrupt takes no answer any more.
+/// Why an interrupt is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Closed {
     /// It was answered.
     Answered,
-    /// Nobody answered in time.
+    /// Its time to answer has passed.
     Expired,
-    /// Its node waits for it no more, or the run ended.
+    /// Its node stopped waiting, or the run ended.
     Withdrawn,
 }
 
-/// Signals that came before anybody asked for them.
+/// Signals that arrived before their question.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inbox {
     /// Waiting signals by name, oldest first.
     pub waiting: BTreeMap<String, Vec<Signal>>,
-    /// (name, id) of every signal that came.
+    /// (name, id) of every received signal.
     pub seen: BTreeSet<(String, String)>,
 }
 
@@ -456,11 +457,11 @@ pub struct Inbox {
 pub struct Signal {
     /// The sender's id of it.
     pub id: String,
-    /// What it carries.
+    /// Its content.
     pub payload: Value,
 }
 
-/// A child run as its parent knows it.
+/// A child run as known to its parent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Child {
     /// The node that started it, by position.
@@ -471,10 +472,10 @@ pub struct Child {
     pub workflow: WorkflowId,
     /// How it ended; `None` while it runs.
     pub status: Option<ChildStatus>,
-    /// Of a worker: its place in the decision.
+    /// The place of a worker in the decision.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
-    /// What it waits for, as far as it told, and how long its log was then.
+    /// The status it waits in, as reported, and the length of its log at that report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<(Option<String>, Seq)>,
 }
@@ -494,9 +495,9 @@ impl Child {
 pub struct UsageTotal {
     /// Sum of estimated cost.
     pub usd: Option<f64>,
-    /// Sum of tokens in.
+    /// Sum of input tokens.
     pub input_tokens: u64,
-    /// Sum of tokens out.
+    /// Sum of output tokens.
     pub output_tokens: u64,
     /// Sum of durations.
     pub duration_ms: u64,
@@ -528,7 +529,7 @@ impl UsageTotal {
     }
 }
 
-/// An attempt that somebody must be running now.
+/// An attempt that the holder must be running now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveAttempt<'a> {
     /// The node's position.
@@ -537,9 +538,9 @@ pub struct LiveAttempt<'a> {
     pub id: AttemptId,
     /// How often it was restarted.
     pub restarts: u32,
-    /// What its ports resolved to.
+    /// The resolved values of its ports.
     pub inputs: &'a Map<String, Value>,
-    /// When it must be over.
+    /// When it must have ended.
     pub timeout_at: Option<Timestamp>,
 }
 
@@ -563,7 +564,7 @@ impl Run {
         }
     }
 
-    /// Facts, once there are any.
+    /// The facts, once there are any.
     pub fn facts(&self) -> Option<&Facts> {
         match &self.state {
             RunState::Unborn => None,
@@ -579,7 +580,7 @@ impl Run {
         }
     }
 
-    /// How it ended, once it has.
+    /// The end, if it has ended.
     pub fn end(&self) -> Option<&End> {
         match &self.state {
             RunState::Settled { end, .. } => Some(end),
@@ -587,19 +588,19 @@ impl Run {
         }
     }
 
-    /// Whether nothing will be appended any more.
+    /// Whether the run has ended: no event will be appended.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, RunState::Settled { .. })
     }
 
-    /// Whether this is a replay: it repeats what its source recorded, and nothing else.
+    /// Whether this is a replay: it repeats its source's records.
     pub fn is_replay(&self) -> bool {
         let origin = self.header.origin.as_ref();
         origin.is_some_and(|origin| origin.mode == ForkMode::Replay)
     }
 
-    /// Whether this is a branch whose copied beginning does not end yet in `RunForked`. Nobody
-    /// drives it and nothing but its fork is decided on it.
+    /// Whether this is a branch whose copied beginning does not yet end in `RunForked`. It is not
+    /// driven, and only its fork may be decided on it.
     pub fn is_copying(&self) -> bool {
         let Some(origin) = &self.header.origin else {
             return false;
@@ -608,21 +609,21 @@ impl Run {
         origin.mode == ForkMode::Branch && origin.seq > 0 && forked_from != Some(&origin.source)
     }
 
-    /// The version of an engine newer than this one that has decided on it, if one has: its rules
-    /// are not known here.
+    /// The version of a newer engine that has decided on it, if one has: its rules are unknown
+    /// here.
     pub fn newer_engine(&self) -> Option<u32> {
         let told = self.facts().map(|facts| facts.engine_version);
         let wrote = self.header.engine_version.max(told);
         wrote.filter(|wrote| wrote > crate::ENGINE_VERSIONS.end())
     }
 
-    /// Whether this is a fork whose making is not over: a branch that is still copied, or a replay
-    /// that has not come to its end.
+    /// Whether this is an unfinished fork: a branch that is still copied, or a replay that has not
+    /// ended.
     pub fn is_forking(&self) -> bool {
         self.is_copying() || (self.is_replay() && !self.is_settled())
     }
 
-    /// Where the run stands.
+    /// The status of the run.
     pub fn status(&self) -> RunStatus {
         if self.is_copying() {
             return RunStatus::Pending;
@@ -653,7 +654,7 @@ impl Run {
         }
     }
 
-    /// The status of a child that a node waits for, while the child itself waits.
+    /// The status of the awaited child, while the child itself waits.
     fn awaited_status(&self, facts: &Facts) -> Option<RunStatus> {
         let waits = |child: &StreamId| {
             let status = RunStatus::parse(facts.children.get(child)?.waits()?);
@@ -672,7 +673,7 @@ impl Run {
         })
     }
 
-    /// Children that still run and end with this run, unless it completes.
+    /// Running children that end with this run, unless it completes.
     pub(crate) fn children_to_stop(&self) -> Vec<StreamId> {
         let Some(facts) = self.facts().filter(|_| !self.is_settled()) else {
             return Vec::new();
@@ -686,15 +687,13 @@ impl Run {
         running.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether a question takes no answer any more at a time, though nothing in the log says so
-    /// yet: its deadline has passed, and the timer that tells of it has not fired. A run that is
-    /// paused has no such timer until it is resumed.
+    /// Whether a question's deadline has passed although its log does not show it yet, because the
+    /// timer has not fired. A paused run has no such timer until it is resumed.
     pub fn is_past_deadline(&self, open: &OpenInterrupt, now: Timestamp) -> bool {
         open.timeout_at.is_some_and(|deadline| deadline <= now)
     }
 
-    /// Children whose end came, or comes, after that of this run: its log takes nothing more and
-    /// cannot tell of it.
+    /// Children whose end comes after that of this run, whose log is closed and cannot record it.
     pub fn untold_children(&self) -> Vec<StreamId> {
         let facts = self.facts().filter(|_| self.is_settled());
         let children = facts.into_iter().flat_map(|facts| &facts.children);
@@ -702,8 +701,8 @@ impl Run {
         untold.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Says of such a child how it stands by its own log. Only for whoever shows the run: the
-    /// state is no longer the fold of its log alone.
+    /// Sets the status of such a child from its own log. Only for showing the run: afterwards the
+    /// state is not the fold of its log alone.
     pub fn tell_of_child(&mut self, child: &StreamId, status: &str) {
         let RunState::Settled { facts, .. } = &mut self.state else {
             return;
@@ -730,7 +729,7 @@ impl Run {
         }
     }
 
-    /// The inputs that such a child would be given now.
+    /// The current inputs for such a child.
     pub fn child_inputs(&self, ix: NodeIx) -> Map<String, Value> {
         let config = &self.plan.node(ix).config;
         let child = match self.wanted_child(ix) {
@@ -751,8 +750,8 @@ impl Run {
         inputs
     }
 
-    /// What a decision brings for the worker that a dispatch node is at. It is stronger than what
-    /// is mapped for all workers of that workflow.
+    /// The decision's inputs for the current worker of a dispatch node. They override the mapped
+    /// inputs for all workers of that workflow.
     fn brought_for_child<'a>(
         &self,
         facts: &'a Facts,
@@ -767,19 +766,19 @@ impl Run {
         brought.get(state.worker as usize)?.as_object()
     }
 
-    /// Attempts of work nodes whose start is durable and whose outcome is not: whoever holds
-    /// the run must be running exactly these. While the run is stopping they must be stopped.
+    /// Attempts of work nodes whose start is durable and whose outcome is not: the holder must be
+    /// running exactly these. While the run is stopping they must be stopped.
     pub fn live_attempts(&self) -> impl Iterator<Item = LiveAttempt<'_>> {
         self.in_flight(|kind| kind == NodeKind::Work)
     }
 
-    /// Nodes that started and whose child's definition has to be looked up.
+    /// Started nodes whose child's definition has to be looked up.
     pub fn undispatched(&self) -> impl Iterator<Item = LiveAttempt<'_>> {
         self.in_flight(|kind| kind != NodeKind::Work)
     }
 
-    /// Whether a node that starts a child waits for a part of the budget that attempts have set
-    /// aside: what they do not use, its child may.
+    /// Whether a node that starts a child waits for a part of the budget that attempts have
+    /// reserved: its child may use what they return.
     pub fn waits_for_budget(&self, ix: NodeIx) -> bool {
         let Some(facts) = self.facts() else {
             return false;
@@ -839,7 +838,7 @@ impl Run {
     }
 
     /// Whether a node is at work that a drained pause lets finish: an attempt in flight, or a
-    /// delay. What waits for somebody outside may wait for ever, and keeps no pause.
+    /// delay. Waits for outside events may be endless and do not delay a pause.
     pub fn has_unfinished_nodes(&self) -> bool {
         let is_delayed = |facts: &Facts| {
             let active = facts.active.iter();
@@ -849,15 +848,15 @@ impl Run {
         self.has_live_work() || self.facts().is_some_and(is_delayed)
     }
 
-    /// The interrupt that a node asked last, and why it takes no answer any more if it does not.
+    /// The latest interrupt of a node, and why it is closed, if it is.
     pub fn last_question(&self, node: &NodeId) -> Option<(&InterruptId, Option<Closed>)> {
         let facts = self.facts()?;
         let id = facts.last_asked.get(node)?;
         Some((id, facts.closed_interrupts.get(id).copied()))
     }
 
-    /// Timers that count in the phase the run is in: a paused run keeps its own timeout only,
-    /// and a stopping run none, so that nothing is due that would be refused.
+    /// Timers that count in the run's phase: a paused run keeps only its own timeout, and a
+    /// stopping run none, so that no due timer would be rejected.
     pub fn timers(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         let active = match &self.state {
             RunState::Active { phase, facts } if !self.is_copying() => Some((phase, facts)),
@@ -878,19 +877,19 @@ impl Run {
         })
     }
 
-    /// The timer that is due first.
+    /// The earliest timer.
     pub fn next_timer(&self) -> Option<(&str, Timestamp)> {
         self.timers().min_by_key(|(_, due)| *due)
     }
 
-    /// The node that holds the oldest open interrupt.
+    /// The node of the oldest open interrupt.
     pub fn current_node(&self) -> Option<&NodeId> {
         let open = self.facts()?.interrupts.first()?;
         Some(&self.plan.node(NodeIx(open.node)).id)
     }
 }
 
-/// The kinds of questions that runs ask.
+/// The kinds of questions of runs.
 pub const QUESTION_KINDS: [&str; 5] = [
     "approval",
     "clarification",
@@ -931,6 +930,6 @@ pub mod timer {
     /// The run's timeout.
     pub const RUN: &str = "run-timeout";
 
-    /// The end of the time in which the run may work.
+    /// The end of the run's working time.
     pub const WORK: &str = "work-timeout";
 }
