@@ -19,7 +19,7 @@ use runtime::plans::Plans;
 use store::memory::MemoryStore;
 use store::{ManualClock, Store};
 
-/// A store, and what one process does with it.
+/// A store, and one process's operations on it.
 struct World {
     clock: Arc<ManualClock>,
     store: Arc<dyn Store>,
@@ -158,7 +158,7 @@ async fn a_key_revoked_by_another_process_is_refused_within_the_promised_time() 
     let world = World::new();
     let issued = world.key(|_| ()).await;
     let other = world.key(|_| ()).await;
-    // Two processes, each with what it remembers.
+    // Two processes, each with its own cache.
     let (here, there) = (world.authenticator(), world.authenticator());
     let text = issued.token.reveal();
     assert!(here.authenticate(text).await.is_ok());
@@ -175,7 +175,7 @@ async fn a_key_revoked_by_another_process_is_refused_within_the_promised_time() 
         again,
         Err(KeyError::Rejected(Rejection::Unchanged))
     ));
-    // Who does not know the secret does not learn that the key was revoked.
+    // A bearer without the secret does not learn that the key was revoked.
     let (head, secret) = text.rsplit_once('_').unwrap();
     let guess = format!("{head}_{}", secret.chars().rev().collect::<String>());
     assert_eq!(here.authenticate(&guess).await, Err(AuthError::Unknown));
@@ -267,7 +267,7 @@ async fn the_trail_tells_each_thing_once_however_often_it_is_delivered() {
     world.revoke(&issued).await.unwrap();
     let waiting = world.store.outbox(10).await.unwrap();
     trail::deliver(&*world.store).await.unwrap();
-    // A process that ended between the delivery and its receipt left the messages there.
+    // A process that crashed after delivery but before acknowledging it left the messages there.
     for message in &waiting {
         let told: kernel::audit::AuditMessage = serde_json::from_slice(&message.command).unwrap();
         trail::record(&*world.store, &world.tenant, told.audit)
@@ -316,7 +316,7 @@ async fn attempts_without_the_right_are_told_but_cannot_flood() {
     world.clock.advance(Duration::from_secs(60));
     try_to(Action::ManageKeys).await;
     assert_eq!(world.trail().await.len(), 3);
-    // However often, and whatever is tried: a minute has as many entries as there are scopes.
+    // Whatever is tried, and however often: at most one entry per scope and minute.
     for _ in 0..3 {
         for action in Action::ALL {
             if action != Action::ReadRun {

@@ -1,5 +1,5 @@
-//! Programs that the kernel keeps from files, network and processes, and the supervisor from using
-//! too much.
+//! Programs confined by the kernel from files, network and processes, and limited by the
+//! supervisor.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use runtime::supervisor::{End, Finish, Spec};
 
 use crate::support::*;
 
-/// Whether programs can be confined here; a skip of the test where not.
+/// Whether programs can be confined here; otherwise the test is skipped.
 fn can_confine(test: &str) -> bool {
     match holds() {
         Ok(_) => true,
@@ -21,7 +21,7 @@ fn can_confine(test: &str) -> bool {
     }
 }
 
-/// Python of the system, with a script that is kept from things.
+/// The system's Python with a confined script.
 fn python(lab: &Lab, script: &str, confinement: Confinement) -> Spec {
     Spec {
         confinement: Some(confinement),
@@ -161,7 +161,7 @@ async fn too_many_processes_are_killed() {
         return;
     }
     let lab = Lab::new();
-    // Bounded, so that a supervisor that lets it go on costs the machine little.
+    // Limited, so that a failure of the supervisor costs the machine little.
     let script = "import os, time\n\
                   for _ in range(200):\n\
                   \x20   try:\n\

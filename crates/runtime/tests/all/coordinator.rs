@@ -78,7 +78,7 @@ fn read(id: &str) -> CoordinatorCommand {
     }
 }
 
-/// Commands of which some depend on others, some are refused, and some say nothing new.
+/// Commands of which some depend on others, some are rejected, and some repeat earlier ones.
 fn commands() -> Vec<CoordinatorCommand> {
     vec![
         CoordinatorCommand::ClearDeferredLeaderNotification,
@@ -114,7 +114,7 @@ fn orders(commands: &[CoordinatorCommand]) -> Vec<CoordinatorOrder> {
     commands.iter().map(order).collect()
 }
 
-/// An answer without the state behind it.
+/// A result without the state.
 fn said(answer: &Result<Told, CoordinatorError>) -> Result<CoordinatorEvent, String> {
     match answer {
         Ok(told) => Ok(told.event.clone()),
@@ -137,7 +137,7 @@ async fn told_at_once_or_one_by_one_it_is_the_same() {
     let at_once: Vec<_> = at_once.iter().map(said).collect();
     assert_eq!(at_once, one_by_one);
     assert_eq!(log(&together).await, log(&alone).await);
-    // And for each way to cut it in two.
+    // And for each split into two groups.
     for cut in 1..orders.len() {
         let (store, door) = world();
         let (first, second) = orders.split_at(cut);
@@ -149,8 +149,8 @@ async fn told_at_once_or_one_by_one_it_is_the_same() {
     }
 }
 
-/// Each append in turn is not made, or made and its answer lost. Nothing is said to be done that
-/// is not in the log, and nothing is done twice.
+/// Each append in turn fails, or succeeds with its response lost. No command is reported done
+/// without being in the log, and none is done twice.
 #[tokio::test]
 async fn an_append_that_fails_spoils_no_answer_but_its_own() {
     for strike in [Strike::Before, Strike::After] {
@@ -195,7 +195,7 @@ async fn an_append_that_fails_spoils_no_answer_but_its_own() {
     }
 }
 
-/// Two processes at once: who loses is decided again on what won.
+/// Two processes at once: the loser decides again on the winner's state.
 #[tokio::test]
 async fn two_who_tell_at_once_are_both_heard() {
     let (store, door) = world();

@@ -1,4 +1,4 @@
-//! An engine that is told to stop while a node runs whose successor may run once only.
+//! An engine that is told to stop while a node runs whose successor must run only once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::engine::{create, definition, memory};
 use crate::recorder::OneSecret;
 use crate::support::Lab;
 
-/// Says that it runs, and runs until it is let go; the second time it is let go at once.
+/// Signals that it runs, and waits for release; the second time it is released at once.
 #[derive(Default)]
 struct Gate {
     runs: Mutex<Vec<String>>,
@@ -88,7 +88,7 @@ async fn a_start_in_the_log_of_what_runs_once_is_carried_out_before_an_engine_st
     let run = create(&first, &definition(nodes, edges), Start::Now).await;
     gate.begun.notified().await;
 
-    // It is draining from its first poll on, while the slow one still runs.
+    // It drains from its first poll on, while the slow node still runs.
     let mut draining = Box::pin(first.drain(Duration::from_secs(60)));
     assert!(is_pending(&mut draining).await);
     gate.let_go.notify_one();

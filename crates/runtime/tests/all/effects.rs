@@ -1,5 +1,5 @@
-//! Requests with a key whose store fails, or whose process dies, at any moment: when the same
-//! request comes again its effect is there once.
+//! Requests with a key whose store fails, or whose process dies, at any point: after the same
+//! request is repeated its effect exists once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use store::memory::MemoryStore;
 use crate::engine::{definition, engine_on};
 use crate::support::Lab;
 
-/// Longer than a request may be under way.
+/// Longer than the lease of a request.
 const LEASE: Duration = Duration::from_secs(121);
 
 struct World {
@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// A run that nobody drives.
+    /// A run without a driver.
     async fn run(&self) -> StreamId {
         let engine = self.api.engine();
         let document = definition(json!([{ "id": "a", "typeId": "core.noop" }]), json!([]));
@@ -81,14 +81,14 @@ fn who() -> Principal {
     }
 }
 
-/// What a request asks for.
+/// The kind of request.
 #[derive(Clone, Copy, Debug)]
 enum Asks {
     Webhook,
     Annotation,
 }
 
-/// A request as a face does it: begun, done, finished. What is answered, if it is.
+/// A request as a face makes it: begun, executed, finished. Returns the response, if any.
 async fn request(api: &Api, run: &StreamId, asks: Asks) -> Result<String, ApiError> {
     let keyed = KeyedBy {
         key: "once".into(),
@@ -107,7 +107,7 @@ async fn request(api: &Api, run: &StreamId, asks: Asks) -> Result<String, ApiErr
         }),
         Err(_) => Finish::Unknown,
     };
-    // A face answers also where the answer could not be kept.
+    // A face responds even if the response could not be stored.
     let _ = api.finish(begun, how).await;
     done
 }
@@ -137,7 +137,7 @@ async fn act(api: &Api, run: &StreamId, asks: Asks, begun: &Begun) -> Result<Str
     }
 }
 
-/// How many there are of what was asked for.
+/// The number of objects that were made.
 async fn count(api: &Api, run: &StreamId, asks: Asks) -> usize {
     match asks {
         Asks::Webhook => api.webhooks(&who()).await.expect("webhooks").len(),
@@ -154,7 +154,7 @@ async fn calls_of(asks: Asks) -> u64 {
     (world.faulty.calls().len() - before) as u64
 }
 
-/// One case: the request once while the store fails by plan, then until it is answered.
+/// One case: the request once while the store fails by plan, then repeated until it is answered.
 async fn survives(asks: Asks, plan: Plan, dies: bool) {
     let what = format!("{asks:?} {plan:?}");
     let world = World::new();
@@ -182,7 +182,7 @@ async fn an_effect_whose_answer_was_lost_is_found_and_not_had_twice() {
         assert!(calls >= 4, "{asks:?} makes {calls} calls");
         for nth in 0..calls {
             for strike in [Strike::Before, Strike::After] {
-                // One call fails, and the process goes on; or nothing of it comes any more.
+                // One call fails and the process continues; or all later calls fail.
                 survives(asks, Plan::Nth { nth, strike }, false).await;
                 survives(asks, Plan::From { nth, strike }, true).await;
             }

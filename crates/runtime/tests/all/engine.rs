@@ -18,7 +18,7 @@ use crate::support::{self, Lab};
 pub(crate) fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engine {
     let options = EngineOptions {
         holder: holder.into(),
-        // Longer than a busy machine may keep an engine from renewing it.
+        // Longer than a busy machine may delay a renewal.
         hold_ttl: support::DEADLINE,
         poll: Duration::from_millis(20),
         ..EngineOptions::default()
@@ -57,7 +57,7 @@ impl Secrets for OneSecret {
     }
 }
 
-/// Waits for something a process does to the file system.
+/// Waits for a process's change of the file system.
 async fn until(mut what: impl FnMut() -> bool) {
     let waiting = async {
         while !what() {
@@ -400,7 +400,7 @@ async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
     engine.drain(Duration::from_secs(5)).await;
 }
 
-/// Between its creation and its start nobody else takes a run that its creator keeps.
+/// From its creation to its start no other engine takes a run that its creator holds.
 #[tokio::test]
 async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_it() {
     let store = memory();
@@ -412,7 +412,7 @@ async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_
     let new = new_run(&own, &document, Start::WhenClaimed).await;
     let run = own.create_held(new).await.expect("a created run").run;
     let id = run.header.stream.clone();
-    // The other one looks at the queue meanwhile, and finds one that is free.
+    // The other engine polls the queue meanwhile, and finds a free run.
     let free = create(&other, &document, Start::WhenClaimed).await;
     let end = other.settled(&free.header.stream).await.expect("its end");
     assert_eq!(end.status().as_str(), "completed");
@@ -428,8 +428,7 @@ async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_
     }
 }
 
-/// What another process wrote counts before a poll finds it: a refusal is not decided upon a log
-/// that has gone on.
+/// Another process's append counts before a poll finds it: no rejection is based on a stale log.
 #[tokio::test]
 async fn nothing_is_refused_by_what_a_log_said_before() {
     let store = memory();
@@ -469,7 +468,7 @@ async fn nothing_is_refused_by_what_a_log_said_before() {
         .command(&id, resume.clone().into())
         .await
         .expect("a resume");
-    // One that nobody paused is refused all the same.
+    // A run that is not paused is still rejected.
     let again = engine.command(&id, resume.into()).await;
     assert!(
         matches!(again, Err(DoorError::Rejected(Rejection::NotPaused))),

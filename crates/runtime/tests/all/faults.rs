@@ -1,4 +1,4 @@
-//! The engine when the store does not answer.
+//! The engine while the store does not respond.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use store::faults::{FaultyStore, Method, Plan, Strike};
 use crate::engine::{create, definition, engine_on, engine_with, kinds, memory};
 use crate::support::{self, Lab};
 
-/// Every append of the driver in turn is made and its answer is lost. None is made twice, no
-/// holder is said to be lost, and a step that must not be repeated runs once.
+/// Every append of the driver in turn succeeds with its response lost. None is repeated, no lease
+/// is reported lost, and a step that must not be repeated runs once.
 #[tokio::test]
 async fn an_append_without_an_answer_is_not_made_again() {
     let document = definition(
@@ -66,7 +66,7 @@ async fn an_append_without_an_answer_is_not_made_again() {
     assert!(nth >= 3, "only {nth} appends were met");
 }
 
-/// Nothing is held, so nothing has to be renewed before the engine may end.
+/// Without leases nothing must be renewed before the engine may end.
 #[tokio::test]
 async fn an_engine_without_runs_drains_without_waiting_for_a_renewal() {
     let lab = Lab::new();

@@ -21,7 +21,7 @@ fn replay() -> ForkOrder {
     ForkOrder::new(ForkMode::Replay, None)
 }
 
-/// A process that leaves a line in `ran` each time it runs.
+/// A process that appends a line to `ran` each time it runs.
 fn steps() -> Vec<u8> {
     let step = |id: &str| {
         json!({

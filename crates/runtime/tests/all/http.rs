@@ -1,4 +1,4 @@
-//! `runwright.http` and the guard before it, against a real peer.
+//! `runwright.http` and its guard, against a real peer.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -200,7 +200,7 @@ async fn redirects_end_or_are_the_answer() {
     assert_eq!(completion.outputs["status"], 302);
 }
 
-/// Gives these addresses, and counts how often it is asked.
+/// Resolves to these addresses, and counts the look-ups.
 struct Names {
     addresses: Mutex<Vec<IpAddr>>,
     asked: AtomicUsize,
@@ -231,7 +231,7 @@ async fn one_bad_address_of_a_name_is_enough() {
         "{error:?}"
     );
     assert!(peer.got().is_empty());
-    // The same name where the network is allowed: resolved once, and connected to that.
+    // The same name with its network allowed: resolved once, and connected to that address.
     *names.addresses.lock().unwrap() = vec![peer.address.ip()];
     lab.outbound = Outbound::with_resolver("127.0.0.0/8".parse().unwrap(), names.clone());
     completed(&lab, json!({ "url": url })).await;

@@ -1,4 +1,4 @@
-//! Requests with a key: one effect and one answer.
+//! Requests with a key: one effect and one response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,10 +126,10 @@ async fn a_request_whose_process_died_is_done_again() {
     let world = World::new();
     let api = world.api();
     let slow = first(&api, &request("a")).await;
-    // Nobody knows what became of it when its lease is over.
+    // Its outcome is unknown once its lease has expired.
     world.clock.advance(Duration::from_secs(120));
     let taken = first(&api, &request("a")).await;
-    // What the first one has to say comes too late.
+    // The first one's response comes too late.
     api.finish(slow, Finish::Answered(answer("late")))
         .await
         .unwrap();
@@ -147,7 +147,7 @@ async fn a_process_known_to_be_dead_is_not_waited_for() {
     let Keyed::First(_) = api.begin(&who(None), &request("a")).await.unwrap() else {
         panic!("it is the first");
     };
-    // As if a process of this machine had begun it that is gone.
+    // As if another process, now gone, had begun it.
     let name = Digest::of(b"acme\0\0POST /v1/things\0once").to_string();
     let tenant = who(None).tenant;
     let row = world.store.key(&tenant, "requests", &name).await.unwrap();

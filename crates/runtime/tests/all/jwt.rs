@@ -52,7 +52,7 @@ fn p256_jwk(kid: &str, pair: &EcdsaKeyPair) -> Value {
             "x": b64(&point[1..33]), "y": b64(&point[33..65]) })
 }
 
-/// What signs.
+/// The signing key.
 enum With<'a> {
     Rs256(&'a RsaKeyPair),
     Es256(&'a EcdsaKeyPair),
@@ -149,11 +149,11 @@ async fn each_algorithm_opens_what_the_claims_say() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         assert_eq!(principal.groups, words(&["finance"]), "what can be a name");
         assert_eq!(principal.roles, words(&["auditor", "controller"]));
-        // A bit of the claims changed.
+        // One changed bit in the claims.
         let (head, rest) = token.split_once('.').unwrap();
         let forged = format!("{head}.{}", rest.replacen('e', "f", 1));
         assert!(authenticator.authenticate(&forged).await.is_err());
-        // Without a name it is the only key of its kind.
+        // Without a key id the only key of its kind is used.
         let nameless = sign(&json!({ "alg": alg }), &claims, &signer);
         assert!(authenticator.authenticate(&nameless).await.is_ok());
         tried += 1;
@@ -270,7 +270,7 @@ async fn claims_are_found_by_the_names_that_are_configured() {
     assert!(!principal.scopes.has(Scope::RunsRead));
 }
 
-/// As a service for sign-in makes them: no audience, no scopes, whose page it is in `azp`.
+/// As a sign-in service issues them: no audience, no scopes, the page in `azp`.
 #[tokio::test]
 async fn a_session_without_audience_and_scopes_counts_by_its_party() {
     let rsa = rsa();
@@ -310,7 +310,7 @@ async fn a_session_without_audience_and_scopes_counts_by_its_party() {
     );
     let nested = json!({ "o": { "id": "org_2", "rol": "admin" } });
     assert_eq!(of(nested).await.unwrap().tenant.as_str(), "org_2");
-    // What a token says of its scopes counts, also where it is nothing.
+    // The token's scopes count, even if there are none.
     let less = of(json!({ "scope": "" })).await.unwrap();
     assert!(!less.scopes.has(Scope::RunsRead));
     for wrong in [

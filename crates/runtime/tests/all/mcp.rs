@@ -15,7 +15,7 @@ use crate::support::*;
 const CALL: &str = "core.mcp.toolCall";
 pub(crate) const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/mcp_server.py");
 
-/// The interpreter that has the SDK, or the skip of a test without it.
+/// The interpreter with the SDK; otherwise the test is skipped.
 pub(crate) fn python(test: &str) -> Option<String> {
     match std::env::var("RUNWRIGHT_MCP_PYTHON") {
         Ok(python) => Some(python),
@@ -64,7 +64,7 @@ fn outputs(outcome: Outcome) -> Value {
     }
 }
 
-/// How the one call of an attempt went.
+/// The status of an attempt's only call.
 fn status(recorder: &Recorder) -> ToolStatus {
     let reports = recorder.reports.lock().unwrap();
     let [Report::ToolCalled(called), Report::ToolReturned(returned)] = reports.as_slice() else {
@@ -164,7 +164,7 @@ async fn what_goes_wrong_with_tools_is_told_apart() {
     );
     assert_eq!(status(&recorder), ToolStatus::Error);
 
-    // Not one of those that may be called: nothing is started.
+    // Not an allowed one: no process is started.
     let fresh = lab_for(&python);
     let (outcome, recorder) = call(&fresh, "unheard", json!({})).await;
     assert_eq!(error(outcome).code, "tool_not_allowed");
@@ -190,7 +190,7 @@ async fn what_goes_wrong_with_tools_is_told_apart() {
     );
     assert_eq!(alive(&lab), 0);
 
-    // One that never answers its greeting is gone as well when the call gives up.
+    // A server that never completes the handshake is gone as well when the call gives up.
     let deaf = lab_with("[mcp.bench]\ncommand = [\"sleep\", \"1000\"]");
     let config = json!({ "server": "bench", "tool": "add", "timeoutMs": 300 });
     let late = error(run_node(&deaf, &Recorder::new(), CALL, config, json!({})).await);

@@ -1,4 +1,4 @@
-//! An HTTP peer on the loopback that answers as it is told.
+//! An HTTP peer on the loopback with scripted answers.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as the peer got it.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
     /// Method and target.
@@ -24,19 +24,19 @@ impl Got {
     }
 }
 
-/// What the peer does with a request.
+/// The peer's reaction to a request.
 pub(crate) enum Answer {
     /// Sends these bytes and closes.
     Bytes(Vec<u8>),
-    /// Sends these bytes and says nothing more until the other side goes away.
+    /// Sends these bytes, then nothing until the other side disconnects.
     Begun(Vec<u8>),
-    /// Says nothing until the other side goes away.
+    /// Sends nothing until the other side disconnects.
     Silence,
     /// Sends a body without end.
     Endless,
 }
 
-/// A whole answer.
+/// A complete response.
 pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Answer {
     let body = body.as_ref();
     let mut bytes = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len()).into_bytes();
@@ -48,7 +48,8 @@ pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u
     Answer::Bytes(bytes)
 }
 
-/// The beginning of an answer of server-sent events, without a length: it ends with the connection.
+/// The beginning of a response of server-sent events, without a length: it ends with the
+/// connection.
 pub(crate) fn sse(events: &[(&str, serde_json::Value)]) -> Vec<u8> {
     let mut bytes = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec();
     for (name, data) in events {
@@ -67,9 +68,9 @@ pub(crate) fn sse(events: &[(&str, serde_json::Value)]) -> Vec<u8> {
 pub(crate) struct Peer {
     pub(crate) address: SocketAddr,
     got: Arc<Mutex<Vec<Got>>>,
-    /// Told when a silent connection was closed by the other side.
+    /// Notified when the other side closed a silent connection.
     pub(crate) left: Arc<tokio::sync::Notify>,
-    /// Told when a request has come.
+    /// Notified when a request has arrived.
     pub(crate) came: Arc<tokio::sync::Notify>,
 }
 

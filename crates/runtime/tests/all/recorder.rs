@@ -1,4 +1,4 @@
-//! Sinks that keep what a node gives them, and a context made of them.
+//! Sinks that record a node's output, and a context built of them.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{DEADLINE, Lab};
 
-/// Who spends from the budget.
+/// The holder of reservations.
 const ATTEMPT: &str = "the attempt";
 
-/// A chunk as the log would keep it.
+/// A chunk as the log would store it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chunk {
     pub(crate) channel: OutputChannel,
@@ -28,14 +28,14 @@ pub(crate) struct Chunk {
     pub(crate) meta: Option<Value>,
 }
 
-/// Keeps everything. Chunks pass only as far as permits go.
+/// Records everything. Chunks pass only as far as there are permits.
 pub(crate) struct Recorder {
     pub(crate) chunks: Mutex<Vec<Chunk>>,
     pub(crate) lines: Mutex<Vec<String>>,
     pub(crate) reports: Mutex<Vec<Report>>,
-    /// What calls of models used, as far as it was reported before the end.
+    /// The usage of model calls that was reported before the end.
     pub(crate) used: Mutex<Vec<Usage>>,
-    /// What may be spent, and is set aside.
+    /// The budget and its reservations.
     pub(crate) budget: Mutex<Budget>,
     pub(crate) kept: Mutex<Vec<(String, Vec<u8>)>>,
     pub(crate) permits: Semaphore,
@@ -56,7 +56,7 @@ impl Recorder {
         })
     }
 
-    /// Bounds what may be spent.
+    /// Sets budget limits.
     pub(crate) fn limit(&self, limits: &[(&str, u64)]) {
         let limits = limits
             .iter()
@@ -64,13 +64,13 @@ impl Recorder {
         self.budget.lock().unwrap().limits = limits.collect();
     }
 
-    /// What was spent and is settled.
+    /// The settled spending.
     pub(crate) fn settled(&self, dimension: &str) -> u64 {
         let budget = self.budget.lock().unwrap();
         budget.spent.get(dimension).copied().unwrap_or(0)
     }
 
-    /// What a channel was given, in one piece.
+    /// The text of a channel, concatenated.
     pub(crate) fn text(&self, channel: OutputChannel) -> String {
         let chunks = self.chunks.lock().unwrap();
         chunks
@@ -80,7 +80,7 @@ impl Recorder {
             .collect()
     }
 
-    /// Waits until a channel was given some text.
+    /// Waits until a channel contains some text.
     pub(crate) async fn wait_for(&self, channel: OutputChannel, text: &str) {
         let arrives = async {
             while !self.text(channel).contains(text) {

@@ -1,4 +1,4 @@
-//! Nodes that say what the log refuses.
+//! Nodes whose output the log rejects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::engine::{create, definition, kinds, memory};
 use crate::recorder::OneSecret;
 use crate::support::Lab;
 
-/// Keeps a line in the log that is too long for it, and stops when that is refused.
+/// Writes a line to the log that is too long for it, and stops when it is rejected.
 struct Shouter(Arc<Mutex<usize>>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Sensitive variables: clear to the nodes, sealed in the log.
+//! Sensitive variables: in plain text for the nodes, sealed in the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::support::Lab;
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-/// Notes what it is given, gives it back, and keeps it in a sensitive variable.
+/// Records its inputs, returns them, and stores them in a sensitive variable.
 struct Copy(Arc<Mutex<Vec<Value>>>);
 
 #[async_trait]
@@ -56,7 +56,7 @@ impl WorkNode for Copy {
     }
 }
 
-/// Gives, streams, writes and fails with what must stay within.
+/// Returns, streams, writes and fails with a value that must stay sealed.
 struct Tell;
 
 #[async_trait]
@@ -150,7 +150,7 @@ async fn create(
     create_of(bed, copies(), inputs, start).await
 }
 
-/// Two nodes, each given a sensitive variable.
+/// Two nodes that each receive a sensitive variable.
 fn copies() -> Value {
     let input = |name: &str| json!({ "it": { "type": "variable", "variableName": name } });
     let node = |id: &str, name: &str| {
@@ -262,8 +262,8 @@ async fn without_its_key_a_node_fails_with_a_reason_and_nothing_runs() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// A node that tells a secret at a port, in its output and in channels, all declared, and one that
-/// is given it.
+/// A node that emits a secret at a port, in its output and in channels, all declared sensitive, and
+/// one that receives it.
 fn tells(config: Value) -> Value {
     let mut document = copies();
     let node = |id: &str, type_id: &str, config: Value, inputs: Value| {
@@ -310,14 +310,14 @@ async fn what_a_node_gives_at_declared_places_is_sealed_in_the_log_and_clear_to_
     ] {
         assert!(Sealed::of(sealed).is_some(), "{sealed}");
     }
-    // What a reducer goes by stays readable.
+    // The parts that a reducer needs stay readable.
     assert_eq!(channels["votes"][0]["userId"], "ada");
     assert!(Sealed::of(&channels["votes"][0]["why"]).is_some());
     let kernel::run::NodeStatus::Completed { outputs, .. } = &facts.nodes[0].status else {
         panic!("{:?}", facts.nodes[0].status);
     };
     assert_eq!(outputs["length"], TOKEN.len());
-    // A replay takes it as it was recorded.
+    // A replay uses the recorded value.
     let order = ForkOrder::new(ForkMode::Replay, None);
     let replay = bed.engine.fork(&id, order).await.expect("a replay");
     assert_eq!(replay.answer.diverged_at, None);

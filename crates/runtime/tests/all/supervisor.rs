@@ -1,4 +1,4 @@
-//! The promises of the supervisor, against processes that behave badly.
+//! The guarantees of the supervisor, against misbehaving processes.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use runtime::supervisor::{End, ExitRecord, Finish, Left, NotStarted, Stream};
 
 use crate::support::*;
 
-/// A process that runs until it is ended, and says first who it is.
+/// A process that runs until it is ended, and first prints its id.
 const WAITS: &str = "echo pid=$$; exec tail -f /dev/null";
 
 /// No process.
@@ -204,7 +204,7 @@ async fn an_end_after_the_stop_is_no_outcome() {
     let pid = |name| lab.read(name).trim().parse::<i32>().unwrap();
     let (main, other) = (pid("main"), pid("other"));
     engine.kill();
-    // The one that does not resist tells that the stop was asked for.
+    // The end of the cooperative process shows that the stop was requested.
     wait_until_gone(other);
     fs::write(lab.work().join("go"), "now\n").unwrap();
     wait_until_gone(main);
@@ -235,7 +235,7 @@ fn orphan(lab: &Lab) -> i32 {
     engine.wait_for("pid=");
     let first: i32 = lab.read("first").trim().parse().unwrap();
     let supervisor = parent_of(first);
-    // Stopped first, so that the death of the engine goes unseen.
+    // Stopped first, so that it does not notice the death of the engine.
     let pid = rustix::process::Pid::from_raw(supervisor).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     engine.kill();
@@ -249,7 +249,7 @@ fn orphan(lab: &Lab) -> i32 {
 async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_left() {
     let lab = Lab::new();
     orphan(&lab);
-    // Whoever has its parent's place may be slow to reap it; dead is dead.
+    // Its new parent may be slow to reap it; a zombie counts as dead.
     let mut spec = lab.script("grep -s '^State:.[RSDT]' /proc/$(cat first)/status || echo gone");
     spec.restarts = 1;
     spec.grace = Duration::from_millis(50);
@@ -258,7 +258,7 @@ async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_le
     assert_eq!(lab.alive(), NOBODY);
 }
 
-/// A run that stops starts nothing again, so that no second instance would find the process.
+/// A stopping run restarts nothing, so no second instance would find the process.
 #[tokio::test]
 async fn what_engine_and_supervisor_left_can_be_ended_for_good() {
     let lab = Lab::new();
@@ -293,7 +293,7 @@ async fn of_two_holders_the_later_has_the_attempt() {
     let (_, _, finish) = collect(lab.supervisor.start(spec.clone()).await.unwrap()).await;
     assert_eq!(reason(finish), NotStarted::Superseded);
     assert_eq!(lab.alive().len(), 1);
-    // A later holder, while the earlier one still believes in its hold.
+    // A later holder, while the earlier one still believes in its lease.
     spec.restarts = 2;
     let mut second = lab.supervisor.start(spec).await.unwrap();
     let output = wait_for(&mut second, "pid=").await;
@@ -344,7 +344,7 @@ async fn output_waits_until_the_engine_takes_it() {
     let script = "head -c 8388608 /dev/zero | tr '\\0' x; echo done > done";
     let mut running = lab.supervisor.start(lab.script(script)).await.unwrap();
     wait_for(&mut running, "x").await;
-    // Not a byte more than the pipes between here and there hold has left the process.
+    // At most the pipes' capacity has left the process.
     let written = fs::metadata(lab.attempt_dir().join("stdout"))
         .unwrap()
         .len();

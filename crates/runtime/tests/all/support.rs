@@ -1,4 +1,4 @@
-//! Processes to start, and ways to wait for them that end.
+//! Processes to start, and bounded waits for them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use runtime::outbound::Outbound;
 use runtime::supervisor::{DEFAULT_OUTPUT_LIMIT, Finish, Running, Seen, Spec, Stream, Supervisor};
 use serde_json::json;
 
-/// Nothing in these tests takes longer unless it hangs.
+/// A test step that takes longer hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A folder for attempts and one to work in, removed at the end.
@@ -139,7 +139,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Reads what the engine sees until a line holds `text`.
+    /// Reads what the engine reports until a line contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         let mut line = String::new();
         while self.lines.read_line(&mut line).unwrap() > 0 {
@@ -164,7 +164,7 @@ impl Drop for Engine {
     }
 }
 
-/// What a process wrote, and how it was over.
+/// The output of a process, and how it finished.
 pub(crate) async fn collect(mut running: Running) -> (String, String, Finish) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
@@ -186,7 +186,7 @@ pub(crate) async fn next(running: &mut Running) -> Seen {
         .expect("something is seen in time")
 }
 
-/// Waits until the output so far holds `text`.
+/// Waits until the output so far contains `text`.
 pub(crate) async fn wait_for(running: &mut Running, text: &str) -> String {
     let mut output = String::new();
     loop {
@@ -212,7 +212,7 @@ pub(crate) fn kill(pid: i32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// Waits until a process is gone, without looking again and again.
+/// Waits without polling until a process is gone.
 pub(crate) fn wait_until_gone(pid: i32) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};

@@ -1,4 +1,4 @@
-//! What it costs that the audit trail tells of what is done often.
+//! The cost of audit entries for frequent actions.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn a_creation_that_the_trail_tells_of_is_one_append_and_the_trail_one_for_
     let lab = Lab::new();
     let faulty = Arc::new(FaultyStore::new(memory()));
     let store: Arc<dyn Store> = faulty.clone();
-    // Nobody drives them: what is counted is what creating costs.
+    // Without a driver: only the appends of creations are counted.
     let engine = engine_on(store.clone(), "one", &lab);
     let document = definition(json!([{ "id": "a", "typeId": "core.noop" }]), json!([]));
     let tenant = TenantId::new("acme");
@@ -53,7 +53,7 @@ async fn a_creation_that_the_trail_tells_of_is_one_append_and_the_trail_one_for_
     assert_eq!(appends(), RUNS + 1);
     let told = trail::read(&*store, &tenant, 0, 1_000).await.unwrap();
     assert_eq!(told.len(), RUNS);
-    // What was told again is kept once.
+    // Repeated entries are stored once.
     trail::deliver(&*store).await.unwrap();
     assert_eq!(appends(), RUNS + 1);
 }

@@ -1,4 +1,4 @@
-//! What an engine does for its store: runs that expired go, forks that were cut off go.
+//! Maintenance: expired runs and forks that were cut off are erased.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl World {
             .expect("the store answers")
     }
 
-    /// A run that waits, with so much in its log that a fork of it takes several appends.
+    /// A waiting run with so long a log that a fork of it takes several appends.
     async fn long(&self) -> StreamId {
         let waits = definition(
             json!([{ "id": "w", "typeId": "core.delay", "config": { "ms": 1_000 } }]),
@@ -127,10 +127,10 @@ async fn a_fork_that_was_cut_off_is_cleared_away_and_one_in_the_making_is_not() 
             id: Some(id.clone()),
             ..ForkOrder::new(mode, Some(20))
         };
-        // The definition is read once only.
+        // The definition is read only once.
         let warm = world.engine.fork(&source, order(&"run-warm".into())).await;
         warm.expect("a fork");
-        // Whoever lives takes away itself what it could not make.
+        // A live process removes its own failed fork.
         world.store.set_plan(Plan::NthOf {
             method: Method::Append,
             nth: 1,
@@ -145,7 +145,7 @@ async fn a_fork_that_was_cut_off_is_cleared_away_and_one_in_the_making_is_not() 
         world.store.set_plan(Plan::Never);
         assert!(!world.is_there(&"run-failed".into()).await);
 
-        // So ends a process in the middle of a fork.
+        // The process crashes in the middle of a fork.
         world.store.set_plan(Plan::From {
             nth: failed,
             strike: Strike::Before,

@@ -1,5 +1,4 @@
-//! Nodes whose work goes to workers: through the outbox to a queue, into a worker's hands, and
-//! back into the run.
+//! Nodes executed by workers: through the outbox to a queue, to a worker, and back into the run.
 
 mod crashes;
 mod led;
@@ -29,7 +28,7 @@ use crate::support::{DEADLINE, Lab};
 
 const QUEUE: &str = "q";
 
-/// An engine on a store whose clock stands, and the caller of its API.
+/// An engine on a store with a manual clock, and an API caller.
 struct Bed {
     lab: Lab,
     clock: Arc<ManualClock>,
@@ -52,7 +51,7 @@ fn principal(tenant: &str) -> Principal {
     }
 }
 
-/// A worker that asks for one task.
+/// A take of one task.
 fn asks(worker: &WorkerId) -> Taking {
     Taking {
         worker: worker.clone(),
@@ -186,7 +185,7 @@ fn options(holder: &str, authority: Option<Authority>) -> EngineOptions {
     }
 }
 
-/// What an engine calls itself as an owner.
+/// The engine's name as an owner.
 fn owner_suffix(holder: &str) -> String {
     kernel::digest::Digest::of(holder.as_bytes()).to_string()[..16].to_owned()
 }
@@ -256,7 +255,7 @@ async fn a_task_goes_out_and_its_result_comes_back() {
     let kinds = kinds(&bed.store, &run).await;
     let seen = kinds.iter().filter(|kind| kind.starts_with("output.chunk"));
     assert_eq!(seen.count(), 1, "{kinds:?}");
-    // A failure under the same assignment is another end: it is refused.
+    // A failure of the same assignment is another result: it is rejected.
     let error = TaskError {
         code: "late".into(),
         message: String::new(),
@@ -275,8 +274,8 @@ async fn a_task_goes_out_and_its_result_comes_back() {
     );
 }
 
-/// Done before the authority has looked at the queue once: its lease is kept all the same, and
-/// given up when nobody has needed it for as long as twenty of them.
+/// Settled before the authority has seen the queue: its lease is renewed nevertheless, and released
+/// after twenty lease periods without use.
 #[tokio::test]
 async fn the_lease_of_a_queue_that_was_quick_is_renewed_and_given_up() {
     let lease = Duration::from_millis(800);
@@ -411,7 +410,7 @@ async fn a_cancelled_run_and_a_node_out_of_time_want_their_tasks_no_more() {
     bed.clock.advance(Duration::from_secs(61));
     bed.engine.door().hints().queue();
     assert_eq!(failed_with(&bed.settled(&run).await), "node_timeout");
-    // It was in nobody's hands, so it leaves as if it had never been.
+    // It was not assigned, so it is removed without a trace.
     bed.until(|event| matches!(event, CoordinatorEvent::DispatchRemoved { .. }))
         .await;
     bed.engine.drain(Duration::from_secs(5)).await;
@@ -464,7 +463,7 @@ async fn without_an_authority_tasks_stay_and_the_log_says_why() {
         standing.blockers[0].to_string(),
         "authority lease not acquired"
     );
-    // Another engine on the store stands for it.
+    // Another engine on the store is a candidate for it.
     let other = options("two", Some(Authority::default()));
     let other = engine_with(bed.store.clone(), other, &bed.lab);
     other.start();
@@ -481,7 +480,7 @@ async fn when_an_authority_is_gone_another_takes_over_within_a_lease() {
         .await;
     let other = options("two", Some(Authority::default()));
     let other = engine_with(bed.store.clone(), other, &bed.lab);
-    // The first is cut off without a word, as by a kill.
+    // The first is cut off abruptly, as by a kill.
     let named = queue("local");
     let lease = kernel::coordinator::Lease {
         owner: "gone".into(),

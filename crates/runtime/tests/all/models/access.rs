@@ -1,4 +1,4 @@
-//! Which model is asked, with which credential, and who may.
+//! The model and credential of calls, and policies.
 
 use kernel::run::Outcome;
 use serde_json::{Value, json};
@@ -186,7 +186,7 @@ async fn a_prompt_with_a_name_is_told_by_its_hash() {
     assert_eq!(recorder.reports.lock().unwrap().as_slice(), []);
 }
 
-/// Where the engine's own credential lies is for whoever runs it.
+/// The reference of the engine's own credential is for the operator only.
 #[tokio::test]
 async fn a_credential_of_the_engine_that_cannot_be_read_is_not_named_to_callers() {
     let peer = Peer::start(|_| Answer::Bytes(openai(&["a"], "stop"))).await;
@@ -207,7 +207,7 @@ async fn a_credential_of_the_engine_that_cannot_be_read_is_not_named_to_callers(
         for place in ["planted", work.as_str(), "file:", "env:"] {
             assert!(!said.contains(place), "{place}: {said}");
         }
-        // Whoever runs the engine is told.
+        // The operator sees it.
         let provider = providers.all().next().expect("a provider");
         let why = provider.check_credential().await.unwrap_err();
         assert!(why.to_lowercase().contains("planted"), "{why}");

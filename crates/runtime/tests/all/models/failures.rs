@@ -1,4 +1,4 @@
-//! What goes wrong between a node and its model.
+//! Failures of calls from a node to its model.
 
 use kernel::run::Report;
 use runtime::outbound::Outbound;

@@ -1,4 +1,4 @@
-//! How models are asked and read, interface by interface.
+//! Requests and answers of each interface.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ async fn answers_in_one_piece_are_read_too() {
         let lab = lab_for(&peer, api, "");
         let (silent, recorder) = completed(&lab, json!({ "prompt": "a", "stream": false })).await;
         assert_eq!(recorder.chunks.lock().unwrap().as_slice(), []);
-        // A server that does not stream although it was asked to.
+        // A server that does not stream although it was requested.
         let (spoken, recorder) = completed(&lab, json!({ "prompt": "a" })).await;
         assert_eq!(recorder.text(OutputChannel::Text), "whole");
         for completion in [silent, spoken] {

@@ -22,7 +22,7 @@ use crate::support::*;
 
 pub(super) const CHAT: &str = "core.ai.chatCompletion";
 
-/// A lab with one provider behind a peer.
+/// A lab with one provider at a peer.
 pub(super) fn lab_for(peer: &Peer, api: &str, more: &str) -> Lab {
     let mut lab = Lab::new();
     lab.outbound = Outbound::new(peer.address.to_string().parse().unwrap());
@@ -85,7 +85,7 @@ pub(super) fn openai_chunk(delta: Value, finish: Option<&str>) -> (&'static str,
     )
 }
 
-/// An answer of OpenAI's interface as a stream.
+/// A streamed answer of OpenAI's interface.
 pub(super) fn openai(texts: &[&str], finish: &str) -> Vec<u8> {
     let mut events = vec![openai_chunk(
         json!({ "role": "assistant", "content": null }),
@@ -117,7 +117,7 @@ pub(super) fn anthropic_start() -> (&'static str, Value) {
     )
 }
 
-/// An answer of Anthropic's interface as a stream: one block of these pieces.
+/// A streamed answer of Anthropic's interface: one block of these deltas.
 pub(super) fn anthropic(block: Value, deltas: &[Value], stop: &str) -> Vec<u8> {
     let mut events = vec![
         anthropic_start(),
@@ -155,7 +155,7 @@ pub(super) fn body(got: &Got) -> Value {
     serde_json::from_str(&got.body).unwrap()
 }
 
-/// What a stream leaves in the log: texts, and the last one with the end.
+/// The chunks of a stream in the log: texts, the last one marked as the end.
 pub(super) fn check_chunks(recorder: &Recorder, text: &str, finish: &str) {
     assert_eq!(recorder.text(OutputChannel::Text), text);
     let chunks = recorder.chunks.lock().unwrap();

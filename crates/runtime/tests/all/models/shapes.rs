@@ -1,4 +1,4 @@
-//! Answers of a given shape.
+//! Answers with a schema.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ async fn an_answer_of_a_shape_is_asked_for_and_judged() {
     let format = &body(&peer.got()[0])["response_format"];
     assert_eq!(format["json_schema"]["schema"], shape());
 
-    // Without means of its own a provider is asked in words.
+    // A provider without structured output is asked in the prompt.
     let lab = lab_for(&peer, "openai", "structured = \"prompt\"");
     let (completion, _) = completed(&lab, config.clone()).await;
     assert_eq!(completion.outputs["json"], json!({ "n": 1 }));
@@ -69,7 +69,7 @@ async fn an_answer_of_the_wrong_shape_is_repaired_once() {
     let (completion, recorder) = completed(&lab, config.clone()).await;
     assert_eq!(completion.outputs["json"], json!({ "n": 2 }));
     assert_eq!(completion.outputs["usage"]["totalTokens"], 28);
-    // The first call's is in the log before the second is made.
+    // The first call's usage is in the log before the second is made.
     let reported = recorder.used.lock().unwrap().len();
     assert_eq!((reported, completion.usage.len()), (1, 1));
     let reports = recorder.reports.lock().unwrap().clone();
@@ -125,7 +125,7 @@ async fn an_answer_of_the_wrong_shape_is_repaired_once() {
 
 const STRUCTURED: &str = "core.ai.structuredOutput";
 
-/// Answers one after another; the last one again and again.
+/// Answers in order; the last one is repeated.
 async fn structured(answers: &[(&str, &str)], config: Value) -> (Outcome, Peer, Arc<Recorder>) {
     let answers: Vec<Vec<u8>> = answers
         .iter()
@@ -229,7 +229,7 @@ async fn plain_words_are_put_into_the_shape_at_last() {
         "that is one of the rounds"
     );
     assert_eq!(reported(&recorder).last(), Some(&"exhausted"));
-    // JSON that went wrong is not taken for words, and nobody is asked again who must not be.
+    // Malformed JSON is not treated as prose, and a model is not called again if it must not be.
     let broken = ("{\"n\": ", "stop");
     let (_, peer, _) = structured(&[broken], json!({ "maxAsks": 2 })).await;
     assert_eq!(peer.got().len(), 2);

@@ -1,4 +1,4 @@
-//! Tools that a model has called while it answers: programs, and those of a real server.
+//! Tools that a model calls before it answers: programs, and those of a real server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Answers one after another; the last one again and again.
+/// Answers in order; the last one is repeated.
 async fn peer_of(answers: Vec<Vec<u8>>) -> Peer {
     let next = AtomicUsize::new(0);
     Peer::start(move |_| {
@@ -18,7 +18,7 @@ async fn peer_of(answers: Vec<Vec<u8>>) -> Peer {
     .await
 }
 
-/// An answer of OpenAI's interface that wants tools called, each in two pieces.
+/// An answer of OpenAI's interface with tool calls, each in two chunks.
 fn calls(calls: &[(&str, &str, &str)]) -> Vec<u8> {
     let mut events = vec![openai_chunk(json!({ "content": "Let me see." }), None)];
     for (at, (id, name, arguments)) in calls.iter().enumerate() {
@@ -34,7 +34,7 @@ fn calls(calls: &[(&str, &str, &str)]) -> Vec<u8> {
     sse(&events)
 }
 
-/// A program that says what it was given and leaves a line each time.
+/// A program that prints its input and appends a line each time.
 fn program() -> Value {
     json!({
         "name": "shout", "description": "Says it louder.",
@@ -117,7 +117,7 @@ async fn a_model_has_programs_called_and_is_told_what_they_say() {
     assert!(said(3).starts_with("error tool_not_allowed"), "{}", said(3));
     assert!(said(4).contains("type at /text"), "{}", said(4));
     assert!(said(5).contains("no JSON object"), "{}", said(5));
-    // Text and end of the first answer are in the log, and do not end what is said.
+    // Text and end of the first answer are in the log, and do not end the output.
     let chunks = recorder.chunks.lock().unwrap().clone();
     let texts: Vec<_> = chunks
         .iter()
@@ -173,7 +173,7 @@ async fn rounds_are_bounded_and_what_ran_is_not_begun_again() {
     assert_eq!(error.retryable, Some(false));
     assert_eq!((ran(&lab), peer.got().len()), (2, 3));
 
-    // A failure that would be tried again is not, once something may have had its effect.
+    // A retryable failure is not retried once a call may have had its effect.
     for (repeat, retryable) in [("once", Some(false)), ("repeatable", None)] {
         let answers = std::sync::Mutex::new(vec![wanted.clone()]);
         let peer = Peer::start(move |_| match answers.lock().unwrap().pop() {
@@ -267,7 +267,7 @@ async fn what_an_earlier_life_of_an_attempt_did_counts() {
     assert_eq!(error.code, "tool_rounds_exceeded");
     assert_eq!((ran(&lab), peer.got().len()), (1, 2));
     let reported = recorder.used.lock().unwrap().clone();
-    // The provider does not say what its two calls took: each is counted all the same.
+    // The provider reports no usage for its two calls: each is counted nevertheless.
     assert_eq!(
         (reported.len(), usage.len()),
         (2, 0),
@@ -278,7 +278,7 @@ async fn what_an_earlier_life_of_an_attempt_did_counts() {
             .iter()
             .all(|of| (of.input_tokens, of.output_tokens) == (0, 0))
     );
-    // The first life settled its answer; no answer settled its two calls of tools.
+    // The first life settled its answer; no answer settled its two tool calls.
     assert_eq!(spent, Default::default());
     assert_eq!(recorder.settled("toolCalls"), 3);
     let Report::ToolCalled(last) = recorder.reports.lock().unwrap()[0].clone() else {

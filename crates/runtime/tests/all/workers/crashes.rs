@@ -1,5 +1,5 @@
-//! Each call of the store fails once while a server does what a worker asks: no task is lost, and
-//! none is settled twice.
+//! Each call of the store fails once during a worker's request: no task is lost, and none is
+//! settled twice.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use store::faults::{FaultyStore, Plan, Strike};
 
 use super::*;
 
-/// What a server is asked while a call fails.
+/// The worker's request while a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Take,
@@ -20,7 +20,7 @@ enum Asked {
     Miss,
 }
 
-/// A server whose store fails when told, beside one whose store does not.
+/// A server whose store fails on command, and one whose store does not.
 struct Crash {
     bed: Bed,
     faulty: Arc<FaultyStore>,
@@ -39,8 +39,8 @@ impl Crash {
         }
     }
 
-    /// Asks for something while the `nth` call fails, and again as a worker does that gets no
-    /// answer. Answers whether so many calls were made.
+    /// Makes a request while the `nth` call fails, and repeats it like a worker without a response.
+    /// Returns whether there were that many calls.
     async fn case(&self, asked: Asked, nth: u64, strike: Strike) -> bool {
         let run = self.bed.run(repeatable(), json!({})).await;
         let struck = self.strikes();
@@ -105,7 +105,7 @@ impl Crash {
         calls.iter().filter(|call| call.strike.is_some()).count()
     }
 
-    /// Waits until the task of a run waits to be taken.
+    /// Waits until the task of a run can be taken.
     async fn queued(&self, run: &Run) {
         let of_it = |event: &CoordinatorEvent| {
             matches!(event, CoordinatorEvent::DispatchQueued { task: Some(task), .. }
@@ -114,10 +114,10 @@ impl Crash {
         self.bed.until(of_it).await;
     }
 
-    /// Takes a task, over and over. One whose answer was lost goes out again once it is missed.
+    /// Takes a task repeatedly. One whose response was lost is assigned again once it is missed.
     async fn take(&self) -> Assignment {
         loop {
-            // Its store is there at once: others get their turn here.
+            // The store responds at once: yield to other tasks.
             tokio::task::yield_now().await;
             let taken = self
                 .api
@@ -144,7 +144,7 @@ impl Crash {
         log.iter().filter(|event| is_stalled(event)).count()
     }
 
-    /// The authority takes an assignment back, as one that was missed.
+    /// The authority withdraws an assignment as missed.
     async fn miss(&self, handed: &HandedOut) {
         let (named, now) = (queue("local"), self.bed.store.now());
         let lease = self.bed.engine.door().look_at_coordinator(&named, |queue| {
@@ -168,7 +168,7 @@ impl Crash {
     }
 }
 
-/// Says something again until there is an answer, as a worker must.
+/// Repeats a request until there is a response, as a worker must.
 async fn again<T, F: Future<Output = Result<T, ApiError>>>(
     say: impl Fn() -> F,
 ) -> Result<T, ApiError> {
@@ -180,7 +180,7 @@ async fn again<T, F: Future<Output = Result<T, ApiError>>>(
     }
 }
 
-/// Every task was queued once, had one worker at a time under growing fences, and ended once.
+/// Every task was queued once, had one worker at a time with growing fences, and ended once.
 fn judge(log: &[CoordinatorEvent]) {
     let mut fences: BTreeMap<String, (u32, bool)> = BTreeMap::new();
     for event in log {

@@ -1,10 +1,10 @@
-//! Queues whose authority is somebody's who is no engine, or nobody's any more.
+//! Queues whose authority is not an engine, or has been lost.
 
 use kernel::coordinator::{CoordinatorCommand, Lease, LeaseRule};
 
 use super::*;
 
-/// By whom, and why, it was said that nothing is handed out.
+/// The owners and reasons recorded for blocked assignments.
 fn blocked(log: &[CoordinatorEvent]) -> Vec<(&str, &str)> {
     log.iter()
         .filter_map(|event| match event {
@@ -36,7 +36,7 @@ impl Bed {
         lease(until.to_string())
     }
 
-    /// Waits until it was said so often that nothing is handed out.
+    /// Waits until a blocked state was recorded this many times.
     async fn until_blocked(&self, times: usize) {
         let waiting = async {
             while blocked(&self.log().await).len() < times {
@@ -75,7 +75,7 @@ async fn what_waits_is_blocked_when_its_authority_is_lost_and_that_is_said_once(
     let none = ("none", "authority lease not acquired");
     assert_eq!(blocked(&bed.log().await), [STALE, STALE, none]);
 
-    // It goes out as soon as somebody leads.
+    // Assigned as soon as there is an owner.
     bed.tell(CoordinatorCommand::AcquireAuthority(bed.soon()))
         .await;
     let taken = bed.take("w").await;
@@ -106,7 +106,7 @@ async fn a_silent_worker_is_missed_under_an_authority_that_is_no_engine() {
         bed.report(&second, json!({})).await.unwrap();
         let end = bed.settled(&run).await;
         assert!(matches!(end.end(), Some(End::Completed { .. })), "{end:?}");
-        // Nobody has taken the authority from who had it.
+        // No engine has taken the authority from its owner.
         let is_taken = |event: &CoordinatorEvent| matches!(event, CoordinatorEvent::AuthorityAcquired(lease) if lease.owner != "lead");
         assert!(!bed.log().await.iter().any(is_taken));
         bed.engine.drain(Duration::from_secs(5)).await;

@@ -1,4 +1,4 @@
-//! Secrets in the output of workers, which comes in pieces.
+//! Secrets in the chunked output of workers.
 
 use kernel::ids::StreamId;
 use kernel::run::Create;
@@ -14,7 +14,7 @@ use super::*;
 const TOKEN: &str = "correct-horse battery-staple";
 
 impl Bed {
-    /// A task that is given a secret, in a worker's hands.
+    /// An assigned task that received a secret.
     async fn secret_task(&self) -> (Run, Assignment) {
         let document = json!({
             "id": "w", "name": "W", "version": "1.0", "edges": [], "triggers": [],
@@ -107,14 +107,14 @@ async fn a_secret_is_kept_out_wherever_its_output_is_cut() {
     for at in 1..text.len() {
         let (run, taken) = bed.secret_task().await;
         for (seq, piece) in [(0, &text[..at]), (0, &text[..at]), (1, &text[at..])] {
-            // The answer to the first was lost: it is sent again.
+            // The response to the first was lost: it is repeated.
             assert!(bed.says(&bed.api, &taken, seq, piece).await);
         }
         bed.report(&taken, json!({})).await.unwrap();
         bed.settled(&run).await;
         assert_eq!(bed.kept(&run.header.stream).await, expected, "cut at {at}");
     }
-    // Byte by byte, and what ends amid a secret: the rest may have been lost.
+    // Byte by byte, ending within a secret: the rest may have been lost.
     let (run, taken) = bed.secret_task().await;
     for (seq, byte) in (0..).zip(text.split_terminator("").skip(1)) {
         bed.says(&bed.api, &taken, seq, byte).await;
@@ -128,7 +128,7 @@ async fn a_secret_is_kept_out_wherever_its_output_is_cut() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// Two servers of one store take the pieces in turn, and either is told of the end.
+/// Two servers of one store receive the chunks alternately, and either receives the end.
 #[tokio::test]
 async fn a_secret_is_kept_out_whichever_server_its_pieces_come_to() {
     let bed = Bed::new();
@@ -137,7 +137,7 @@ async fn a_secret_is_kept_out_whichever_server_its_pieces_come_to() {
     let servers = [bed.server("two"), bed.server("three")];
     for at in 1..text.len() {
         let (begins, ends) = (at % 2, (at / 2) % 2);
-        // Whether the worker counts its pieces makes no difference.
+        // Whether the worker numbers its chunks makes no difference.
         let seq = |n: u64| ((at / 4) % 2 == 0).then_some(n);
         let (run, taken) = bed.secret_task().await;
         let (begin, end) = text.split_at(at);
@@ -156,7 +156,7 @@ async fn a_secret_is_kept_out_whichever_server_its_pieces_come_to() {
             _ => bed.api.clone(),
         };
         assert!(bed.says(&server, &taken, seq, byte).await);
-        // Its answer was lost: it is sent again, there.
+        // Its response was lost: it is repeated there.
         assert!(bed.says(&server, &taken, seq, byte).await);
     }
     bed.ends(&bed.server("last"), &taken).await;
@@ -165,7 +165,7 @@ async fn a_secret_is_kept_out_whichever_server_its_pieces_come_to() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// A piece that never came may have held any part of a secret.
+/// A missing chunk may have contained any part of a secret.
 #[tokio::test]
 async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
     let bed = Bed::new();
@@ -179,7 +179,7 @@ async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
         bed.settled(&run).await;
         let kept = bed.kept(&run.header.stream).await;
         assert_eq!(kept, "given [...] end\n");
-        // What is late is not taken in any more.
+        // A late chunk is rejected.
         let late = TaskOutput {
             channel: OutputChannel::Stdout,
             seq: Some(3),
@@ -188,7 +188,7 @@ async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
         let refused = second.task_output(&bed.who, QUEUE, named(&taken), late);
         assert_eq!(code(refused.await.unwrap_err()), "assignment_settled");
     }
-    // All of a piece may be the end of a secret, and so may the next one begin.
+    // All of a chunk may be the end of a secret, and so may the beginning of the next.
     let (run, taken) = bed.secret_task().await;
     assert!(bed.says(&bed.api, &taken, 0, begin).await);
     assert!(bed.says(&other, &taken, 2, "ery-st").await);
@@ -196,7 +196,7 @@ async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
     bed.ends(&other, &taken).await;
     bed.settled(&run).await;
     assert_eq!(bed.kept(&run.header.stream).await, "given [...] end");
-    // Nor is the beginning of one kept whose rest never came.
+    // The beginning of one is not kept either if its rest is missing.
     let (run, taken) = bed.secret_task().await;
     assert!(bed.says(&other, &taken, 0, begin).await);
     bed.ends(&bed.api, &taken).await;
@@ -205,7 +205,7 @@ async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// A piece that others have overtaken cannot be put before them, and its worker is told so.
+/// A chunk that later ones have overtaken cannot be inserted, and its worker is told.
 #[tokio::test]
 async fn a_piece_that_comes_too_late_is_not_said_to_be_kept() {
     let bed = Bed::new();
@@ -239,7 +239,7 @@ async fn a_piece_that_comes_too_late_is_not_said_to_be_kept() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// Many say at the same time that one task is given back: they say the same.
+/// Concurrent releases of one task have the same result.
 #[tokio::test]
 async fn a_release_that_is_repeated_at_the_same_time_is_answered_the_same() {
     let bed = Bed::new();
@@ -265,7 +265,7 @@ async fn a_release_that_is_repeated_at_the_same_time_is_answered_the_same() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// An ordinary word at the end of an output may be how a credential begins.
+/// An ordinary word at the end of an output may be the beginning of a credential.
 #[tokio::test]
 async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_ends() {
     let bed = Bed::new();
@@ -280,7 +280,7 @@ async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_en
         bed.settled(&run).await;
         assert_eq!(bed.kept(&run.header.stream).await, text);
     }
-    // Also when it is given back.
+    // Also when it is released.
     let (run, taken) = bed.secret_task().await;
     assert!(bed.says(&bed.api, &taken, 0, "before sk-learn").await);
     let given_back = bed.api.release_task(&bed.who, QUEUE, named(&taken)).await;
@@ -289,7 +289,7 @@ async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_en
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// Why a worker waits goes into the log of its queue.
+/// The reason why a worker waits goes into the log of its queue.
 #[tokio::test]
 async fn a_secret_is_kept_out_of_what_a_worker_waits_for() {
     let bed = Bed::new();
@@ -308,7 +308,7 @@ async fn a_secret_is_kept_out_of_what_a_worker_waits_for() {
     bed.engine.drain(Duration::from_secs(5)).await;
 }
 
-/// What a worker does that gets no answer to a piece.
+/// A worker's reaction to a missing response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     Again,
@@ -316,8 +316,8 @@ enum Then {
     Drop,
 }
 
-/// Each call of the store fails once, before or after it took effect, while a server takes in a
-/// secret in three pieces; the end is told to another server, as if the first were gone.
+/// Each call of the store fails once, before or after it took effect, while a server receives a
+/// secret in three chunks; another server receives the end, as if the first were gone.
 #[tokio::test]
 async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() {
     let bed = Bed::new();
@@ -355,11 +355,11 @@ async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() 
                 let kept = bed.kept(&run.header.stream).await;
                 let case = format!("{then:?} {strike:?} {nth}: {kept}");
                 assert!(!parts.iter().any(|part| kept.contains(part)), "{case}");
-                // What went on is not taken for the end.
+                // Continued output is not mistaken for the end.
                 let is_known = kept.contains("[REDACTED:sensitive]");
                 assert!(!is_known || kept.ends_with("end\n"), "{case}");
                 if then != Then::Drop {
-                    // Nothing is lost, and nothing stands there twice.
+                    // Nothing is lost or duplicated.
                     assert_eq!(kept, "given [REDACTED:sensitive] end\n", "{case}");
                 }
                 if calls.iter().all(|call| call.strike.is_none()) {
