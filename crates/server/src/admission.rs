@@ -1,4 +1,4 @@
-//! Who is taken in: requests by rate (429), new runs by what is in flight (503).
+//! Admission: requests by rate (429), new runs by the number in flight (503).
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -20,15 +20,15 @@ use crate::auth::Gate;
 use crate::limits::Limits;
 use crate::problem::Problem;
 
-/// Seconds after which what was refused for want of room may be tried again.
+/// Seconds after which a request rejected for lack of capacity may be retried.
 pub(crate) const RETRY_AFTER: u64 = 1;
-/// The least that retention may be to be claimed, as the protocol has it.
+/// The shortest retention that the protocol's profile allows.
 const LEAST_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// Buckets above which those that are full again are forgotten.
+/// The number of buckets above which full ones are dropped.
 const MANY: usize = 4_096;
 
-/// Rates of requests, as token buckets. Who is nobody has none: what anybody may ask for, and
-/// refused credentials, are not counted.
+/// Rates of requests, as token buckets. Requests without a principal are not counted: public
+/// routes, and rejected credentials.
 pub(crate) struct Rates {
     principals: Option<Buckets<(TenantId, String, Option<StreamId>)>>,
     tenants: Option<Buckets<TenantId>>,
@@ -40,7 +40,7 @@ struct Buckets<K: Hash + Eq + Clone> {
     seen: Mutex<HashMap<K, Seen>>,
 }
 
-/// Requests of somebody by the second.
+/// A caller's requests in the current second.
 #[derive(Clone, Copy)]
 struct Seen {
     since: Instant,
@@ -68,7 +68,8 @@ impl Seen {
         self.now = self.now.saturating_add(1);
     }
 
-    /// Requests a second: in this one so far, or in the one before if they were more.
+    /// Requests per second: the larger of the count so far in this second and that of the second
+    /// before.
     fn rate(&self) -> u32 {
         self.now.max(self.before)
     }
@@ -82,7 +83,7 @@ impl Rates {
         }
     }
 
-    /// Counts a request.
+    /// Counts a request, and rejects it above the rate.
     pub(crate) fn check(&self, who: &Principal) -> Result<(), Problem> {
         if let Some(principals) = &self.principals {
             // A token that reads one run must not use up the rate of the key that made it.
@@ -105,7 +106,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         }
     }
 
-    /// How many requests a second come, this one among them.
+    /// The rate of requests, including this one.
     fn observe(&self, key: &K) -> u32 {
         let at = Instant::now();
         let mut all = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,17 +142,17 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
     }
 }
 
-/// How often a server that is full looks whether other processes have ended what it counts.
+/// How often a full server checks whether other processes have ended counted runs.
 const RECOUNT: Duration = Duration::from_secs(1);
 
-/// Requests that create runs, and what is known of the runs there are.
+/// Requests that create runs, and the last count of runs.
 #[derive(Default)]
 pub(crate) struct Room {
     creating: Arc<AtomicUsize>,
     recounted: Mutex<Option<Instant>>,
 }
 
-/// Keeps the place of a run until it is there, and counted as one in flight.
+/// Reserves capacity for a run until it exists and is counted as in flight.
 pub(crate) struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -161,14 +162,14 @@ impl Drop for Place {
 }
 
 impl Room {
-    /// A place, where there are fewer than `cap` runs.
+    /// A reservation, if there are fewer than `cap` runs.
     fn take(&self, runs: usize, cap: usize) -> Option<Place> {
         let creating = self.creating.fetch_add(1, Ordering::AcqRel);
         let place = Place(self.creating.clone());
         (runs.saturating_add(creating) < cap).then_some(place)
     }
 
-    /// Whether it is time to look again.
+    /// Whether it is time for a recount.
     fn is_due(&self) -> bool {
         let mut last = self
             .recounted
@@ -182,7 +183,7 @@ impl Room {
     }
 }
 
-/// Whether there is room for what an action begins. The place is kept for as long as the answer is
+/// Checks the capacity for the effect of an action. The reservation lasts as long as the result is
 /// held.
 pub(crate) async fn check(app: &App, action: Action) -> Result<Option<Place>, Problem> {
     let limits = app.limits();
@@ -206,9 +207,9 @@ pub(crate) async fn check(app: &App, action: Action) -> Result<Option<Place>, Pr
     take().map(Some).ok_or_else(full)
 }
 
-/// Where runs lie that failed when their retries were used up: in their own logs, to be read and
-/// forked like any other, for as long as runs are kept. Not told in days where nobody erases them,
-/// or where they are kept for less than one.
+/// The advertisement of dead letters: runs that failed when their retries were exhausted stay in
+/// their own logs, to be read and forked like any other, for the retention of runs. The retention
+/// is omitted if runs are never erased, or are kept for less than a day.
 pub(crate) fn dead_letter(limits: &Limits) -> Value {
     let days = limits.retain_finished.map(|kept| kept.as_secs() / 86_400);
     match days.filter(|days| *days > 0) {
@@ -217,16 +218,16 @@ pub(crate) fn dead_letter(limits: &Limits) -> Value {
     }
 }
 
-/// The production profile: what the capabilities document says of it.
+/// The production profile in the capabilities document.
 ///
-/// A server that asks for credentials has it while runs are kept as long as the profile asks. Streams
-/// and connections are bounded and answered with 503 beyond that, always; a cap on runs in flight is
-/// told where there is one. `None` for a server of `--dev`, which is for one person's machine.
+/// A server with authentication has it if the retention of runs is at least the profile's. Streams
+/// and connections are always bounded, with 503 above the bound; a cap on runs in flight is
+/// advertised if there is one. `None` for a server of `--dev`, which serves one person's machine.
 pub(crate) fn production(limits: &Limits, gate: &Gate, can_expire: bool) -> Option<Value> {
     if !gate.asks() {
         return None;
     }
-    // Runs that are never erased are kept as long as anybody asks for.
+    // Runs that are never erased satisfy every retention.
     let kept = limits.retain_finished.unwrap_or(LEAST_KEPT);
     let is_kept = kept >= LEAST_KEPT;
     let mut backpressure = json!({ "supported": true, "retryAfterSeconds": RETRY_AFTER });
@@ -275,7 +276,7 @@ mod tests {
                 seen.rate()
             })
             .collect();
-        // In the second that has begun they may still be fewer than in the one before.
+        // In the current second they may still be fewer than in the one before.
         assert_eq!(rates, [1, 2, 3, 3, 3, 2, 1]);
     }
 }

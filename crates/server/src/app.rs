@@ -1,4 +1,4 @@
-//! The application: what every handler has at hand, and the router.
+//! The application: the shared state of handlers, and the router.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,18 +25,18 @@ use crate::problem::Problem;
 use crate::route::{Route, Table};
 use crate::{discovery, fixtures, openapi, routes};
 
-/// The part of its life a server is in.
+/// The life cycle of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not everything is there yet.
+    /// Still starting.
     Starting,
-    /// Runs are taken and driven.
+    /// Accepts and drives runs.
     Ready,
-    /// Nothing new is taken.
+    /// Accepts nothing new.
     Draining,
 }
 
-/// What every handler has at hand. Cheap to clone.
+/// The shared state of handlers. Cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
@@ -58,7 +58,7 @@ struct Inner {
 }
 
 impl App {
-    /// An application that is starting.
+    /// An application in the starting phase.
     pub fn new(api: Api, gate: Gate, limits: Limits) -> Self {
         Self::offering(api, gate, limits, &[])
     }
@@ -105,13 +105,13 @@ impl App {
         }))
     }
 
-    /// The same application, keeping snapshots of runs below a folder.
+    /// The same application, storing snapshots of runs below a folder.
     pub fn with_snapshots(self, folder: PathBuf) -> Self {
         self.0.snapshots.get_or_init(|| folder);
         self
     }
 
-    /// The folder below which snapshots of runs are kept, if they are.
+    /// The folder of snapshots, if they are stored.
     pub(crate) fn snapshots(&self) -> Option<&PathBuf> {
         self.0.snapshots.get()
     }
@@ -121,7 +121,7 @@ impl App {
         &self.0.api
     }
 
-    /// The bounds.
+    /// The limits.
     pub fn limits(&self) -> &Limits {
         &self.0.limits
     }
@@ -131,12 +131,12 @@ impl App {
         &self.0.memory
     }
 
-    /// What is counted.
+    /// The metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
 
-    /// The part of its life it is in.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         match self.0.phase.load(Ordering::Acquire) {
             0 => Phase::Starting,
@@ -145,7 +145,7 @@ impl App {
         }
     }
 
-    /// From now on it is ready.
+    /// Marks it ready.
     pub fn ready(&self) {
         let (from, to) = (Phase::Starting as u8, Phase::Ready as u8);
         let _ = self
@@ -154,8 +154,8 @@ impl App {
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// From now on nothing new is taken: streams end, and what would change something is told to
-    /// come back.
+    /// Accepts nothing new from now on: streams end, and requests that change something are told to
+    /// retry.
     pub fn drain(&self) {
         self.0.phase.store(Phase::Draining as u8, Ordering::Release);
         self.0.draining.cancel();
@@ -166,7 +166,7 @@ impl App {
         &self.0.draining
     }
 
-    /// Who asks.
+    /// The principal of a request.
     pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
         if self.gate().asks()
             && let Ok(token) = auth::token(headers)

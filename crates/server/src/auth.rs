@@ -1,4 +1,4 @@
-//! From a bearer token to a principal.
+//! Authentication of requests.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
-/// Who gets in.
+/// Who may call the server.
 #[derive(Clone)]
 pub enum Gate {
-    /// Everybody, as this principal. For a server nobody else can reach.
+    /// Every caller, as this principal. For a server that no other machine can reach.
     Open(Arc<Principal>),
-    /// Whoever has a token.
+    /// Callers with a token.
     Bearer(Arc<Authenticator>),
 }
 
 impl Gate {
-    /// Everybody, as somebody who may do everything in one tenant.
+    /// Every caller, as a principal with every scope in one tenant.
     pub fn open_to(tenant: TenantId) -> Self {
         Self::Open(Arc::new(Principal {
             tenant,
@@ -35,12 +35,12 @@ impl Gate {
         }))
     }
 
-    /// Whether it asks anybody who they are.
+    /// Whether it authenticates callers.
     pub(crate) fn asks(&self) -> bool {
         matches!(self, Self::Bearer(_))
     }
 
-    /// What the capabilities document says of credentials: the profiles that work here.
+    /// The supported authentication profiles for the capabilities document.
     pub(crate) fn advertised(&self) -> Option<Value> {
         let Self::Bearer(bearer) = self else {
             return None;
@@ -61,7 +61,7 @@ impl Gate {
         Some(auth)
     }
 
-    /// Who asks.
+    /// The principal of a request.
     pub(crate) async fn caller(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Problem> {
         let bearer = match self {
             Self::Open(principal) => return Ok(principal.clone()),
@@ -69,7 +69,7 @@ impl Gate {
         };
         let token = token(headers)?;
         match bearer.authenticate(token).await {
-            // What every tenant may use belongs to nobody who could be asked for it.
+            // The shared tenant has no principals.
             Ok(principal) if principal.tenant == shared_tenant() => Err(Problem::invalid_token()),
             Ok(principal) => Ok(Arc::new(principal)),
             Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! Bodies of requests, read within bounds of size and time.
+//! Request bodies, read within limits of size and time.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) async fn read(
     }
 }
 
-/// Refuses a body that says it is something else than JSON as it is.
+/// Rejects a body with a content type other than JSON, or with an encoding.
 pub(crate) fn check_media(headers: &HeaderMap) -> Result<(), Problem> {
     check_type(headers)?;
     match headers.get(CONTENT_ENCODING).map(|value| value.as_bytes()) {
@@ -49,7 +49,7 @@ pub(crate) fn check_media(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// Refuses a body that says it is something else than JSON.
+/// Rejects a body with a content type other than JSON.
 pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let is_json = |media: &HeaderValue| {
@@ -66,7 +66,7 @@ pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// 415: the body is not said to be JSON.
+/// 415: the content type is not JSON.
 pub(crate) fn not_json() -> Problem {
     unsupported("send JSON: Content-Type: application/json")
 }
@@ -84,7 +84,7 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, Problem> {
     object_within(bytes, MAX_JSON_DEPTH)
 }
 
-/// Reads a JSON object that is nested no deeper than this.
+/// Reads a JSON object with limited nesting.
 pub(crate) fn object_within(bytes: &[u8], max_depth: usize) -> Result<Map<String, Value>, Problem> {
     let limits = Limits {
         max_bytes: usize::MAX,

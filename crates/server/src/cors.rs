@@ -1,4 +1,4 @@
-//! Cross-origin resource sharing: answers that pages of allowed origins may read.
+//! Cross-origin resource sharing: responses that pages of allowed origins may read.
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -9,20 +9,20 @@ use hyper::header::{
 };
 use hyper::{Method, StatusCode};
 
-/// What pages of other origins may ask with.
+/// Methods and headers allowed to pages of other origins.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, PUT, POST, DELETE");
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, content-encoding, if-match, if-none-match, last-event-id, \
      idempotency-key, range, traceparent, tracestate, x-dedup, x-request-id",
 );
-/// What they may read of an answer.
+/// Response headers exposed to them.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "accept-ranges, content-disposition, content-range, etag, link, location, retry-after, \
      traceparent, x-request-id, openwop-idempotent-replay, runwright-warning, run-revision, \
      run-save, run-replaced-save, run-put-back, run-unknown-events",
 );
 
-/// What a browser asks before it lets a page of another origin ask; `None` for anything else.
+/// The response to a preflight request; `None` for anything else.
 pub(crate) fn preflight(request: &Request) -> Option<Response> {
     let asks = request
         .headers()
@@ -38,7 +38,7 @@ pub(crate) fn preflight(request: &Request) -> Option<Response> {
     })
 }
 
-/// Lets a page of an allowed origin read an answer.
+/// Lets a page of an allowed origin read a response.
 pub(crate) fn share(response: &mut Response, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -49,7 +49,7 @@ pub(crate) fn share(response: &mut Response, origin: HeaderValue) {
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
 }
 
-/// Says to caches that the answer depends on the origin of the page.
+/// Tells caches that the response depends on the origin of the page.
 pub(crate) fn vary(response: &mut Response) {
     let headers = response.headers_mut();
     headers.append(VARY, HeaderValue::from_static("origin"));

@@ -1,4 +1,4 @@
-//! The capabilities document: what this server does, and nothing it does not.
+//! The capabilities document: exactly the features of this server.
 
 use kernel::limits::{
     MAX_FAN_OUT, MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_SCHEMA_ROUNDS, MAX_WAIT_MS,
@@ -21,35 +21,35 @@ use crate::fixtures;
 use crate::limits::Limits;
 use crate::webhooks::SIGNATURES;
 
-/// The version of the protocol's major 1 that is spoken.
+/// The supported version of the protocol's major 1.
 const PROTOCOL_VERSION: &str = "1.0";
 /// The version of the contract between log and reader.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
-/// What whoever runs the server has settled.
+/// The operator's configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct Configured<'a> {
-    /// The models there are.
+    /// The configured models.
     pub(crate) models: &'a Providers,
     /// The key that audit trails are signed with.
     pub(crate) key: Option<PublicKey>,
-    /// Whether runs may ask the test provider.
+    /// Whether runs may use the test provider.
     pub(crate) test_provider: bool,
     /// Whether traces and metrics are sent to a collector.
     pub(crate) exports: bool,
     /// The types of nodes that run here.
     pub(crate) node_types: &'a [String],
-    /// Who secrets are kept for.
+    /// The scopes of stored secrets.
     pub(crate) secret_scopes: &'a [Scope],
-    /// Whether the secret is there that one of the protocol's definitions asks for.
+    /// Whether the secret that one of the protocol's definitions needs exists.
     pub(crate) has_canary: bool,
     /// Workflows that every tenant may run, by their ids.
     pub(crate) workflows: &'a [String],
-    /// Whether somebody may end the retention of a run.
+    /// Whether a caller may end the retention of a run.
     pub(crate) can_expire: bool,
 }
 
-/// The document. Families stand at the root; `capabilities` mirrors them for older readers.
+/// The document. Capabilities are at the root; `capabilities` mirrors them for older readers.
 pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>) -> Value {
     let Configured {
         models,
@@ -90,7 +90,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
     Value::Object(families)
 }
 
-/// What there is for tests, where every key is a test key.
+/// Test features, if every key is a test key.
 fn testing() -> Value {
     json!({
         "mockProviders": TEST_PROVIDERS,
@@ -99,7 +99,7 @@ fn testing() -> Value {
     })
 }
 
-/// What is sent to a collector.
+/// The exported telemetry.
 fn observability() -> Value {
     json!({
         "otel": { "exportProtocols": ["http/json", "http/protobuf"] },
@@ -107,7 +107,7 @@ fn observability() -> Value {
     })
 }
 
-/// Who may be asked, and how that is bounded.
+/// The providers that may be used, and their policies.
 fn providers(models: &Providers) -> Value {
     let all = || models.all();
     let names = |wanted: fn(&Provider) -> bool| -> Vec<&str> {
@@ -122,7 +122,7 @@ fn providers(models: &Providers) -> Value {
     })
 }
 
-/// Who may have secrets with the host; references to them are all that runs ever hold.
+/// The scopes in which the host stores secrets; runs only ever hold references to them.
 fn secrets(scopes: &[Scope]) -> Value {
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     if scopes.is_empty() {
@@ -132,12 +132,12 @@ fn secrets(scopes: &[Scope]) -> Value {
     }
 }
 
-/// Every call is counted; what it cost is said where somebody has given prices.
+/// Every call is counted; its cost is reported if prices are configured.
 fn usage(models: &Providers) -> Value {
     json!({ "supported": true, "costEstimates": models.all().any(Provider::has_prices) })
 }
 
-/// Profiles of credentials, and that of the audit trail.
+/// Authentication profiles, and that of the audit trail.
 fn auth(gate: &Gate, key: Option<PublicKey>) -> Option<Value> {
     let Some(key) = key else {
         return gate.advertised();
@@ -161,7 +161,7 @@ fn families(limits: &Limits) -> Map<String, Value> {
         "supportedEnvelopes": ["clarification.request"],
         "schemaVersions": {},
         "limits": {
-            // The protocol wants it positive even of an engine that asks nobody.
+            // The protocol requires a positive value even of an engine that asks no clarifications.
             "clarificationRounds": 3,
             "schemaRounds": MAX_SCHEMA_ROUNDS,
             "envelopesPerTurn": 10,
@@ -265,7 +265,7 @@ fn families(limits: &Limits) -> Map<String, Value> {
         "multiAgent": {
             "executionModel": {
                 "supported": true,
-                // The second version would also be what becomes of an agent's memory.
+                // Version 2 would also define the fate of an agent's memory.
                 "version": 1,
                 "confidenceEscalationInterruptKind": "clarification",
             },

@@ -1,6 +1,6 @@
-//! Content encodings of whole answers.
+//! Content encodings of whole responses.
 //!
-//! Applied to any size, as the protocol's clients measure that an advertised encoding is used.
+//! Applied to any size, as the protocol's clients check that an advertised encoding is used.
 //! Streams are never encoded: a compressor would hold frames back.
 
 use std::io::Write;
@@ -11,10 +11,10 @@ use flate2::write::GzEncoder;
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT_ENCODING, HeaderValue};
 
-/// The encodings there are, best first, as discovery lists them.
+/// The supported encodings, best first, as discovery lists them.
 pub(crate) const ENCODINGS: [&str; 2] = ["zstd", "gzip"];
 
-/// How an answer is encoded.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Zstd,
@@ -22,7 +22,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// The best encoding a client takes.
+    /// The best encoding a client accepts.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut best: Option<(f32, Self)> = None;
         let given = headers.get_all(ACCEPT_ENCODING).iter();
@@ -58,7 +58,7 @@ impl Encoding {
         })
     }
 
-    /// The encoded bytes; `None` where the encoder fails, which means: as they are.
+    /// The encoded bytes; `None` if the encoder fails, in which case they are sent unencoded.
     pub(crate) fn encode(self, body: &[u8]) -> Option<Bytes> {
         match self {
             Self::Zstd => zstd::bulk::compress(body, 1).ok().map(Bytes::from),

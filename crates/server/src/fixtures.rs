@@ -1,5 +1,5 @@
-//! The protocol's own workflow definitions that behave here as they are described. They are no
-//! part of this server; discovery lists those that somebody has put at hand.
+//! The protocol's own workflow definitions that behave here as they are described. They are not
+//! part of this server; discovery lists those that are installed.
 
 /// Each of them is run by a test (`fixtures.rs`, `protocol_gates.rs`) where it is at hand.
 const KNOWN: [&str; 47] = [
@@ -51,14 +51,14 @@ const KNOWN: [&str; 47] = [
     "conformance-subworkflow-parent",
     "openwop-smoke-cost-emit",
 ];
-/// Played by the test provider alone, or created by the rules of another version: with test keys.
+/// Needs test keys: the test provider, or an older version's rules.
 const TESTED: [&str; 2] = ["conformance-stream-text", "conformance-version-fold"];
-/// Needs a secret that whoever runs the server has put there.
+/// Needs a secret that the operator has stored.
 const SECRET: &str = "openwop-smoke-byok-roundtrip";
 /// The name of that secret.
 pub(crate) const CANARY: &str = "openwop-conformance-canary-secret";
 
-/// Those of the workflows at hand that may be claimed.
+/// The installed workflows that discovery may list.
 pub(crate) fn claimed(at_hand: &[String], has_test_provider: bool, has_canary: bool) -> Vec<&str> {
     let may_be = |id: &str| match id {
         SECRET => has_canary,

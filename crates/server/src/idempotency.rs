@@ -1,4 +1,4 @@
-//! `Idempotency-Key` of HTTP: one effect and one answer for equal requests.
+//! `Idempotency-Key` of HTTP: one effect and one response for equal requests.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::routes::workbench;
 
 /// The client's name for a request.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Says whether an answer was given before.
+/// Whether the response is a repeated one.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 
 /// The key of a request.
@@ -37,8 +37,8 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Answers a request of a keyed route. One with a key goes on when its client hangs up, so that
-/// the answer is there when the client asks again.
+/// Handles a request of a keyed route. A request with a key continues when its client disconnects,
+/// so that the response exists when the client repeats it.
 pub(crate) async fn answer(route: Arc<Route>, cx: Cx) -> Result<Reply, Problem> {
     match key(&cx.headers)? {
         None => pipeline::call(&route, cx).await,
@@ -57,7 +57,7 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
     let app = cx.app.clone();
     let (who, operation) = match &cx.who {
         Some(who) => (who.clone(), operation(&route, &cx.params)),
-        // The token says who they are. It may be another one when the request comes again.
+        // The interrupt token identifies the caller. A repeated request may carry another one.
         None => {
             let bearer = app.api().bearer(cx.param("token")).await?;
             let operation = format!("{} {}", route.method, bearer.question);
@@ -92,7 +92,7 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
     result.map(|reply| reply.with(REPLAYED, "false"))
 }
 
-/// The operation and what it is done to. Both spellings of a verb are one operation.
+/// The operation and its target. Both spellings of a verb are one operation.
 fn operation(route: &Route, params: &[(String, String)]) -> String {
     let mut path = route.path.replace("}:", "}/");
     for (name, value) in params {
@@ -101,8 +101,7 @@ fn operation(route: &Route, params: &[(String, String)]) -> String {
     format!("{} {path}", route.method)
 }
 
-/// What makes two requests equal: the body, whatever the order and spacing of its JSON, and the
-/// query.
+/// The identity of a request: the body, whatever the order and spacing of its JSON, and the query.
 fn digest(uri: &Uri, body: &[u8]) -> Digest {
     let limits = Limits {
         max_bytes: usize::MAX,
@@ -117,9 +116,9 @@ fn digest(uri: &Uri, body: &[u8]) -> Digest {
     Digest::of(&bytes)
 }
 
-/// How a request went. What was done is answered again, and so are refusals that would be given
-/// again. One for which the client can mend its request or its credential leaves the key free; after
-/// a fault of ours only the same request may be done again, as perhaps it was done.
+/// The outcome of a request. Successes are repeated, and so are permanent errors. If the client can
+/// correct its request or its credential the key is freed; after a server error only the same
+/// request may be executed again, as it may have had its effect.
 fn how(result: &Result<Reply, Problem>, envelope: fn(&Problem) -> Value) -> Finish {
     let (status, body) = match result {
         Ok(Reply::Whole { status, body, .. }) => (*status, body.clone()),

@@ -1,13 +1,13 @@
 //! HTTP over the command API.
 //!
-//! A tour: [`listen`] takes connections and gives them to the router of `app`; each request
-//! passes `pipeline` (identity of the request, credentials, scope, time, panics), one handler
-//! in [`routes`], and, where it is refused, [`problem`], the one table from a refusal to a status
-//! and an envelope. Nothing is decided here: what a run may do is the kernel's affair, who may
-//! ask for it the runtime's.
+//! A tour: [`listen`] accepts connections and passes them to the router of `app`; each request goes
+//! through `pipeline` (request id, credentials, scope, time limit, panics), one handler in
+//! [`routes`], and, if it is rejected, [`problem`], the one table from an error to a status and an
+//! envelope. This crate decides nothing: the kernel decides what a run may do, the runtime who may
+//! ask for it.
 //!
-//! **Architecture invariant:** every route says in the table of [`route::Route`] who may call it;
-//! there is no way to add one without.
+//! **Architecture invariant:** every route declares in the table of [`route::Route`] who may call
+//! it; a route without that cannot be constructed.
 
 pub mod admission;
 mod app;

@@ -1,78 +1,79 @@
-//! How much one server takes on.
+//! The limits of a server.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_VALUE_BYTES};
 
-/// The bounds of a server. Every one can be met by anybody; what is refused is said so.
+/// The limits of a server. A request above one of them is rejected with an explanation.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at a time. A connection beyond is answered with 503 and closed.
+    /// Concurrent connections. Further ones are answered with 503 and closed.
     pub connections: usize,
-    /// Streams of events at a time. One more is answered with 503.
+    /// Concurrent event streams. Further ones are answered with 503.
     pub streams: usize,
-    /// Requests a second of one principal; as many may come at once. `None` for any number.
+    /// Requests per second of one principal, and its burst. `None` means unlimited.
     pub principal_rate: Option<NonZeroU32>,
-    /// Requests a second of one tenant; as many may come at once. `None` for any number.
+    /// Requests per second of one tenant, and its burst. `None` means unlimited.
     pub tenant_rate: Option<NonZeroU32>,
-    /// Runs in flight above which no run is created: those driven now, or, where they are more,
-    /// the open streams. `None` for any number: what is beyond waits in the queue.
+    /// Runs in flight above which no run is created: the larger of the driven runs and the open
+    /// streams. `None` means unlimited: further runs wait in the queue.
     pub in_flight: Option<usize>,
-    /// How long runs are kept after their end, as upkeep has it; `None` for ever. It is told, and
-    /// bounds nothing here.
+    /// The retention of runs after their end, as configured for maintenance; `None` means
+    /// unlimited. Only advertised here.
     pub retain_finished: Option<Duration>,
-    /// Bytes of a request's body.
+    /// Bytes of a request body.
     pub body_bytes: usize,
     /// Bytes of a workflow definition.
     pub definition_bytes: usize,
     /// Bytes of a workbench document or bundle, before and after decoding.
     pub document_bytes: usize,
-    /// Bytes of workbench documents that are read at a time; at least those of one.
+    /// Bytes of workbench documents read at a time; at least those of one.
     pub reading_bytes: usize,
-    /// Bytes of memory, about, of workbench documents that are worked on at a time.
+    /// Approximate memory in bytes of workbench documents processed at a time.
     pub working_bytes: usize,
-    /// How long a workbench document waits for memory before it is refused.
+    /// How long a workbench document waits for memory before it is rejected.
     pub memory_time: Duration,
-    /// Bytes of a bundle of an execution snapshot: what it holds is at most half as much, before it
-    /// is written as JSON.
+    /// Bytes of a bundle of an execution snapshot: its contents are at most half as much before
+    /// they are encoded as JSON.
     pub bundle_bytes: usize,
-    /// Whether a save of a document that does not go on from the last one is refused.
+    /// Whether a save of a document that does not follow the last one is rejected.
     pub saves: Saves,
-    /// Origins, such as `https://app.example.org`, whose pages may call this server beside its own.
+    /// Origins, such as `https://app.example.org`, whose pages may call this server in addition to
+    /// its own.
     pub origins: Vec<String>,
-    /// Host names it answers for beside those of the loopback and the address it is bound to.
+    /// Host names it accepts in addition to those of the loopback and the address it is bound to.
     pub hosts: Vec<String>,
     /// Bytes of a request's line and headers together.
     pub head_bytes: usize,
-    /// Bytes of a request's address.
+    /// Bytes of a request's URL.
     pub address_bytes: usize,
     /// Headers of a request.
     pub headers: usize,
-    /// How long a request's line and headers may take, and how long a connection may idle.
+    /// The time limit of a request's line and headers, and of an idle connection.
     pub head_time: Duration,
-    /// How long a request's body may take.
+    /// The time limit of a request body.
     pub body_time: Duration,
-    /// How long an answer may take to begin, long polls included.
+    /// The time limit until a response begins, including long polls.
     pub answer_time: Duration,
-    /// An answer that takes as long to begin is slow, and the log says so; held ones are not.
+    /// The time after which a response counts as slow and is logged; long polls are excluded.
     pub slow_answer: Duration,
-    /// How long a peer may take nothing of what is written to it.
+    /// How long a peer may read nothing of the response.
     pub stall_time: Duration,
-    /// How often the credential of an open stream or a held poll is looked at again.
+    /// How often the credential of an open stream or a long poll is checked again.
     pub recheck: Duration,
-    /// How often a stream says that it is alive while it has nothing else to say.
+    /// The interval of a stream's heartbeats while it has no events.
     pub heartbeat: Duration,
-    /// How long requests and runs may take to end when the server is told to.
+    /// How long requests and runs may take to end during a shutdown.
     pub grace: Duration,
 }
 
-/// What becomes of a save of a document by somebody who did not know the last one.
+/// The treatment of a document's save by a client that did not know the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saves {
-    /// It counts, and the one before is kept as a branch.
+    /// It is accepted, and the previous one is kept as a branch.
     LastWins,
-    /// It is refused with 409.
+    /// It is rejected with 409.
     Continue,
 }
 

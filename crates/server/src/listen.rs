@@ -1,4 +1,4 @@
-//! Connections: taken, bounded, and ended in order.
+//! Connections: accepted, bounded, and shut down in order.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use crate::origin::Bound;
 use crate::rest::Unread;
 use crate::wire::Wire;
 
-/// A server that listens and has not begun to answer.
+/// A listening server that does not serve yet.
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
@@ -31,7 +31,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Listens at an address; port 0 takes a free one.
+    /// Listens on an address; port 0 selects a free one.
     ///
     /// # Errors
     /// The system's.
@@ -45,12 +45,12 @@ impl Listening {
         })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until the application drains, then lets what is under way end within its grace.
+    /// Serves until the application drains, then lets current requests end within its grace.
     pub async fn serve(self) {
         let Self {
             listener,
@@ -68,7 +68,7 @@ impl Listening {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    // Out of files, mostly: connections that end give some back.
+                    // Mostly out of file descriptors: connections that end free some.
                     tracing::warn!(%error, "a connection could not be taken");
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                     continue;
@@ -122,7 +122,7 @@ async fn connection(stream: TcpStream, bound: SocketAddr, router: Router, state:
     let mut is_told = false;
     loop {
         tokio::select! {
-            // Errors are the peer's: it left, or sent what is no HTTP.
+            // Errors are the peer's: it disconnected, or did not send HTTP.
             _ = connection.as_mut() => return,
             () = state.draining().cancelled(), if !is_told => {
                 is_told = true;
@@ -132,7 +132,7 @@ async fn connection(stream: TcpStream, bound: SocketAddr, router: Router, state:
     }
 }
 
-/// Tells a peer that there are enough connections.
+/// Tells a peer that the limit of connections is reached.
 async fn turn_away(mut stream: TcpStream) {
     const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
         content-type: application/json; charset=utf-8\r\n\

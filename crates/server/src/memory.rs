@@ -1,5 +1,5 @@
-//! Memory that large bodies may take at a time. What is beyond waits for a moment, and is then
-//! refused with 503: nothing of it is in memory while it waits.
+//! Memory for large bodies. Requests above the limit wait for a moment, and are then rejected with
+//! 503; while they wait, none of their body is in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::limits::Limits;
 use crate::problem::Problem;
 
-/// What one permit stands for.
+/// The bytes of one permit.
 const UNIT: usize = 1 << 10;
-/// Bytes in memory of an object, however few members it has.
+/// Memory of an object in bytes, however few members it has.
 const OBJECT: usize = 700;
-/// Bytes in memory of what is written between two commas.
+/// Memory in bytes of the text between two commas.
 const VALUE: usize = 64;
-/// Bytes in memory of a byte of a body: as it came, as it is kept, and as it is hashed.
+/// Memory in bytes per byte of a body: as received, as stored, and as hashed.
 const BYTE: usize = 4;
 
-/// Memory for bodies: as they come, and as they are worked on.
+/// Memory for bodies: while they are read, and while they are processed.
 pub(crate) struct Memory {
     reading: Pool,
     working: Pool,
@@ -31,7 +31,7 @@ struct Pool {
     units: usize,
 }
 
-/// Memory that is taken until this is dropped.
+/// Memory reserved until this is dropped.
 pub(crate) type Taken = OwnedSemaphorePermit;
 
 impl Memory {
@@ -43,12 +43,12 @@ impl Memory {
         }
     }
 
-    /// Takes memory for a body that is to be read.
+    /// Reserves memory for reading a body.
     pub(crate) async fn to_read(&self, bytes: usize) -> Result<Taken, Problem> {
         self.reading.take(bytes, self.wait).await
     }
 
-    /// Takes memory for what a body of JSON comes to.
+    /// Reserves memory for processing a JSON body.
     pub(crate) async fn to_work_on(&self, body: &[u8]) -> Result<Taken, Problem> {
         let weight = weight(body);
         if weight > self.working.units * UNIT {
@@ -90,8 +90,8 @@ impl Pool {
     }
 }
 
-/// Bytes in memory that a body of JSON comes to, about and at most. Braces and commas within texts
-/// count too.
+/// An approximate upper bound of the memory of a parsed JSON body in bytes. Braces and commas
+/// within texts count too.
 fn weight(body: &[u8]) -> usize {
     let (mut objects, mut values) = (0, 0);
     for byte in body {

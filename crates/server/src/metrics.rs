@@ -1,4 +1,5 @@
-//! What a server counts, as Prometheus reads it. Names and routes only: nothing of any tenant.
+//! A server's metrics in the format of Prometheus. Only routes and other fixed names: no data of
+//! tenants.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -13,12 +14,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use runtime::access::trail::Lag;
 
-/// Seconds that tell a quick answer from a slow one.
+/// Histogram bounds in seconds.
 const BUCKETS: [f64; 10] = [
     0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 30.0,
 ];
 
-/// The last line of every answer.
+/// The last line of every response.
 const END: &str = "# EOF\n";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -46,7 +47,7 @@ impl EncodeLabelSet for Of {
     }
 }
 
-/// What a server counts.
+/// The metrics of a server.
 #[derive(Default)]
 pub struct Metrics {
     answers: Family<Answered, Counter>,
@@ -66,7 +67,7 @@ impl Default for Seconds {
 }
 
 impl Metrics {
-    /// A request was answered, or its stream began.
+    /// Counts a response, or the beginning of a stream.
     pub(crate) fn answered(
         &self,
         route: &'static str,
@@ -74,7 +75,7 @@ impl Metrics {
         status: StatusCode,
         took: Duration,
     ) {
-        // A method nobody knows is a text anybody may choose.
+        // Clients may send any text as an unknown method.
         let method = match *method {
             Method::GET => "GET",
             Method::HEAD => "HEAD",
@@ -95,8 +96,8 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Everything as text. `driven` is how many runs this process drives, `lag` how far audit
-    /// trails are behind, `runs` what is counted of runs.
+    /// All metrics as text. `driven` is the number of runs this process drives, `lag` that of the
+    /// audit trails, `runs` the metrics of runs.
     pub(crate) fn text(&self, driven: usize, lag: Lag, runs: &str) -> String {
         let mut registry = Registry::with_prefix("runwright");
         registry.register("http_requests", "Requests answered", self.answers.clone());
@@ -133,7 +134,7 @@ impl Metrics {
     }
 }
 
-/// One more of something, for as long as it lives.
+/// Increments a gauge as long as it lives.
 pub(crate) struct Counted<F: Fn(&Metrics) -> &AtomicI64> {
     app: crate::App,
     of: F,

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made of the table of routes.
+//! The OpenAPI document, generated from the table of routes.
 
 mod lineage;
 mod parameters;
@@ -13,11 +13,11 @@ use crate::route::{Access, Route};
 use crate::routes::workbench;
 use crate::webhooks::{SIGNATURES, STANDARD};
 
-/// What a document says of a face besides its routes.
+/// The parts of a face's document that are not routes.
 pub(crate) struct About {
     pub(crate) title: &'static str,
     pub(crate) description: &'static str,
-    /// The component that describes a refusal.
+    /// The component that describes an error.
     pub(crate) error: &'static str,
     /// The components.
     pub(crate) schemas: Value,
@@ -31,7 +31,7 @@ pub(crate) enum Credentials {
     Optional,
 }
 
-/// The document of OpenWOP and what belongs to every server.
+/// The document of OpenWOP, including the routes of every server.
 pub(crate) fn openwop(routes: &[Route], credentials: Credentials) -> Value {
     let is_ours = |route: &&Route| !route.path.starts_with(workbench::ROOT);
     let routes: Vec<Route> = routes.iter().filter(is_ours).cloned().collect();
@@ -153,10 +153,10 @@ fn operation(route: &Route, error: &str, credentials: Credentials) -> Value {
     operation
 }
 
-/// Its body has the name of one that is needed elsewhere, and may be left out.
+/// Its body's name is needed elsewhere, and the body is optional.
 const WORKBENCH_FORK: &str = "/api/runs/{runId}/fork";
 
-/// Bodies that may be left out.
+/// Optional bodies.
 const OPTIONAL: [&str; 6] = [
     "CancelOrder",
     "PauseOrder",
@@ -166,7 +166,7 @@ const OPTIONAL: [&str; 6] = [
     "TokenOrder",
 ];
 
-/// What a member may be that may also be null, which counts as left out.
+/// The schema of a member that may also be null, which counts as missing.
 fn or_null(schema: &Value) -> Value {
     json!({ "anyOf": [schema, { "type": "null" }] })
 }

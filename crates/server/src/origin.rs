@@ -1,11 +1,11 @@
-//! Which hosts this server answers for, and which web pages may call it.
+//! The hosts this server accepts, and the web pages that may call it.
 //!
-//! A browser sends requests for any page that it shows, and a page can make its own host name lead to
-//! this machine (DNS rebinding), so that its browser takes the answers of this server for the page's
-//! own. So every request that proves no credential in its own header must name a host of this server
-//! and, where a browser sent it, come from a page of this server or of an origin that the operator
-//! allows. A request with a credential needs neither: a browser adds no such header by itself, and a
-//! foreign page does not know one.
+//! A browser sends requests for any page that it shows, and a page can make its own host name
+//! resolve to this machine (DNS rebinding), so that its browser treats the responses of this server
+//! as the page's own. So every request without a credential in its own header must name a host of
+//! this server and, if a browser sent it, come from a page of this server or of an origin that the
+//! operator allows. A request with a credential needs neither: a browser adds no such header by
+//! itself, and a foreign page does not know one.
 
 use std::net::IpAddr;
 
@@ -19,7 +19,7 @@ use crate::body;
 use crate::limits::Limits;
 use crate::problem::Problem;
 
-/// Where a browser says that the page stands which made it send a request.
+/// The browser's statement of the relation of the requesting page to the target.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The address that the listener of a connection is bound to; an extension of its requests.
@@ -34,8 +34,8 @@ pub(crate) fn check(request: &Request, limits: &Limits) -> Result<(), Problem> {
     check_page(request.headers(), &host, &limits.origins)
 }
 
-/// Refuses a body that does not say that it is JSON, of a request without a credential: what a form
-/// or a page may send without asking is said to be something else, or nothing.
+/// Rejects a body without the JSON content type, for requests without a credential: a form or a
+/// page can only send other content types without a preflight.
 pub(crate) fn check_body(request: &Request) -> Result<(), Problem> {
     let headers = request.headers();
     match request.body().is_end_stream() {
@@ -65,7 +65,7 @@ fn foreign_host() -> Problem {
     )
 }
 
-/// The origin of a request, where it is one of those that are allowed.
+/// The origin of a request, if it is an allowed one.
 pub(crate) fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderValue> {
     let Ok(Some(given)) = single(headers, ORIGIN) else {
         return None;
@@ -74,7 +74,7 @@ pub(crate) fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderV
     origins.iter().any(is_allowed).then(|| given.clone())
 }
 
-/// The host that a request names: in the header, there once, and in the address where it is there.
+/// The host that a request names: in exactly one header, and in the URL if it has one.
 fn host(request: &Request) -> Option<Authority> {
     let header = single(request.headers(), HOST).ok().flatten()?;
     let host = Authority::try_from(header.as_bytes()).ok()?;
@@ -83,15 +83,15 @@ fn host(request: &Request) -> Option<Authority> {
     (is_one && !host.as_str().contains('@')).then_some(host)
 }
 
-/// Whether the server answers for a host, whatever the port: a port may be forwarded.
+/// Whether the server accepts a host, with any port, as ports may be forwarded.
 fn is_served(host: &Authority, names: &[String], bound: Option<IpAddr>) -> bool {
     let name = host.host();
     let bare = name.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>() {
         Ok(address) => {
             let address = address.to_canonical();
-            // An address cannot be made to lead elsewhere. A server that is bound to every address
-            // does not know them all: some are those of a gateway.
+            // An address cannot be rebound. A server that is bound to every address does not know
+            // them all: some are those of a gateway.
             let is_bound = bound.is_some_and(|bound| bound.is_unspecified() || bound == address);
             let is_named = || names.iter().any(|name| name.parse() == Ok(address));
             address.is_loopback() || is_bound || is_named()
@@ -103,7 +103,7 @@ fn is_served(host: &Authority, names: &[String], bound: Option<IpAddr>) -> bool 
     }
 }
 
-/// Refuses what a page of another origin made a browser send.
+/// Rejects a request that a browser sent for a page of another origin.
 fn check_page(headers: &HeaderMap, host: &Authority, origins: &[String]) -> Result<(), Problem> {
     if allowed(headers, origins).is_some() {
         return Ok(());
@@ -112,7 +112,7 @@ fn check_page(headers: &HeaderMap, host: &Authority, origins: &[String]) -> Resu
         Ok(value) => Ok(value.map(|value| value.to_str().unwrap_or_default())),
         Err(_) => Err(foreign_page()),
     };
-    // A page at another port of the same machine is `same-site`, and as foreign as any.
+    // A page on another port of the same machine is `same-site`, and as foreign as any other.
     let is_own_site = matches!(text(FETCH_SITE)?, None | Some("same-origin" | "none"));
     let is_own_origin = text(ORIGIN)?.is_none_or(|origin| {
         let authority = ["http://", "https://"].map(|scheme| origin.strip_prefix(scheme));
@@ -126,7 +126,7 @@ fn check_page(headers: &HeaderMap, host: &Authority, origins: &[String]) -> Resu
     }
 }
 
-/// A header that is there at most once.
+/// A header that occurs at most once.
 fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>, Repeated> {
     let mut given = headers.get_all(name).iter();
     match (given.next(), given.next()) {
@@ -135,7 +135,7 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&HeaderValue>,
     }
 }
 
-/// A header is there more than once.
+/// A header occurs more than once.
 struct Repeated;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the address of a request says, checked.
+//! Parsing and checking the URL of a request.
 
 use hyper::Uri;
 use kernel::ids::{Seq, StreamId, WebhookId};
@@ -12,13 +12,13 @@ use crate::route::Route;
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads it. What becomes of unknown names is for [`Route::passed_over`] to say.
+    /// Parses it. Unknown names are reported by [`Route::passed_over`].
     pub(crate) fn of(uri: &Uri) -> Self {
         let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self(pairs.into_owned().collect())
     }
 
-    /// Every name, as often as it is there.
+    /// Every name, including repetitions.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
@@ -62,25 +62,25 @@ impl Query {
 
     /// A sequence already seen.
     pub(crate) fn seq(&self, name: &'static str) -> Result<Option<Seq>, Problem> {
-        // Beyond what any log holds is no mistake: there is just nothing behind it.
+        // A sequence past the end of every log is not an error: there are just no events after it.
         self.number(name, 0..=u64::MAX)
     }
 }
 
-/// A run id, or none that could name a run.
+/// A run id, if it is a valid one.
 pub(crate) fn run_id(text: &str) -> Option<StreamId> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let fits = !text.is_empty() && text.len() <= 128 && text.chars().all(is_plain);
     fits.then(|| StreamId::new(text))
 }
 
-/// A workflow id, or none that could name a workflow.
+/// A workflow id, if it is a valid one.
 pub(crate) fn workflow_id(text: &str) -> Option<&str> {
     let fits = !text.is_empty() && text.len() <= 256 && !text.chars().any(char::is_control);
     fits.then_some(text)
 }
 
-/// A webhook id, or none that could name a webhook.
+/// A webhook id, if it is a valid one.
 pub(crate) fn webhook_id(text: &str) -> Option<WebhookId> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let fits = !text.is_empty() && text.len() <= 128 && text.chars().all(is_plain);

@@ -1,4 +1,4 @@
-//! A caller's right to go on: looked at again while an answer is under way.
+//! Re-authorisation of a caller during a long response.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::app::App;
 use crate::problem::Problem;
 use crate::route::Cx;
 
-/// The credential an answer was begun with. A key may be revoked or expire, and a token's scopes
-/// may be read otherwise, while somebody still listens.
+/// The credential of a long response. A key may be revoked or expire, and a token's scopes may
+/// change, while its client still listens.
 pub(crate) struct Pass {
     app: App,
     headers: HeaderMap,
     who: Arc<Principal>,
     action: Action,
-    /// When to look again.
+    /// The time of the next check.
     pub(crate) due: Instant,
 }
 
@@ -37,7 +37,7 @@ impl Pass {
         })
     }
 
-    /// Looks again if it is time to.
+    /// Checks the credential if it is due.
     pub(crate) async fn check(&mut self) -> Result<(), Problem> {
         if Instant::now() < self.due {
             return Ok(());

@@ -1,6 +1,6 @@
-//! What every request passes, in the order the protocol asks for: identity of the request, host and
-//! page it comes from (403), credentials (401), rate (429), admission (503), scope (403), then the handler: ownership (404), the
-//! request itself (400), its state (409). Whatever happens, the answer is an envelope.
+//! The stages of every request, in the protocol's order: request id, host and page of origin (403),
+//! credentials (401), rate (429), admission (503), scope (403), then the handler: ownership (404),
+//! the request itself (400), its state (409). Every error response is an envelope.
 
 #[cfg(test)]
 mod tests;
@@ -36,10 +36,10 @@ use crate::route::{Access, Cx, Route, Table};
 use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 
-/// Says what of a request was passed over.
+/// Lists the ignored parts of a request.
 const WARNING: HeaderName = HeaderName::from_static("runwright-warning");
 
-/// Answers a request.
+/// Handles a request.
 pub(crate) async fn answer(
     app: App,
     table: Option<Arc<Table>>,
@@ -112,7 +112,7 @@ pub(crate) async fn answer(
     }
     headers.insert(REQUEST_ID, trace.id.clone());
     if is_keyed && route.is_some() && !headers.contains_key(idempotency::REPLAYED) {
-        // Refused before its key was looked at.
+        // Rejected before its key was read.
         headers.insert(idempotency::REPLAYED, HeaderValue::from_static("false"));
     }
     if let Some(parent) = &trace.parent {
@@ -142,7 +142,7 @@ pub(crate) async fn answer(
     response
 }
 
-/// Whose wire format an address belongs to.
+/// The wire format of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Face {
     OpenWop,
@@ -159,7 +159,7 @@ impl Face {
     }
 }
 
-/// An answer, as the log tells it. The address as it was sent is not logged: it may hold anything.
+/// A response in the log. The URL itself is not logged: it may contain secrets.
 struct Answered<'a> {
     method: &'a Method,
     route: &'a str,
@@ -171,7 +171,7 @@ struct Answered<'a> {
 }
 
 impl Answered<'_> {
-    /// A failure of the server and a slow answer are warnings.
+    /// A server error and a slow response are warnings.
     fn log(&self, trace: &Trace) {
         macro_rules! answered {
             ($level:expr) => {
@@ -200,8 +200,8 @@ impl Answered<'_> {
     }
 }
 
-/// Lets a token that reads a run stand in the address. Nothing else counts there: an address is kept
-/// in histories and logs.
+/// Accepts a read token in the query. Other credentials are ignored there: URLs are kept in
+/// histories and logs.
 fn take_token(request: &mut Request) {
     let query = Query::of(request.uri());
     let token = query
@@ -215,13 +215,13 @@ fn take_token(request: &mut Request) {
     }
 }
 
-/// Whether a request has a credential in its own header, good or bad.
+/// Whether a request has a credential in its own header, valid or not.
 fn has_credential(app: &App, headers: &HeaderMap) -> bool {
     app.gate().asks() && headers.contains_key(AUTHORIZATION)
 }
 
-/// Lets in what neither a foreign page nor a foreign host name can send. This is before every
-/// route, so that none escapes it.
+/// Rejects requests that a foreign page or a foreign host name can send. Runs before every route,
+/// so that none escapes it.
 async fn admit(
     app: &App,
     headers: &HeaderMap,
@@ -231,15 +231,15 @@ async fn admit(
     let has_credential = has_credential(app, headers);
     match (checked, route.map(|route| route.access)) {
         (Err(problem), _) if !has_credential => Err(problem),
-        // A header alone proves nothing: a page under a foreign host name may send any.
+        // A header alone proves nothing: a page with a foreign host name may send any.
         (Err(_), None | Some(Access::Anyone)) => app.caller(headers).await.map(|_| ()),
-        // Its credential is looked at next.
+        // Its credential is checked next.
         (Err(_), Some(Access::May(_))) => Ok(()),
         (Ok(()), _) => Ok(()),
     }
 }
 
-/// The connection reads a little more than it is allowed to: here the bounds are exact.
+/// The connection accepts a little more than the limits: here they are exact.
 fn check_head(app: &App, request: &Request) -> Result<(), Problem> {
     let limits = app.limits();
     let address = request
@@ -268,7 +268,7 @@ fn find(
     request: &Request,
 ) -> Result<(Arc<Route>, Params), Problem> {
     let table = table.ok_or_else(Problem::no_route)?;
-    // Parameters that are not UTF-8 name nothing.
+    // Parameters that are not UTF-8 match nothing.
     let params = params.ok_or_else(Problem::no_route)?;
     let mut params: Params = params
         .iter()
@@ -283,7 +283,7 @@ fn find(
     Ok((route, params))
 }
 
-/// What is answered where nothing is routed.
+/// The response for an unknown route.
 fn unrouted(request: &Request, problem: Problem) -> Result<Reply, Problem> {
     let path = request.uri().path();
     if problem.status != StatusCode::NOT_FOUND {
@@ -298,7 +298,8 @@ fn unrouted(request: &Request, problem: Problem) -> Result<Reply, Problem> {
             "there is no pack registry here\n".into(),
         ));
     }
-    // The protocol asks for this answer where it asks for 404 of other families that are not served.
+    // The protocol requires this response here, unlike the 404 of other families that are not
+    // served.
     if let Some(rest) = path.strip_prefix("/v1/prompts")
         && (rest.is_empty() || rest.starts_with(['/', ':', '%']))
     {
@@ -352,7 +353,7 @@ async fn handle(
         let problem = Problem::unavailable("the server is being stopped; try again");
         return (Err(problem), tenant);
     }
-    // Held until the run is there.
+    // Held until the run exists.
     let _place = match route.access {
         Access::May(action) => match admission::check(app, action).await {
             Ok(place) => place,
@@ -398,10 +399,10 @@ async fn handle(
     (result, tenant)
 }
 
-/// Calls a handler, within the time an answer may take. A panic is a fault of ours.
+/// Calls a handler within the time limit of a response. A panic is a server error.
 pub(crate) async fn call(route: &Route, cx: Cx) -> Result<Reply, Problem> {
     let (time, trace) = (cx.app.limits().answer_time, cx.trace.clone());
-    // What is said of runs meanwhile says which request did it.
+    // Log lines about runs carry the id of this request.
     let span = tracing::info_span!("request", request_id = trace.id());
     let call = AssertUnwindSafe(async { route.call(cx).await }).catch_unwind();
     match tokio::time::timeout(time, call).instrument(span).await {
@@ -425,8 +426,8 @@ pub(crate) async fn call(route: &Route, cx: Cx) -> Result<Reply, Problem> {
     }
 }
 
-/// Whether the caller's credential allows the route at all. Attempts at administering without
-/// the right to are kept on the tenant's trail.
+/// Checks the caller's scope for the route. Denied administrative actions are recorded on the
+/// tenant's trail.
 async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Result<(), Problem> {
     let what = match action {
         Action::ReadWorkflows | Action::WriteWorkflows => What::Workflows,
@@ -449,7 +450,7 @@ async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Re
     })
 }
 
-/// A reply as bytes, encoded where the client asks for it.
+/// A reply as bytes, encoded if the client accepts it.
 fn whole(reply: Reply, method: &Method, encoding: Option<Encoding>) -> Response {
     let (status, mut headers, mut body) = match reply {
         Reply::Ready(response) => return response,

@@ -1,8 +1,7 @@
-//! The one table from a refusal to a status and an envelope.
+//! The one table from an error to a status and an envelope.
 //!
-//! The envelope is `{error, message, details?}` and nothing else. Messages are ours: nothing of
-//! what a request said is repeated in them, except node types and ids that the tenant's own
-//! definitions hold.
+//! The envelope is exactly `{error, message, details?}`. Messages are ours: they quote nothing of a
+//! request, except node types and ids from the tenant's own definitions.
 
 mod fork;
 mod words;
@@ -22,22 +21,22 @@ use store::StoreError;
 use crate::admission::RETRY_AFTER;
 use words::{known_path, unquoted};
 
-/// Why a request was not answered as asked.
+/// An error response.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The status.
     pub status: StatusCode,
     /// Stable, snake_case, for programs.
     pub code: &'static str,
-    /// For people: what is wrong and what to do.
+    /// For people: the error and its remedy.
     pub message: String,
     /// More, for programs.
     pub details: Map<String, Value>,
-    /// Seconds after which to try again.
+    /// Seconds after which to retry.
     pub retry_after: Option<u64>,
-    /// The methods there are, where the one asked for is not.
+    /// The allowed methods, if the requested one is not.
     pub allow: Option<String>,
-    /// Whether it is the first answer to a request with an idempotency key.
+    /// Whether it is the first response to a request with an idempotency key.
     pub is_first_answer: bool,
 }
 
@@ -61,13 +60,13 @@ impl Problem {
         self
     }
 
-    /// The same problem with the time to try again.
+    /// The same problem with the time to retry.
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self.with("retryAfter", seconds)
     }
 
-    /// The same problem, marked as the first answer to a request with an idempotency key.
+    /// The same problem, marked as the first response to a request with an idempotency key.
     pub fn first_answer(mut self) -> Self {
         self.is_first_answer = true;
         self
@@ -82,17 +81,17 @@ impl Problem {
         }
     }
 
-    /// 400: the request cannot be understood.
+    /// 400: the request is malformed.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "validation_error", message)
     }
 
-    /// 401 by a code.
+    /// 401 with a code.
     pub fn unauthenticated(code: &'static str, message: &str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, code, message)
     }
 
-    /// 401: nobody knows the token.
+    /// 401: the token is unknown.
     pub fn invalid_token() -> Self {
         Self::unauthenticated(
             "invalid_token",
@@ -110,7 +109,7 @@ impl Problem {
         .with("requiredScope", needs)
     }
 
-    /// 403: the token reads a run, and this is not reading that run.
+    /// 403: the token reads one run, and this is another operation.
     pub(crate) fn one_run() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
@@ -128,7 +127,7 @@ impl Problem {
         )
     }
 
-    /// 404: no such verb behind an id, with those there are.
+    /// 404: an unknown verb after an id, with the known ones.
     pub(crate) fn no_verb(verbs: impl Iterator<Item = &'static str>) -> Self {
         let verbs: BTreeSet<String> = verbs.map(|verb| format!(":{verb}")).collect();
         let verbs: Vec<String> = verbs.into_iter().collect();
@@ -140,7 +139,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not_found", message).with("verbs", verbs)
     }
 
-    /// 405, with the methods there are.
+    /// 405, with the allowed methods.
     pub fn method(allow: &str) -> Self {
         let mut problem = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
@@ -151,7 +150,7 @@ impl Problem {
         problem
     }
 
-    /// 413 with the bound.
+    /// 413 with the limit.
     pub fn too_large(limit: usize) -> Self {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -161,7 +160,7 @@ impl Problem {
         .with("limit", limit)
     }
 
-    /// 414 for the address.
+    /// 414 for the URL.
     pub fn address_too_long() -> Self {
         Self::new(
             StatusCode::URI_TOO_LONG,
@@ -179,7 +178,7 @@ impl Problem {
         )
     }
 
-    /// 503: not now.
+    /// 503: temporarily unavailable.
     pub fn unavailable(message: impl Into<String>) -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -189,7 +188,7 @@ impl Problem {
         .retry_after(RETRY_AFTER)
     }
 
-    /// 500: what is stored cannot be read.
+    /// 500: stored data cannot be read.
     pub fn damaged() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -199,7 +198,7 @@ impl Problem {
         )
     }
 
-    /// 500: a fault of ours.
+    /// 500: a server error.
     pub fn internal() -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -209,13 +208,13 @@ impl Problem {
     }
 }
 
-/// A problem of a request's JSON, without anything the request said: the place in the text, the
-/// kind, and the path as far as it names what the protocol names.
+/// A problem of a request's JSON, without quoting the request: the position in the text, the kind,
+/// and the path as far as it consists of the protocol's names.
 fn listed(problems: &Problems) -> Value {
     problems.listed.iter().map(shown).collect()
 }
 
-/// A problem as it is shown.
+/// A problem in a response.
 pub(crate) fn shown(problem: &kernel::problem::Problem) -> Value {
     let mut error = Map::new();
     error.insert("path".into(), json!(known_path(&problem.path)));
@@ -228,7 +227,7 @@ pub(crate) fn shown(problem: &kernel::problem::Problem) -> Value {
     Value::Object(error)
 }
 
-/// Refuses what is left of an object whose fields are known, each by itself.
+/// Rejects the remaining fields of an object as unknown, one by one.
 pub(crate) fn unknown_fields(
     left: &Map<String, Value>,
     path: &str,
@@ -241,7 +240,7 @@ pub(crate) fn unknown_fields(
     }
 }
 
-/// A body that is not the JSON it should be.
+/// A body with invalid JSON or fields.
 impl From<Problems> for Problem {
     fn from(problems: Problems) -> Self {
         let is_too_large = problems
@@ -261,8 +260,8 @@ impl From<Problems> for Problem {
     }
 }
 
-/// What is wrong with the inputs of a run. Their paths are shown: they are names that the workflow
-/// declares, so to say them is no echo of a request.
+/// The problems of a run's inputs. Their paths are shown: the workflow declares these names, so
+/// they do not echo the request.
 fn of_inputs(problems: &Problems) -> Problem {
     let named = |path: &str| format!("/inputs{path}");
     let message = match (
@@ -270,7 +269,7 @@ fn of_inputs(problems: &Problems) -> Problem {
         problems.listed.len() + problems.more,
     ) {
         (Some(first), 1) => match first.code {
-            // Its message is a sentence of its own.
+            // Its message is a complete sentence.
             ProblemCode::UnknownReference => format!("{}: {}", named(&first.path), first.message),
             _ => format!("the input {} {}", named(&first.path), first.message),
         },
@@ -408,7 +407,7 @@ impl From<ApiError> for Problem {
                 problem
             }
             ApiError::UnknownType { node, type_id } => {
-                // The protocol has another code where it is conversations that are missing.
+                // The protocol has another code for missing conversations.
                 let (code, capability) = match type_id.as_str() {
                     "core.conversationGate" => {
                         ("validation_error", "conversationPrimitive".to_owned())

@@ -1,4 +1,4 @@
-//! Answers, before they are bytes on a wire.
+//! Responses before they are serialised.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -15,23 +15,23 @@ use crate::problem::Problem;
 /// The media type of everything but streams.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
-/// An answer.
+/// A response.
 pub(crate) enum Reply {
     /// A body that may be encoded.
     Whole {
         /// The status.
         status: StatusCode,
-        /// Headers besides the length and the encoding.
+        /// Headers in addition to the length and the encoding.
         headers: HeaderMap,
         /// The body.
         body: Bytes,
     },
-    /// Anything else, as it is.
+    /// A complete response, sent unchanged.
     Ready(Response),
 }
 
 impl Reply {
-    /// A JSON answer.
+    /// A JSON response.
     pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Self {
         let body = serde_json::to_vec(value).unwrap_or_default();
         Self::bytes(status, JSON, body.into())
@@ -54,7 +54,7 @@ impl Reply {
         }
     }
 
-    /// The same answer with a header. A value that cannot be one is left out.
+    /// The same response with a header. An invalid value is left out.
     pub(crate) fn with(mut self, name: HeaderName, value: impl AsRef<str>) -> Self {
         let Ok(value) = HeaderValue::from_str(value.as_ref()) else {
             return self;
@@ -67,7 +67,7 @@ impl Reply {
     }
 }
 
-/// The answer of a problem.
+/// The response for a problem.
 pub(crate) fn refusal(problem: &Problem) -> Response {
     let body = serde_json::to_vec(&problem.envelope()).unwrap_or_default();
     let mut response = Response::new(Body::from(body));

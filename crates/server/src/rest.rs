@@ -1,9 +1,9 @@
-//! What a request's body still has when its answer is made.
+//! The unread rest of a request's body after its response is made.
 //!
-//! Most refusals come before the body is read. A connection can only be used again once the body is
-//! out of the way, so what is left of a small one is read and thrown away. Else the answer says
-//! that the connection closes, and the peer is let finish what it sends before it does: who closes
-//! on somebody who is still sending takes the answer from them.
+//! Most errors occur before the body is read. A connection can be reused only once the body has
+//! been read, so a small rest is read and discarded. For a larger one the response announces that
+//! the connection closes, and the peer may finish sending before it does: closing the connection
+//! while the peer is still sending would lose the response.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,20 +21,20 @@ use hyper::header::{CONNECTION, EXPECT, HeaderValue};
 
 /// Bytes that are read to keep a connection.
 const MOST: u64 = 64 << 10;
-/// How long the answer waits for them.
+/// How long the response waits for them.
 const TIME: Duration = Duration::from_secs(1);
 
-/// A body in the hands of a handler, and of whoever clears up behind it.
+/// A body shared by a handler and the code that discards its rest.
 #[derive(Clone, Debug)]
 pub(crate) struct Rest {
     body: Arc<Mutex<Body>>,
-    /// The peer sends the body only when it is told to, and nobody has asked for it yet: who asks
-    /// for the first piece of it tells the peer.
+    /// The peer waits for a request to send the body (`Expect: 100-continue`), and it has not been
+    /// read yet: reading its first chunk sends the request.
     is_held_back: Arc<AtomicBool>,
 }
 
 impl Rest {
-    /// What will be left of a request's body.
+    /// The rest of a request's body.
     pub(crate) fn of(request: &mut Request) -> Self {
         let rest = Self {
             body: Arc::new(Mutex::new(std::mem::take(request.body_mut()))),
@@ -46,7 +46,7 @@ impl Rest {
         rest
     }
 
-    /// Reads what nobody has read, or has the answer say that the connection ends.
+    /// Discards the unread rest, or announces in the response that the connection closes.
     pub(crate) async fn clear_up(self, response: &mut Response, unread: Option<&Unread>) {
         if !self.has_gone().await {
             let headers = response.headers_mut();
@@ -55,7 +55,7 @@ impl Rest {
         }
     }
 
-    /// Reads what nobody has read. Whether nothing is left of it.
+    /// Reads the rest. Returns whether nothing is left.
     async fn has_gone(mut self) -> bool {
         let (is_over, least) = self.with(|body| (body.is_end_stream(), body.size_hint().lower()));
         if is_over {
@@ -104,17 +104,17 @@ impl hyper::body::Body for Rest {
     }
 }
 
-/// Whether a connection ends while its peer is sending.
+/// Whether a connection closes while its peer is sending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unread(Arc<AtomicBool>);
 
 impl Unread {
-    /// It does.
+    /// Marks it.
     pub(crate) fn mark(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it does.
+    /// Whether it is marked.
     pub(crate) fn is_marked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

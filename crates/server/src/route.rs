@@ -1,11 +1,10 @@
-//! The table of routes: method, address, who may call it, what it does, and what documents it.
+//! The table of routes: method, path, access, handler, and documentation.
 //!
-//! A route that changes something is made with `Route::new` and `.keyed()`: then a request with
-//! an `Idempotency-Key` has one effect, and its answer is given again. Nothing else is to be done
-//! for it, but that its effect may begin again after a crash in the middle of it: what makes
-//! something names it by `Cx::effect` and looks for it first, and what the rules refuse the second
-//! time looks at `Cx::is_repeated`.
-//! Bodies are kept sealed, so that an answer may hold what is shown once.
+//! A route that changes something is made with `Route::new` and `.keyed()`: then a request with an
+//! `Idempotency-Key` has one effect, and its response is repeated. The handler's only duty is that
+//! its effect can begin again after a crash: it names the objects it creates by `Cx::effect` and
+//! looks for them first, and checks `Cx::is_repeated` where the rules would reject a second
+//! execution. Bodies are stored sealed, so that a response may contain a secret that is shown once.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,20 +29,20 @@ use crate::trace::Trace;
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody, without a credential.
+    /// Every caller, without a credential.
     Anyone,
-    /// Whoever's credential allows the action. What it is done to is decided by the command API.
+    /// Callers whose credential allows the action. The command API decides about the object.
     May(Action),
 }
 
-/// What the OpenAPI document says of a route.
+/// A route's part of the OpenAPI document.
 #[derive(Clone, Debug)]
 pub struct Doc {
     /// The operation id.
     pub operation: &'static str,
-    /// What it is for, in a sentence.
+    /// A summary in one sentence.
     pub summary: &'static str,
-    /// Query parameters and headers: (in, name, what it is).
+    /// Query parameters and headers: (in, name, description).
     pub parameters: &'static [(&'static str, &'static str, &'static str)],
     /// The component that describes the request's body.
     pub request: Option<&'static str>,
@@ -51,7 +50,7 @@ pub struct Doc {
     pub responses: &'static [(u16, &'static str)],
 }
 
-/// A query parameter that a token which reads a run may stand in.
+/// A query parameter for a read token.
 pub(crate) const ACCESS_TOKEN: (&str, &str, &str) = (
     "query",
     "access_token",
@@ -61,26 +60,26 @@ pub(crate) const ACCESS_TOKEN: (&str, &str, &str) = (
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
 type Handler = Arc<dyn Fn(Cx) -> Answer + Send + Sync>;
 
-/// A route. There is no way to make one that does not say who may call it.
+/// A route. The constructor requires its access rule.
 #[derive(Clone)]
 pub struct Route {
     /// The method.
     pub method: Method,
-    /// The address as OpenAPI writes it, with parameters in braces. A last segment may end in a
-    /// verb: `{runId}:cancel`.
+    /// The path in OpenAPI's notation, with parameters in braces. A last segment may end in a verb:
+    /// `{runId}:cancel`.
     pub path: &'static str,
     /// Who may call it.
     pub access: Access,
-    /// What documents it.
+    /// Its documentation.
     pub doc: Doc,
     /// Whether the pipeline honours an `Idempotency-Key`.
     pub is_keyed: bool,
-    /// Whether a query with a name that is not documented is refused. Where it is not, as the
-    /// protocol lets clients send more than a host knows, the answer says that it was passed over.
+    /// Whether a query with an undocumented name is rejected. Otherwise, as the protocol lets
+    /// clients send more than a host knows, the response reports that it was ignored.
     pub is_closed: bool,
-    /// Whether an answer may be held until there is something to say.
+    /// Whether a response may be held until there is something to send.
     pub is_held: bool,
-    /// Bytes of a body at most, where they are not those of most routes.
+    /// The body limit in bytes, if it differs from the default.
     body: Option<fn(&Limits) -> usize>,
     handler: Handler,
 }
@@ -111,8 +110,7 @@ impl Route {
         }
     }
 
-    /// The same route, where equal requests with one `Idempotency-Key` have one effect and one
-    /// answer.
+    /// The same route; equal requests with one `Idempotency-Key` have one effect and one response.
     pub(crate) fn keyed(self) -> Self {
         Self {
             is_keyed: true,
@@ -120,7 +118,7 @@ impl Route {
         }
     }
 
-    /// The same route, whose body may have as many bytes as this bound says.
+    /// The same route with another body limit.
     pub(crate) fn takes(self, bytes: fn(&Limits) -> usize) -> Self {
         Self {
             body: Some(bytes),
@@ -128,13 +126,13 @@ impl Route {
         }
     }
 
-    /// Bytes that its body may have, whatever is made of it.
+    /// The largest body in bytes that its handler can read.
     pub(crate) fn body_bytes(&self, limits: &Limits) -> usize {
         let usual = limits.body_bytes.max(limits.definition_bytes);
         self.body.map_or(usual, |bytes| bytes(limits))
     }
 
-    /// The same route, whose answer may be held until there is something to say.
+    /// The same route; its response may be held until there is something to send.
     pub(crate) fn held(self) -> Self {
         Self {
             is_held: true,
@@ -142,8 +140,7 @@ impl Route {
         }
     }
 
-    /// The same route, which refuses what it does not read of a query: for what the protocol does not
-    /// have.
+    /// The same route; it rejects unknown query parameters: for routes outside the protocol.
     pub(crate) fn closed(self) -> Self {
         Self {
             is_closed: true,
@@ -151,12 +148,12 @@ impl Route {
         }
     }
 
-    /// Whether it takes a token that reads a run from the address, as `EventSource` has no headers.
+    /// Whether it accepts a read token in the query, as `EventSource` cannot set headers.
     pub(crate) fn takes_token(&self) -> bool {
         self.doc.parameters.contains(&ACCESS_TOKEN)
     }
 
-    /// What is to be said of a query that has a name which the route does not read.
+    /// The report of a query name that the route does not read.
     pub(crate) fn passed_over(&self, query: &Query) -> Option<String> {
         let read = || {
             let parameters = self.doc.parameters.iter();
@@ -180,14 +177,14 @@ impl Route {
         (self.handler)(cx)
     }
 
-    /// The verb behind the last parameter, if there is one.
+    /// The verb after the last parameter, if there is one.
     fn verb(&self) -> Option<&'static str> {
         let (_, verb) = self.path.rsplit_once("}:")?;
         Some(verb)
     }
 
-    /// Where the router mounts it. A verb behind a parameter is told apart by the table, as
-    /// routers match whole segments; one behind a word is mounted as it is written, plain or
+    /// The paths at which the router mounts it. A verb after a parameter is dispatched by the
+    /// table, as routers match whole segments; one after a word is mounted as it is, plain or
     /// percent-encoded.
     pub(crate) fn mounted_at(&self) -> Vec<String> {
         match (self.path.rsplit_once("}:"), self.path.rsplit_once(':')) {
@@ -200,7 +197,7 @@ impl Route {
     }
 }
 
-/// The routes at one address.
+/// The routes of one path.
 #[derive(Default)]
 pub(crate) struct Table {
     plain: Vec<Arc<Route>>,
@@ -254,10 +251,10 @@ fn methods<'a>(routes: impl Iterator<Item = &'a Arc<Route>>) -> String {
     names.join(", ")
 }
 
-/// A request on its way to a handler.
+/// A request for a handler.
 pub(crate) struct Cx {
     pub(crate) app: App,
-    /// Who asks; nobody where anybody may.
+    /// The caller; `None` on a public route without a credential.
     pub(crate) who: Option<Arc<Principal>>,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
@@ -265,14 +262,14 @@ pub(crate) struct Cx {
     pub(crate) params: Vec<(String, String)>,
     pub(crate) body: Body,
     pub(crate) trace: Trace,
-    /// What the request does, where it came with a key.
+    /// The effect of the request, if it came with a key.
     pub(crate) effect: Option<Effect>,
-    /// Memory that its body takes.
+    /// Memory reserved for its body.
     pub(crate) memory: Vec<Taken>,
 }
 
 impl Cx {
-    /// Who asks.
+    /// The caller.
     pub(crate) fn who(&self) -> Result<Arc<Principal>, Problem> {
         self.who.clone().ok_or_else(Problem::internal)
     }
@@ -288,14 +285,14 @@ impl Cx {
         Query::of(&self.uri)
     }
 
-    /// Whether the request came before with the same key, and nobody knows whether it was done.
+    /// Whether the request was begun before with the same key, and its outcome is unknown.
     pub(crate) fn is_repeated(&self) -> bool {
         self.effect
             .as_ref()
             .is_some_and(|effect| effect.is_repeated)
     }
 
-    /// A header that is text and there once.
+    /// A header that is text and occurs once.
     pub(crate) fn header(&self, name: &str) -> Result<Option<&str>, Problem> {
         let mut values = self.headers.get_all(name).iter();
         let Some(value) = values.next() else {
@@ -311,7 +308,7 @@ impl Cx {
         }
     }
 
-    /// The body as it is.
+    /// The raw body.
     pub(crate) async fn bytes(&mut self, limit: usize) -> Result<Vec<u8>, Problem> {
         body::check_media(&self.headers)?;
         let body = std::mem::take(&mut self.body);
@@ -330,7 +327,7 @@ impl Cx {
         body::object_within(&self.bytes(limit).await?, MAX_JSON_DEPTH + 2)
     }
 
-    /// The body as a JSON object, or an empty one where there is no body.
+    /// The body as a JSON object; empty without a body.
     pub(crate) async fn object_or_nothing(&mut self) -> Result<Map<String, Value>, Problem> {
         let limit = self.app.limits().body_bytes;
         let bytes = self.bytes(limit).await?;

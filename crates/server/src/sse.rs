@@ -1,8 +1,8 @@
-//! Server-sent events: frames of a log, for as long as somebody reads them.
+//! Server-sent events: frames of a log, for as long as a client reads them.
 //!
-//! A subscription reads the log when its subscriber has taken what came before: a slow
-//! subscriber is late and costs one page of memory. Hints of this process wake it; as hints may
-//! be lost and other processes write too, it also looks by itself.
+//! A subscription reads the log only when its subscriber has read the previous frames: a slow
+//! subscriber lags and costs one page of memory. Hints of this process wake it; as hints may be
+//! lost and other processes write too, it also polls.
 
 mod remarks;
 
@@ -28,7 +28,7 @@ use remarks::Remarks;
 
 /// Events read at a time.
 const PAGE: usize = 64;
-/// Documents of a batch at most.
+/// The most documents of a batch.
 const BATCH: usize = 500;
 
 /// A subscriber's place in a log.
@@ -38,10 +38,10 @@ pub(crate) struct Subscription {
     tail: Tail,
     remarks: Remarks,
     modes: StreamModes,
-    /// The run up to the tail, for frames that are snapshots.
+    /// The run up to the tail's position, for frames that are snapshots.
     run: Option<Run>,
     batch: Option<Batch>,
-    /// A state to show before any event.
+    /// A state to send before any event.
     first: Option<Frame>,
     is_over: bool,
     spoke: Instant,
@@ -49,7 +49,7 @@ pub(crate) struct Subscription {
     _counted: Counted<fn(&Metrics) -> &std::sync::atomic::AtomicI64>,
 }
 
-/// Frames that wait for others.
+/// Frames that wait for more.
 struct Batch {
     time: Duration,
     due: Option<Instant>,
@@ -58,7 +58,7 @@ struct Batch {
 }
 
 impl Subscription {
-    /// A subscription behind the tail's place.
+    /// A subscription after the tail's position.
     pub(crate) async fn new(
         app: App,
         mut tail: Tail,
@@ -72,7 +72,7 @@ impl Subscription {
         } else {
             None
         };
-        // Whoever resumes knows an older state: this is where the next ones go on from.
+        // A resuming client has an older state: later frames build on this one.
         let first = run
             .as_ref()
             .and_then(|run| v1::state_frame(run, run.is_settled()));
@@ -121,7 +121,7 @@ impl Subscription {
                 Ok(page) if page.next < page.end && out.is_empty() => continue,
                 Ok(_) => self.remark(&mut out).await,
                 Err(error) => {
-                    // The subscriber comes back with the last id it saw.
+                    // The subscriber reconnects with the last id it saw.
                     tracing::warn!(run = %self.tail.header().stream, %error, "a stream ended early");
                     self.is_over = true;
                 }
@@ -155,7 +155,7 @@ impl Subscription {
         }
     }
 
-    /// Reads what is there into frames.
+    /// Writes the existing events as frames.
     async fn read(&mut self, out: &mut Vec<u8>) -> Result<LogPage, StoreError> {
         if let Some(first) = self.first.take() {
             self.put(first, out);
@@ -184,7 +184,7 @@ impl Subscription {
         Ok(page)
     }
 
-    /// What was said about the run meanwhile. It does not wait for frames that gather.
+    /// Writes new annotations of the run. They do not wait for a batch.
     async fn remark(&mut self, out: &mut Vec<u8>) {
         if let Err(error) = self.remarks.write(out).await {
             tracing::debug!(run = %self.tail.header().stream, %error, "notes were not read");
@@ -216,7 +216,7 @@ impl Subscription {
 
 fn write(out: &mut Vec<u8>, id: u64, event: &str, data: &Value) {
     out.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: ").as_bytes());
-    // JSON has no line breaks outside of texts, where they are escaped.
+    // JSON has line breaks only within texts, where they are escaped.
     let _ = serde_json::to_writer(&mut *out, data);
     out.extend_from_slice(b"\n\n");
 }

@@ -1,4 +1,4 @@
-//! What a request is recognised by in logs: its id and its trace.
+//! The identity of a request in logs: its id and its trace.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
@@ -11,16 +11,16 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 /// The identity of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
-    /// The client's id of it if that is a plain one, else a new one.
+    /// The client's id if it is a valid one, else a new one.
     pub(crate) id: HeaderValue,
-    /// The `traceparent`, where the client sent a well-formed one.
+    /// The `traceparent`, if the client sent a well-formed one.
     pub(crate) parent: Option<HeaderValue>,
-    /// What it says, with its `tracestate`.
+    /// Its trace context, with its `tracestate`.
     pub(crate) context: Option<TraceContext>,
 }
 
 impl Trace {
-    /// Of a request.
+    /// The identity of a request with these headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID).filter(|value| is_plain(value));
         let id = given.cloned().unwrap_or_else(|| {
@@ -46,7 +46,7 @@ impl Trace {
         self.id.to_str().unwrap_or("-")
     }
 
-    /// The id of the trace, as logs and traces name it.
+    /// The id of the trace, as in logs and traces.
     pub(crate) fn trace_id(&self) -> Option<String> {
         self.context.as_ref().map(|context| hex(&context.trace))
     }

@@ -1,4 +1,4 @@
-//! What webhooks, and deliveries to them, look like on the wire.
+//! The wire format of webhooks and deliveries.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,11 +21,11 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// The companion signature a subscriber may ask for.
+/// The additional signature a subscriber may ask for.
 pub(crate) const STANDARD: &str = "standard-webhooks-1";
-/// Every signature there is.
+/// Every signature scheme.
 pub(crate) const SIGNATURES: [&str; 2] = ["v1", STANDARD];
-/// Runs with events that wait, as far as an answer lists them.
+/// The most runs with waiting events that a response lists.
 const LISTED: usize = 100;
 
 /// OpenWOP v1 (`webhooks.md`, *Body*): the event as polling shows it, with its run and workspace.
@@ -54,16 +54,16 @@ impl Render for Openwop {
     }
 }
 
-/// Delivers to webhooks for as long as the engine of an application runs.
+/// Delivers to webhooks while the engine of an application runs.
 pub fn deliver_webhooks(app: &App) {
     let api = app.api();
     api.webhook_service().start(api.engine(), Arc::new(Openwop));
 }
 
-/// The event types that a webhook asks for: those of the list, and `*` alone where it is there.
+/// The event types of a webhook: those of the list, or `*` alone if it is among them.
 ///
 /// # Errors
-/// There are none, or one that no run has.
+/// An empty list, or an unknown type.
 pub fn event_types(asked: impl IntoIterator<Item = String>) -> Result<BTreeSet<String>, Problem> {
     let asked: BTreeSet<String> = asked.into_iter().collect();
     if asked.is_empty() {
@@ -91,7 +91,7 @@ pub fn event_types(asked: impl IntoIterator<Item = String>) -> Result<BTreeSet<S
     }
 }
 
-/// A webhook that was just registered, with its secret where it has to be shown.
+/// A registered webhook, with its secret if that must be shown.
 pub fn registered(made: &RegisteredWebhook, tenant: &str) -> Value {
     let mut shown = shown(&made.webhook, tenant);
     if let Some(secret) = &made.secret {
@@ -100,7 +100,7 @@ pub fn registered(made: &RegisteredWebhook, tenant: &str) -> Value {
     Value::Object(shown)
 }
 
-/// A webhook and how deliveries to it go.
+/// A webhook with the state of its deliveries.
 pub fn reported(found: &DeliveryReport, tenant: &str) -> Value {
     let mut shown = shown(&found.webhook, tenant);
     let facts = found.facts.as_ref();
@@ -145,7 +145,7 @@ pub fn shown(webhook: &Webhook, tenant: &str) -> Map<String, Value> {
     }
 }
 
-/// How deliveries go.
+/// The state of deliveries.
 fn deliveries(facts: &Facts, now: Timestamp) -> Value {
     let event = |item: &Item| json!({ "runId": item.run_id, "sequence": item.sequence, "type": item.event_type });
     let waiting = facts.waiting.values().map(|run| {

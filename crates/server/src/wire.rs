@@ -1,9 +1,9 @@
-//! The bytes of a connection: what stalls is given up, and what the HTTP library answers by
-//! itself gets our envelope.
+//! The bytes of a connection: stalled peers are dropped, and the HTTP library's own responses are
+//! replaced by our envelope.
 //!
 //! A request that cannot be parsed never reaches the router; the library answers it with a bare
-//! status line. Clients are promised an envelope for every refusal, so the bare answer is
-//! replaced on its way out.
+//! status line. Clients are promised an envelope for every error, so the bare response is replaced
+//! on its way out.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -18,20 +18,20 @@ use crate::problem::Problem;
 use crate::rest::Unread;
 use crate::trace::REQUEST_ID;
 
-/// Bytes of a peer that is still sending that are thrown away before its connection ends.
+/// Bytes of a peer that is still sending that are discarded before its connection closes.
 const MOST_LEFT: usize = 8 << 20;
-/// How long it is let send them.
+/// The time limit for that.
 const LEFT_TIME: Duration = Duration::from_secs(2);
 
 /// A connection's bytes.
 pub(crate) struct Wire<T> {
     inner: T,
-    /// An answer of ours that is still to be written, instead of one of the library's.
+    /// Our response, still to be written, in place of one of the library's.
     ours: Vec<u8>,
     stall_time: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
     unread: Unread,
-    /// How long the peer may go on sending, and how much.
+    /// How long the peer may continue to send, and how much.
     last: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
@@ -47,7 +47,7 @@ impl<T: AsyncWrite + Unpin> Wire<T> {
         }
     }
 
-    /// Passes a write's result on, or gives up when nothing was taken for too long.
+    /// Passes a write's result on, or gives up if nothing was accepted for too long.
     fn watched(
         &mut self,
         cx: &mut Context<'_>,
@@ -77,7 +77,7 @@ impl<T: AsyncWrite + Unpin> Wire<T> {
     }
 }
 
-/// The answer to give instead of one that the library made by itself.
+/// The replacement of a response that the library made by itself.
 fn instead_of(bytes: &[u8]) -> Option<Vec<u8>> {
     let is_whole = bytes.len() < 512 && bytes.ends_with(b"\r\n\r\n");
     let line = bytes
@@ -122,7 +122,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Wire<T> {
 }
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Wire<T> {
-    /// Throws away what the peer sends until it ends, or has had its time.
+    /// Discards the peer's bytes until it ends, or its time is over.
     fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let fresh = || (Box::pin(sleep(LEFT_TIME)), MOST_LEFT);
         let (over, left) = self.last.get_or_insert_with(fresh);
@@ -150,7 +150,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<T> {
         ready!(self.write_ours(cx))?;
         if let Some(ours) = instead_of(bytes) {
             self.ours = ours;
-            // What cannot be written now is written by the flush that follows.
+            // The following flush writes the rest.
             let _ = self.write_ours(cx)?;
             return Poll::Ready(Ok(bytes.len()));
         }

@@ -1,4 +1,4 @@
-//! What forking, comparing and telling of runs takes and gives.
+//! Schemas for forking, comparing and tracing the lineage of runs.
 
 use kernel::run::RunStatus;
 use serde_json::{Value, json};

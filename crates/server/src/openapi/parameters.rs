@@ -1,4 +1,5 @@
-//! What the parameters of the protocol's routes may be. A test asks the server for each bound.
+//! The allowed values of the parameters of the protocol's routes. A test checks each bound against
+//! the server.
 
 use faces::openwop::v1::StreamMode;
 use kernel::ENGINE_VERSIONS;
@@ -19,7 +20,7 @@ pub(super) fn parameter(route: &Route, place: &str, name: &str, what: &str) -> V
     parameter
 }
 
-/// Queries that a route cannot do without.
+/// Required query parameters.
 const REQUIRED: [(&str, &str); 3] = [
     ("/v1/runs/{runId}:diff", "against"),
     ("/v1/snapshots/{snapshotId}/comparison", "with"),

@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of snapshots.
+//! Snapshots in the OpenAPI document.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ pub(super) fn schemas() -> Value {
     let text = json!({ "type": "string" });
     let document: Value =
         serde_json::from_str(faces::provenance::schema::SCHEMA).unwrap_or_default();
-    // A component stands in a document of its own version and its own definitions.
+    // A component has neither a version nor definitions of its own.
     let mut document = document;
     if let Some(members) = document.as_object_mut() {
         members.remove("$schema");
@@ -92,7 +92,7 @@ pub(super) fn schemas() -> Value {
     })
 }
 
-/// Puts a definition in the place of references to it.
+/// Replaces references to a definition by the definition.
 fn inline(value: &mut Value, texts: &Value) {
     match value {
         Value::Object(members) if members.contains_key("$ref") => *value = texts.clone(),

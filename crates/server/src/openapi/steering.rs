@@ -1,4 +1,4 @@
-//! What steering runs and answering them takes and gives.
+//! Schemas for steering runs and answering their questions.
 
 use kernel::run::RunStatus;
 use serde_json::{Value, json};

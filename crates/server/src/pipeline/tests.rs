@@ -73,7 +73,7 @@ where
     Route::new(Method::GET, "/v1/runs/{runId}", access, handler, doc)
 }
 
-/// Asks the one route there is; gives the answer and what the server logged, line by line.
+/// Calls the only route; returns the response and the server's log lines.
 async fn ask(route: Route, limits: Limits) -> (Response, Vec<Value>) {
     let lines = Lines::default();
     let reports = tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! Why there is no fork.
+//! Errors of forking.
 
 use hyper::StatusCode;
 use kernel::fork::ForkError;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::Problem;
 
-/// The source of a replay cannot be begun by the rules of this build. What differs later on makes a
-/// replay that says so; of what differs in its first step there is none to say it.
+/// The source of a replay diverges at its first event under the rules of this build. A later
+/// divergence yields a replay that reports it; here there is no replay to report it.
 fn diverged(code: &'static str, left: &Divergence) -> Problem {
     let type_of = |event: &Option<Event>| {
         let stored = json!(event.as_ref().map(|event| &event.body));

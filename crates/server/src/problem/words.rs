@@ -1,4 +1,4 @@
-//! What of a request may be said again: numbers, and the words of the protocol.
+//! Which parts of a request may be quoted: numbers, and the protocol's words.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use kernel::definition::{ControlKind, Takes};
 use runtime::nodes::Registry;
 use serde_json::Value;
 
-/// A JSON pointer whose parts are numbers or words of the protocol; others become `…`.
+/// A JSON pointer in which parts other than numbers and the protocol's words become `…`.
 pub(super) fn known_path(path: &str) -> String {
     path.split('/')
         .map(|part| {
@@ -21,8 +21,8 @@ pub(super) fn known_path(path: &str) -> String {
         .join("/")
 }
 
-/// Whether a name is a number or a word of the protocol or of a node's config: to say it again is
-/// no echo.
+/// Whether a name is a number or a word of the protocol or of a node's config: quoting it does not
+/// echo the request.
 fn is_known(part: &str) -> bool {
     const WORDS: &[&str] = &[
         "acceptsInheritedArtifacts",
@@ -184,8 +184,7 @@ fn is_known(part: &str) -> bool {
     WORDS.contains(&part) || part.parse::<u32>().is_ok() || vocabulary().contains(part)
 }
 
-/// The words of the node types there are: their ids, the keys of their configs, and what those may
-/// be set to.
+/// The words of the node types: their ids, the keys of their configs, and the values of those.
 fn vocabulary() -> &'static BTreeSet<String> {
     static WORDS: OnceLock<BTreeSet<String>> = OnceLock::new();
     WORDS.get_or_init(|| {
@@ -207,7 +206,7 @@ fn vocabulary() -> &'static BTreeSet<String> {
     })
 }
 
-/// The names of the fields and the values that a schema has.
+/// The field names and values of a schema.
 fn collect(schema: &Value, words: &mut BTreeSet<String>) {
     match schema {
         Value::Object(rules) => {
@@ -223,7 +222,7 @@ fn collect(schema: &Value, words: &mut BTreeSet<String>) {
     }
 }
 
-/// A message without what it quotes from the document, words of the protocol excepted.
+/// A message without its quotations from the document, except the protocol's words.
 pub(super) fn unquoted(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     for (n, part) in message.split('`').enumerate() {

@@ -1,4 +1,4 @@
-//! What people and programs say about runs.
+//! Annotations of runs.
 
 use faces::openwop::v1;
 use hyper::{Method, StatusCode};
@@ -58,7 +58,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
 
 async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
-    // Whose run it is comes before what the request says.
+    // Ownership is checked before the request.
     cx.app.api().may_annotate(&who, &run).await?;
     let said = read(&run, cx.object().await?)?;
     let id = cx.trace.id().to_owned();
@@ -68,7 +68,7 @@ async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::json(StatusCode::CREATED, &v1::annotation(&noted)))
 }
 
-/// Reads the closed body, listing everything that is wrong with it.
+/// Parses the closed body, and reports all problems.
 fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<Said, Problem> {
     let mut problems = Problems::new();
     let target = match object(&mut body, "/target", &mut problems) {
@@ -102,7 +102,7 @@ fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<Said, Problem> {
 
 fn read_target(run: &StreamId, mut target: Map<String, Value>, problems: &mut Problems) -> Target {
     let event = text(&mut target, "eventId", "/target/eventId", problems);
-    // The id of an event is that of its run and its place.
+    // The id of an event consists of its run and its sequence.
     let place = |id: &String| {
         let seq = id.strip_prefix(run.as_str())?.strip_prefix('.')?;
         let seq: u64 = seq.parse().ok()?;
@@ -146,7 +146,7 @@ fn read_signal(mut signal: Map<String, Value>, problems: &mut Problems) -> Optio
             None
         }
     };
-    // A signal may carry what belongs to another kind. It says nothing there, and is not kept.
+    // A signal may carry fields of another kind. They have no meaning there, and are dropped.
     for (name, path) in [
         ("correction", "/signal/correction"),
         ("label", "/signal/label"),
@@ -202,7 +202,7 @@ fn text(
     }
 }
 
-/// What is left is not known.
+/// Remaining fields are unknown.
 fn closed(object: &Map<String, Value>, path: &'static str, problems: &mut Problems) {
     if !object.is_empty() {
         let what = "has fields that an annotation does not have";

@@ -1,4 +1,4 @@
-//! What nodes produced: lists, and bytes whole or in ranges.
+//! Artifacts: lists, and bytes whole or in ranges.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -98,7 +98,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
             .with("size", size));
         }
     };
-    // A part that cannot be read is a refusal as long as nothing was sent.
+    // An unreadable part is an error response as long as nothing was sent.
     let mut reading = Reading::new(artifact, from, to);
     let first = reading.next().await?;
     let rest = futures_util::stream::try_unfold(reading, |mut reading| async move {
@@ -114,7 +114,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     headers.insert(CONTENT_LENGTH, HeaderValue::from(to - from));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    // Whatever a process wrote, a browser does not act on it.
+    // A browser must not execute the content, which any process may have written.
     let inert = HeaderValue::from_static("default-src 'none'; sandbox");
     headers.insert(CONTENT_SECURITY_POLICY, inert);
     if status == StatusCode::PARTIAL_CONTENT {
@@ -126,7 +126,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::Ready(response).with(ETAG, tag))
 }
 
-/// What a request wants of an artifact.
+/// The requested part of an artifact.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Whole,
@@ -135,12 +135,12 @@ enum Wanted {
         from: u64,
         to: u64,
     },
-    /// There is nothing in the range.
+    /// The range is empty.
     Nothing,
 }
 
-/// Reads `Range` and `If-Range` (RFC 9110, sections 13.1.5 and 14.2). What is not one range of
-/// bytes counts as not said.
+/// Parses `Range` and `If-Range` (RFC 9110, sections 13.1.5 and 14.2). Anything but one range of
+/// bytes is ignored.
 fn range(headers: &HeaderMap, tag: &str, size: u64) -> Wanted {
     let text = |name| {
         let value: Option<&HeaderValue> = headers.get(name);
@@ -173,10 +173,10 @@ fn range(headers: &HeaderMap, tag: &str, size: u64) -> Wanted {
     }
 }
 
-/// An artifact read part by part, only as fast as it is taken.
+/// An artifact read part by part, at the client's pace.
 struct Reading {
     artifact: ArtifactBytes,
-    /// The next part, and where in the artifact it begins.
+    /// The next part, and its offset in the artifact.
     part: usize,
     offset: u64,
     from: u64,
@@ -203,7 +203,7 @@ impl Reading {
             let from = self.from.saturating_sub(begin).min(len);
             let to = (self.to - begin).min(len);
             if from < to {
-                // Both lie within the part.
+                // Both are within the part.
                 return Ok(Some(Bytes::from(bytes).slice(from as usize..to as usize)));
             }
         }

@@ -1,4 +1,4 @@
-//! All there is of a run at once.
+//! Debug bundles: everything about a run.
 
 use faces::openwop::v1;
 use hyper::Method;
@@ -35,7 +35,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let api = cx.app.api();
-    // Whose run it is comes before what the query says.
+    // Ownership is checked before the query.
     let bundled = api.bundle(&who, &run, Some(cx.trace.id())).await?;
     let most = cx.query().number("maxEvents", 0..=u64::MAX)?;
     let most = most.map_or(usize::MAX, |most| {
@@ -49,7 +49,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     } = bundled;
     let mut bundle = v1::Bundle::of(&run, most);
     let mut events = Vec::new();
-    // What was appended since the state was read is not in it.
+    // Events appended after the state was read are left out.
     'log: loop {
         let page = log.page(PAGE).await?;
         for (event, cause) in &page.events {
@@ -68,7 +68,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (spans, is_whole) = shown(&spans, v1::SPANS_BYTES);
     bundle.show_spans(spans, is_whole);
     let mut document = bundle.build(&notes, at);
-    // The log holds no secret; this is the second wall.
+    // The log contains no secrets; this is the second line of defence.
     Redactor::masking().value(&mut document);
     Ok(Reply::ok(&document))
 }

@@ -61,7 +61,7 @@ async fn create(cx: Cx) -> Result<Reply, Problem> {
     })
 }
 
-/// The key is claimed in the transaction that creates the run, and so not by the pipeline.
+/// The transaction that creates the run claims the key, not the pipeline.
 async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let key = idempotency::key(&cx.headers)?;
@@ -70,7 +70,7 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
         Some(_) => return Err(Problem::invalid("X-Dedup is enforce or left out")),
         None => Twins::Allowed,
     };
-    // What is no number is a version that no engine has.
+    // Non-numeric values map to an unknown version.
     let engine_version = cx.header("x-force-engine-version")?;
     let engine_version = engine_version.map(|text| text.trim().parse().unwrap_or(u32::MAX));
     let body = cx.object().await?;
@@ -121,9 +121,9 @@ const FIELDS: &[&str] = &[
     "agentId",
 ];
 
-/// Reads the closed body of a creation, listing everything that is wrong with it.
+/// Parses the closed body of a creation, and reports all problems.
 fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
-    // A client may write null for what it leaves out.
+    // Null counts as missing.
     body.retain(|_, value| !value.is_null());
     let mut problems = Problems::new();
     let mut text = |body: &mut Map<String, Value>, name: &'static str| match body.remove(name) {

@@ -21,14 +21,14 @@ use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
 use crate::sse::{self, Subscription};
 
-/// Events of a poll's answer at most.
+/// The most events of a poll's response.
 const POLL_EVENTS: usize = 1_000;
-/// Bytes of a poll's answer at most, but for one event.
+/// The most bytes of a poll's response, except for a single larger event.
 const POLL_BYTES: usize = 4 << 20;
 /// Events read at a time.
 const PAGE: usize = 64;
-/// How long a poll is held where the client does not say, in seconds. Below the protocol's 30,
-/// because clients give up reading after as long.
+/// The default time that a poll is held, in seconds. Below the protocol's 30, which is also the
+/// clients' own timeout.
 const HOLD: u64 = 25;
 
 /// The routes of this group.
@@ -86,7 +86,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn poll(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let query = cx.query();
-    // Whose run it is comes before what the query says.
+    // Ownership is checked before the query.
     let api = cx.app.api();
     let after = query.seq("lastSequence").and_then(|seq| match seq {
         Some(seq) => Ok(Some(seq)),
@@ -117,7 +117,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         }
     };
     let last = match page.next.min(page.end) {
-        // Before the first event of a run nobody can ask.
+        // The run has no events yet.
         0 => after.unwrap_or_default(),
         next => next - 1,
     };
@@ -131,7 +131,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
     })))
 }
 
-/// What is there, within the bounds of one answer.
+/// The existing events, within the limits of one response.
 async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
     let mut docs = Vec::new();
     let mut bytes = 0;
@@ -156,7 +156,7 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
         return match wanted(&cx.headers) {
             Wanted::Json => view::poll(cx, run, after, Duration::ZERO).await,
             Wanted::Stream => {
-                // Whose run it is comes before what the query says.
+                // Ownership is checked before the query.
                 cx.app.api().document_view(&who, &run).await?;
                 let modes = modes(cx.query().get("streamMode"))?;
                 view::stream(cx, run, after, modes).await
@@ -201,7 +201,7 @@ fn no_such_form() -> Problem {
     )
 }
 
-/// What is there of a log, for a client that wants JSON instead of a stream.
+/// The existing log, for a client that wants JSON instead of a stream.
 async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem> {
     let (mut events, mut bytes) = (Vec::new(), 0);
     loop {
@@ -223,7 +223,7 @@ async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem
     }
 }
 
-/// Where to go on. What is no sequence counts as not given.
+/// The position to resume from. Anything but a sequence is ignored.
 fn last_event_id(headers: &HeaderMap) -> Option<Seq> {
     let text = headers.get("last-event-id")?.to_str().ok()?;
     text.trim().parse().ok()
@@ -252,7 +252,7 @@ enum Wanted {
     Other,
 }
 
-/// What the client takes: a stream wherever it may be one.
+/// The format the client accepts: a stream wherever possible.
 fn wanted(headers: &HeaderMap) -> Wanted {
     let given = headers.get_all(ACCEPT).iter();
     let types: Vec<String> = given

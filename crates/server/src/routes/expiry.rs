@@ -1,4 +1,4 @@
-//! Ending the retention of a run at once, for tests. Not there unless the server was given a token.
+//! Ending the retention of a run at once, for tests. Disabled unless the server was given a token.
 
 use hyper::{Method, StatusCode};
 use runtime::api::{ApiError, Expired, Thing};
@@ -15,7 +15,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![Route::new(
         Method::POST,
         "/v1/test/runs/{runId}/expire",
-        // The protocol's checks send no credential: the token of the query is one.
+        // The protocol's checks send no credential: the token in the query is one.
         Access::Anyone,
         expire,
         Doc {
@@ -40,7 +40,7 @@ async fn expire(cx: Cx) -> Result<Reply, Problem> {
     let query = cx.query();
     let token = query.get("token").unwrap_or_default();
     let run = named(&cx);
-    // Who does not know the token is told nothing, not even whether there is a run.
+    // A caller without the token learns nothing, not even whether the run exists.
     let Some(run) = run.ok().filter(|_| cx.app.api().can_expire()) else {
         return Err(unknown_token());
     };

@@ -1,4 +1,4 @@
-//! Forking runs, comparing two, and where one comes from.
+//! Forking runs, comparing two, and the lineage of one.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ use crate::route::{Access, Cx, Doc, Route};
 
 /// Events read at a time.
 const PAGE: usize = 64;
-/// How this host is called where runs of several hosts are told apart.
+/// The name of this host among runs of several hosts.
 const HOST_ID: &str = "runwright";
 
 /// The routes of this group.
@@ -91,11 +91,11 @@ async fn fork(cx: Cx) -> Result<Reply, Problem> {
     })
 }
 
-/// The key is claimed in the transaction that ends the fork, and so not by the pipeline.
+/// The transaction that completes the fork claims the key, not the pipeline.
 async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, source) = (cx.who()?, named(&cx)?);
     let key = idempotency::key(&cx.headers)?;
-    // Whose run it is comes before what the request says.
+    // Ownership is checked before the request.
     let may = cx.app.api().may_fork(&who, &source).await;
     may.map_err(|error| of_source(error, &source))?;
     let body = cx.object().await?;
@@ -132,7 +132,7 @@ async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
     })
 }
 
-/// A refusal that names the run it is about: the client knows the fork's address by it.
+/// An error that names its run, by which the client knows the URL of the fork.
 fn of_source(error: ApiError, source: &kernel::ids::StreamId) -> Problem {
     let is_about_source = matches!(error, ApiError::Erased { .. } | ApiError::Fork(_));
     let problem = Problem::from(error);
@@ -143,7 +143,7 @@ fn of_source(error: ApiError, source: &kernel::ids::StreamId) -> Problem {
     }
 }
 
-/// Reads the body, listing everything that is wrong with it. Unknown fields are ignored.
+/// Parses the body, and reports all problems. Unknown fields are ignored.
 fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
     let mut problems = Problems::new();
     let mode = match body.remove("mode") {
@@ -198,7 +198,7 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
     })
 }
 
-/// An overlay. What is empty changes nothing and counts as left out.
+/// An overlay. Empty members change nothing and count as missing.
 fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Overlay {
     let mut object = |overlay: &mut Map<String, Value>, name: &str| match overlay.remove(name) {
         None | Some(Value::Null) => None,
@@ -234,7 +234,7 @@ fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Ove
 async fn diff(cx: Cx) -> Result<Reply, Problem> {
     let (who, a) = (cx.who()?, named(&cx)?);
     let api = cx.app.api();
-    // Whose run it is comes before what the query says.
+    // Ownership is checked before the query.
     let a_log = if view::is_document(&a) {
         Err(api.document_view(&who, &a).await?)
     } else {
@@ -265,16 +265,16 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
         }
     }
     let mut answer = diff.build(&api.run(&who, &a).await?, &api.run(&who, &b).await?);
-    // The logs hold no secret; this is the second wall.
+    // The logs contain no secrets; this is the second line of defence.
     Redactor::masking().value(&mut answer["stateDiff"]);
     Ok(Reply::ok(&answer))
 }
 
-/// A log read event by event, as far as it went when it was opened.
+/// A log read event by event, up to its length when it was opened.
 struct Reading {
     tail: Tail,
     read: VecDeque<Event>,
-    /// Where the log ended at the first look; `None` before it.
+    /// The end of the log at the first read; `None` before it.
     end: Option<Seq>,
     next: Seq,
 }

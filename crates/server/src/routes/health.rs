@@ -1,4 +1,4 @@
-//! For whoever operates the server. Nothing here is of any tenant, so that no key is needed.
+//! For operators of the server. Contains no tenant's data, so that no key is needed.
 
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};

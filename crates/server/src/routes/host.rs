@@ -1,4 +1,4 @@
-//! What the server says of itself.
+//! The server's own documents.
 
 use hyper::header::CACHE_CONTROL;
 use hyper::{Method, StatusCode};

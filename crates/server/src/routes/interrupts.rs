@@ -1,4 +1,4 @@
-//! Questions of runs: looking at them and answering them, by name or by token.
+//! Questions of runs: reading and answering them, by name or by token.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
-/// Questions of a page where the client does not say.
+/// The default number of questions per page.
 const PAGE: u64 = 50;
-/// Questions of a page, at most so many and those of one more run.
+/// The number of questions after which a page ends with the current run.
 const MAX_PAGE: u64 = 100;
 
 /// The routes of this group.
@@ -171,7 +171,7 @@ async fn list_all(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&page))
 }
 
-/// The open questions of a run as somebody is shown them: with tokens, for who may answer.
+/// The open questions of a run as shown to a caller: with tokens, if it may answer.
 fn shown(api: &Api, who: &Principal, run: &Run) -> Vec<Value> {
     let mut open = v1::open_interrupts(run);
     for token in tokens(api, who, run) {
@@ -207,7 +207,7 @@ async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
     match api.question(&who, &run, &node).await {
         Ok(question) => answer(&mut cx, question).await,
         Err(error) if error.is_answered() && cx.is_repeated() => {
-            // It was perhaps this request that answered it.
+            // An earlier execution of this request may have answered it.
             let value = value(&mut cx).await?;
             let status = api.answered_before(&who, &run, &node, &value).await?;
             let status = status.ok_or(error)?;
@@ -237,7 +237,7 @@ async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {
     match api.question_of(&token).await {
         Ok(question) => answer(&mut cx, question).await,
         Err(error) if error.is_answered() && cx.is_repeated() => {
-            // It was perhaps this request that answered it.
+            // An earlier execution of this request may have answered it.
             let value = value(&mut cx).await?;
             let (run, node) = api.answered_before_by(&token, &value).await?.ok_or(error)?;
             let id = &run.header.stream;
@@ -253,7 +253,8 @@ async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {
     }
 }
 
-/// An answer to what was answered before: the same event from outside is answered again.
+/// The response to a question that is already answered: the same external event gets its earlier
+/// response.
 async fn again(cx: &mut Cx, taken: Option<TakenEvent>, error: ApiError) -> Result<Reply, Problem> {
     let Some(taken) = taken else {
         return Err(error.into());
@@ -264,7 +265,7 @@ async fn again(cx: &mut Cx, taken: Option<TakenEvent>, error: ApiError) -> Resul
     Ok(Reply::ok(&doc))
 }
 
-/// Reads an answer, once it is known that somebody waits for it, and gives it.
+/// Parses an answer, once it is known that the question is open, and submits it.
 async fn answer(cx: &mut Cx, question: Question) -> Result<Reply, Problem> {
     let value = value(cx).await?;
     let (run, node) = (
@@ -332,7 +333,7 @@ fn token_order(mut body: Map<String, Value>) -> Result<TokenOrder, Problem> {
     }
 }
 
-/// Tokens for the open questions of a run. Without a keyring the run is shown all the same.
+/// Tokens for the open questions of a run. Without a keyring the run is shown without them.
 pub(super) fn tokens(api: &Api, who: &Principal, run: &Run) -> Vec<ShownToken> {
     api.shown_tokens(who, run).unwrap_or_else(|error| {
         tracing::warn!(%error, "no tokens are shown for the questions of a run");
@@ -340,7 +341,7 @@ pub(super) fn tokens(api: &Api, who: &Principal, run: &Run) -> Vec<ShownToken> {
     })
 }
 
-/// Puts a token where an interrupt is shown.
+/// Adds a token to a shown interrupt.
 pub(super) fn with_token(open: &mut Value, shown: &ShownToken) {
     let token = shown.token.reveal();
     open["interruptToken"] = json!(token);

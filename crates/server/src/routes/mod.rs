@@ -21,7 +21,7 @@ mod workflows;
 
 use crate::route::Route;
 
-/// Every route there is.
+/// Every route.
 pub fn all() -> Vec<Route> {
     [
         host::routes(),

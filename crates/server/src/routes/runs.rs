@@ -26,9 +26,9 @@ use crate::reply::Reply;
 use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
 
-/// Rows of a page where the client does not say.
+/// The default number of rows per page.
 const PAGE: u64 = 50;
-/// Rows of a page at most.
+/// The most rows per page.
 const MAX_PAGE: u64 = 500;
 
 /// The routes of this group.
@@ -118,7 +118,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The run an address names.
+/// The run in the path.
 pub(super) fn named(cx: &Cx) -> Result<StreamId, Problem> {
     let id = run_id(cx.param("runId"));
     id.ok_or_else(|| ApiError::NotFound(Thing::Run).into())
@@ -127,7 +127,7 @@ pub(super) fn named(cx: &Cx) -> Result<StreamId, Problem> {
 async fn issue_token(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let api = cx.app.api().clone();
-    // Whose run it is comes before what the request says.
+    // Ownership is checked before the request.
     api.version(&who, &run).await?;
     let mut body = cx.object_or_nothing().await?;
     let life = match body.remove("expiresInMs").map(|ms| ms.as_u64()) {
@@ -164,7 +164,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let mut snapshot = v1::snapshot(&read);
     let mut tag = etag(&cx, &who, &run, read.head.next_seq, read.is_settled());
     if let (true, Some(children)) = (read.is_settled(), snapshot.get("childRuns")) {
-        // They may go on when the log of their parent has ended.
+        // Children may continue after the log of their parent has ended.
         let children = Digest::of(children.to_string().as_bytes());
         tag = format!("{}-{children}\"", tag.trim_end_matches('"'));
         if is_known(&cx.headers, &tag) {
@@ -199,8 +199,8 @@ fn unchanged(tag: String) -> Reply {
     .with(ETAG, tag)
 }
 
-/// The tag of a snapshot. The newest event's sequence says everything it depends on, but for the
-/// tokens that are shown to whoever may answer.
+/// The tag of a snapshot. It depends on the newest event's sequence only, and for callers who may
+/// answer on the shown tokens.
 fn etag(cx: &Cx, who: &Principal, run: &StreamId, next_seq: u64, is_settled: bool) -> String {
     let seq = next_seq.saturating_sub(1);
     if !is_settled && who.scopes.has(Action::AnswerRun.scope()) {
@@ -259,7 +259,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&page))
 }
 
-/// A text of a query, if it is there.
+/// A text of a query, if it is present.
 pub(super) fn bounded(query: &Query, name: &'static str) -> Result<Option<String>, Problem> {
     match query.get(name) {
         Some(text) if text.chars().count() > 256 || text.contains('\0') => {
@@ -311,7 +311,7 @@ pub(super) fn read_cursor(text: &str) -> Result<ListCursor, Problem> {
 
 async fn cancel(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
-    // Whose run it is comes before what the request says.
+    // Ownership is checked before the request.
     cx.app.api().may_cancel(&who, &run).await?;
     let mut body = cx.object_or_nothing().await?;
     let reason = reason(&mut body, 4_096)?;

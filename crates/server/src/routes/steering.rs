@@ -1,4 +1,4 @@
-//! Pausing runs, letting them go on, and cancelling several at a time.
+//! Pausing and resuming runs, and cancelling several at a time.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const MAX_RUN_IDS: usize = 100;
 const MAX_BULK_REASON: usize = 512;
 /// Characters of any other reason.
 const MAX_REASON: usize = 4_096;
-/// Runs of a bulk cancellation that are cancelled at a time.
+/// Runs of a bulk cancellation that are cancelled concurrently.
 const AT_A_TIME: usize = 16;
 
 /// The routes of this group.
@@ -76,7 +76,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
-    // Whose run it is comes before what the request says.
+    // Ownership is checked before the request.
     cx.app.api().may_control(&who, &run).await?;
     let mut body = cx.object_or_nothing().await?;
     let policy = match body.remove("drainPolicy").as_ref() {
@@ -92,7 +92,7 @@ async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
     };
     let reason = reason(&mut body, MAX_REASON)?;
     let since = match cx.app.api().pause_run(&who, &run, reason, policy).await {
-        // It was done, and the answer was lost.
+        // Already done; the earlier response was lost.
         Err(ApiError::NotNow(why))
             if cx.is_repeated() && why.rejection == Rejection::AlreadyPaused =>
         {
@@ -100,7 +100,7 @@ async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
         }
         since => since?,
     };
-    // The protocol has no word for a run that is about to pause: `pausedAt` says that it has.
+    // The protocol has no status for a run that is about to pause: `pausedAt` is set once it has.
     let mut doc = json!({ "runId": run, "status": "paused" });
     if let Some(since) = since {
         doc["pausedAt"] = json!(since.to_string());
@@ -122,7 +122,7 @@ async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::json(StatusCode::ACCEPTED, &doc))
 }
 
-/// The reason a request gives.
+/// The reason in a request.
 pub(super) fn reason(body: &mut Map<String, Value>, max: usize) -> Result<Option<String>, Problem> {
     match body.remove("reason") {
         None | Some(Value::Null) => Ok(None),

@@ -1,4 +1,4 @@
-//! Webhooks: register, list, look into, rotate, remove.
+//! Webhooks: register, list, inspect, rotate, remove.
 
 use std::collections::BTreeSet;
 
@@ -162,22 +162,22 @@ async fn rotate(mut cx: Cx) -> Result<Reply, Problem> {
     })))
 }
 
-/// The webhook an address names.
+/// The webhook in the path.
 fn named(cx: &Cx) -> Result<WebhookId, Problem> {
     let id = webhook_id(cx.param("webhookId"));
     id.ok_or_else(|| ApiError::NotFound(Thing::Webhook).into())
 }
 
-/// What the protocol calls the tenant of a webhook (RFC 0048): the workspace of a credential that is
-/// bound to one, else its tenant.
+/// The protocol's name for the tenant of a webhook (RFC 0048): the workspace of a credential that
+/// is bound to one, else its tenant.
 fn wire_tenant(who: &Principal) -> &str {
     who.workspace
         .as_deref()
         .unwrap_or_else(|| who.tenant.as_str())
 }
 
-/// Refuses a request that names another tenant than the credential's. A credential of a workspace is
-/// no member of the whole tenant.
+/// Rejects a request that names another tenant than the credential's. A credential bound to a
+/// workspace is not a member of the whole tenant.
 fn of_tenant(who: &Principal, named: Option<&str>) -> Result<(), Problem> {
     if named.is_none_or(|named| named == wire_tenant(who)) {
         Ok(())
@@ -215,7 +215,7 @@ fn events(body: &Map<String, Value>) -> Result<BTreeSet<String>, Problem> {
     event_types(words(body, "events")?.into_iter().chain(by_clients))
 }
 
-/// Whether a subscriber asks for the companion signature.
+/// Whether a subscriber asks for the additional signature.
 fn is_standard(signatures: Option<&[String]>) -> Result<bool, Problem> {
     let Some(signatures) = signatures else {
         return Ok(false);

@@ -129,7 +129,7 @@ async fn register(mut cx: Cx, status: StatusCode, id: Option<String>) -> Result<
         .iter()
         .map(|warning| {
             let mut shown = shown(warning);
-            // The definition is kept, and whoever put it reads it by the same address.
+            // The definition is registered, and its author reads it with the same path.
             shown["path"] = json!(warning.path);
             shown
         })

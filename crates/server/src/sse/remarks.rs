@@ -1,20 +1,20 @@
-//! Annotations on a stream of a run's events, as they are made.
+//! Annotations in a stream of a run's events, as they are made.
 //!
-//! An annotation is no event of the run: it has no place in its log. Its frame has no `id`, so
-//! that whoever comes back with `Last-Event-ID` goes on in the log where they were, and its data
-//! is the annotation itself (OpenWOP v1 RFC 0056). A stream tells of what is said while it is
-//! open; what was said before, or while nobody listened, is in the list of annotations.
+//! An annotation is not an event of the run: it has no sequence in its log. Its frame has no `id`,
+//! so that a client with `Last-Event-ID` resumes in the log at its position, and its data is the
+//! annotation itself (OpenWOP v1 RFC 0056). A stream has only annotations made while it is open;
+//! the others are in the list of annotations.
 
 use faces::openwop::v1::{self, StreamModes};
 use kernel::ids::StreamId;
 use runtime::api::{Api, NotesTail};
 use store::StoreError;
 
-/// What is said about the run of a stream.
+/// The annotations for a stream.
 pub(super) struct Remarks(Option<NotesTail>);
 
 impl Remarks {
-    /// Of a run, for a stream of these modes.
+    /// Annotations of a run, for a stream of these modes.
     pub(super) async fn on(
         api: &Api,
         run: &StreamId,
@@ -27,7 +27,7 @@ impl Remarks {
         }))
     }
 
-    /// Writes what was said since the last time.
+    /// Writes the annotations since the last call.
     pub(super) async fn write(&mut self, out: &mut Vec<u8>) -> Result<(), StoreError> {
         let Some(notes) = &mut self.0 else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What a worker says of several tasks at once. Each has its own answer, so that one that is over
-//! keeps none of the others from being taken in.
+//! A worker's reports on several tasks at once. Each has its own result, so that one that is over
+//! does not affect the others.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::Cx;
 
-/// One of several assignments: its name, the assignment, and what is said of it.
+/// One of several assignments: its name, the assignment, and its report.
 struct Named {
     name: String,
     assignment: (Seq, u32),
@@ -87,7 +87,7 @@ async fn tell(
     }))
 }
 
-/// What is said of the end of a task: exactly one of `outputs`, `error` and `release`.
+/// The result of a task: exactly one of `outputs`, `error` and `release`.
 fn end(said: &mut Map<String, Value>) -> Result<End, Problem> {
     let is_there = |name: &&str| said.contains_key(*name);
     let names: Vec<&str> = ["outputs", "error", "release"]
@@ -137,7 +137,7 @@ async fn named(cx: &mut Cx) -> Result<(String, Vec<Named>), Problem> {
         let fence = u32::try_from(fence).unwrap_or(u32::MAX);
         let number = assignment_number(&name);
         Ok(Named {
-            // No assignment has the number of an event that cannot be.
+            // An impossible sequence: matches no assignment.
             assignment: (number.unwrap_or(Seq::MAX), fence),
             name,
             said,

@@ -1,4 +1,4 @@
-//! What happened in a queue: by pages that may be held, and as a stream.
+//! The events of a queue: by pages that may be held, and as a stream.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,7 +24,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
-/// Events of a page at most, and where nobody says how many.
+/// The largest page of events, and the default.
 const MAX_EVENTS: u64 = 1_000;
 const EVENTS: u64 = 100;
 
@@ -109,7 +109,7 @@ async fn page(
     })
 }
 
-/// A stretch of events. Each has its fields in the contract's order.
+/// A page of events. Each has its fields in the contract's order.
 #[derive(Serialize)]
 struct PageJson {
     events: Vec<EventDoc>,
@@ -149,7 +149,7 @@ struct Subscription {
 async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
     let (who, queue) = (cx.who()?, queue(&cx));
     let watch = cx.app.api().watch_queue(&who, Action::ReadQueue, &queue)?;
-    // A cursor that names nothing is refused before the stream begins.
+    // An invalid cursor is rejected before the stream begins.
     page(&cx.app, &who, &queue, after.as_deref(), 1).await?;
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
@@ -218,7 +218,7 @@ impl Subscription {
 fn frame(event: &Event) -> Bytes {
     let data = serde_json::to_value(EventJson::from(&event.body)).unwrap_or_default();
     let name = data["event"].as_str().unwrap_or_default().to_owned();
-    // JSON has no line breaks outside of texts, where they are escaped.
+    // JSON has line breaks only within texts, where they are escaped.
     let data = serde_json::to_string(&EventJson::from(&event.body)).unwrap_or_default();
     format!(
         "id: {}\nevent: {name}\ndata: {data}\n\n",

@@ -1,5 +1,5 @@
-//! Queues of tasks: how they stand, what happened in them, commands of the runtime contract, and
-//! what workers take and say. The contract is told in `docs/guide/workers.md`.
+//! Queues of tasks: their state, their events, commands of the runtime contract, and the requests
+//! of workers. The contract is described in `docs/guide/workers.md`.
 
 mod batch;
 mod events;

@@ -1,4 +1,4 @@
-//! What queues take and give, for the OpenAPI document.
+//! Schemas of queues for the OpenAPI document.
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! From a coordinator's refusal to a status.
+//! The table from a coordinator's rejection to a status.
 
 use hyper::StatusCode;
 use kernel::coordinator::{AssignmentEnd, Rejection};
 
 use crate::problem::Problem;
 
-/// The problem of a rejection. Its text is ours: nothing that was sent is repeated.
+/// The problem of a rejection. Its text is ours: it quotes nothing of the request.
 pub(crate) fn refused(rejection: &Rejection) -> Problem {
     let code = rejection.code();
     let status = match rejection {

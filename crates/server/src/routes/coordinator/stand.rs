@@ -1,4 +1,4 @@
-//! How a queue stands, and commands to it.
+//! The state of a queue, and commands to it.
 
 use faces::coordinator::{CommandJson, EventJson, SnapshotJson};
 use hyper::Method;
@@ -118,7 +118,7 @@ async fn workers(cx: Cx) -> Result<Reply, Problem> {
 
 async fn command(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, queue) = (cx.who()?, queue(&cx));
-    // Whose queue it is comes before what the request says.
+    // Ownership is checked before the request.
     cx.app
         .api()
         .queue_standing(&who, Action::CommandQueue, &queue)

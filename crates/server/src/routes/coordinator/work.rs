@@ -1,4 +1,4 @@
-//! What workers take and say.
+//! Requests of workers.
 
 use std::time::Duration;
 
@@ -172,7 +172,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn take(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, queue) = (cx.who()?, queue(&cx));
-    // Whose queue it is comes before what the request says.
+    // Ownership is checked before the request.
     let mut watch = cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;
     let body = cx.object().await?;
     let max = number(&body, "max", 1..=MAX_TAKEN_AT_ONCE as u64, Some(1))?;
@@ -237,7 +237,7 @@ async fn release_take(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&json!({ "released": released })))
 }
 
-/// The assignment that an address names, and what is said of it.
+/// The assignment in the path, and the body.
 async fn said(cx: &mut Cx) -> Result<(String, (Seq, u32), Map<String, Value>), Problem> {
     let (who, queue) = (cx.who()?, queue(cx));
     cx.app.api().watch_queue(&who, Action::WorkTasks, &queue)?;

@@ -1,4 +1,4 @@
-//! Runs become snapshots.
+//! Capturing snapshots of runs.
 
 use faces::Veil;
 use faces::provenance::capture::{Captured, RunCapture};
@@ -86,7 +86,7 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
     ))
 }
 
-/// What is to be written of a run as it stands.
+/// The capture of a run's current state.
 async fn of_run(
     app: &App,
     who: &Principal,
@@ -114,7 +114,7 @@ async fn of_run(
     capture.build(&run).ok_or_else(Problem::internal)
 }
 
-/// What is to be written of a run that a browser recorded, as it was saved last.
+/// The capture of a run that a browser recorded, at its last save.
 async fn of_browser(
     app: &App,
     who: &Principal,

@@ -1,4 +1,4 @@
-//! Keeping snapshots: pinned, let go, handed on and taken in.
+//! Managing snapshots: pin, unpin, export and import.
 
 use faces::provenance::export::{openlineage, prov};
 use hyper::{Method, StatusCode};
@@ -134,7 +134,7 @@ async fn prune(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&answer.await?))
 }
 
-/// In which words a snapshot goes out.
+/// The export format of a snapshot.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Format {
@@ -149,7 +149,7 @@ async fn export(cx: Cx) -> Result<Reply, Problem> {
     let format = word(&cx.query(), "format", "prov-json, openlineage or bundle");
     let found = with_files(move || {
         let kept = asked.find_clean(&asked.id)?;
-        // Whether there is such a snapshot comes before what is wrong with the question.
+        // Existence is checked before the query.
         let snapshot = &kept.document.snapshot;
         Ok(match format?.unwrap_or_default() {
             Format::ProvJson => {
@@ -210,7 +210,7 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
     ))
 }
 
-/// What is wrong with a bundle, or with making one.
+/// An error of a bundle, or of making one.
 fn not_bundled(error: BundleError) -> Problem {
     match error {
         BundleError::Folder(error) => failed(error),

@@ -1,5 +1,5 @@
-//! Evidence of runs: captured, listed, verified, compared. A tenant's snapshots lie in a folder of
-//! its own; whoever is bound to a workspace sees those of its runs.
+//! Evidence of runs: captured, listed, verified, compared. A tenant's snapshots are in a folder of
+//! its own; a caller bound to a workspace sees those of its runs.
 
 mod capture;
 mod keeping;
@@ -22,7 +22,7 @@ use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 use crate::routes::runs::bounded;
 
-/// Snapshots of a page.
+/// Snapshots per page.
 const LISTED: u64 = 100;
 const MAX_LISTED: u64 = 1_000;
 
@@ -113,7 +113,7 @@ fn folder(cx: &Cx, who: &Principal) -> Result<Folder, Problem> {
         let message = "this server keeps no snapshots; it was started without a folder for them";
         Problem::new(StatusCode::NOT_IMPLEMENTED, "snapshots_not_kept", message)
     })?;
-    // A name of a tenant may be anything; its digest is a name of a folder.
+    // A tenant's name may contain any characters; its digest is a valid folder name.
     let name = Digest::of(who.tenant.as_str().as_bytes()).to_string();
     Ok(Folder::at(base.join(name)))
 }
@@ -123,7 +123,7 @@ fn missing() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "snapshot_not_found", message)
 }
 
-/// What was captured with its secrets neither goes over the network nor comes in by it.
+/// A snapshot with secrets must neither leave nor enter over the network.
 fn unredacted(status: StatusCode) -> Problem {
     let message = "secrets were not taken out of the snapshot, so no server hands it on or takes it in; \
                    capture the command again without --no-redact";
@@ -136,7 +136,7 @@ fn failed(error: FolderError) -> Problem {
             let message = "snapshots are being pruned; try again";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "snapshots_busy", message).retry_after(1)
         }
-        // Paths of the server are nobody's business.
+        // Paths of the server are not disclosed.
         error => {
             tracing::warn!(%error, "a snapshot could not be read or written");
             Problem::internal()
@@ -144,7 +144,7 @@ fn failed(error: FolderError) -> Problem {
     }
 }
 
-/// Does something with files where it holds nobody up.
+/// Does blocking work on files in a separate thread.
 async fn with_files<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -152,7 +152,7 @@ async fn with_files<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(Problem::internal()))
 }
 
-/// Whether a caller may know of a snapshot of its tenant.
+/// Whether a caller may see a snapshot of its tenant.
 fn sees(workspace: Option<&str>, entry: &Entry) -> bool {
     workspace.is_none_or(|workspace| entry.workspace.as_deref() == Some(workspace))
 }
@@ -229,7 +229,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     Ok(linked(Reply::ok(&kept.document.raw), &kept))
 }
 
-/// What an address names, before it is looked for.
+/// The snapshot in the path, before it is looked up.
 struct Asked {
     folder: Folder,
     workspace: Option<String>,
@@ -250,7 +250,7 @@ impl Asked {
         find(&self.folder, self.workspace.as_deref(), id)
     }
 
-    /// One that may be shown.
+    /// One without secrets.
     fn find_clean(&self, id: &str) -> Result<Kept, Problem> {
         let kept = self.find(id)?;
         if kept.document.snapshot.is_unredacted() {
@@ -261,13 +261,13 @@ impl Asked {
     }
 }
 
-/// Where a snapshot is.
+/// The URL of a snapshot.
 fn address(kept: &Kept) -> String {
     let id = segment(&kept.document.snapshot.snapshot_id);
     format!("/v1/snapshots/{id}")
 }
 
-/// A text as one segment of an address: a snapshot of elsewhere may have any for an id.
+/// A text as one segment of a path: an imported snapshot may have any id.
 fn segment(text: &str) -> String {
     let mut segment = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -275,7 +275,7 @@ fn segment(text: &str) -> String {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' => {
                 segment.push(char::from(byte));
             }
-            // A dot by itself, or two, would lead elsewhere.
+            // A segment of one or two dots would be resolved as a path.
             b'.' if !matches!(text, "." | "..") => segment.push('.'),
             byte => segment.push_str(&format!("%{byte:02X}")),
         }
@@ -283,7 +283,7 @@ fn segment(text: &str) -> String {
     segment
 }
 
-/// An answer with the way back to the run.
+/// A response with a link to the run.
 fn linked(reply: Reply, kept: &Kept) -> Reply {
     let extensions = kept.document.snapshot.extensions.as_ref();
     match extensions.and_then(|more| more.run_id.as_deref()) {
@@ -295,7 +295,7 @@ fn linked(reply: Reply, kept: &Kept) -> Reply {
     }
 }
 
-/// The way from a run to its snapshots, where there may be any.
+/// The link from a run to its snapshots, if there may be any.
 pub(super) fn link(app: &App, run: &StreamId) -> Option<String> {
     let run = segment(run.as_str());
     let link = format!("</v1/snapshots?runId={run}>; rel=\"snapshots\"");
@@ -343,7 +343,8 @@ async fn comparison(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&found.await?))
 }
 
-/// How to compare, as the query says. A server reads no meaning: nobody's text leaves it.
+/// The options of a comparison in the query. Meanings are not compared: that would send texts to
+/// another service.
 fn options(query: &Query) -> Result<Options<'static>, Problem> {
     let mut options = Options {
         strategy: word(query, "strategy", "exact, semantic or structural")?,

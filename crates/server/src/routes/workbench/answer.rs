@@ -1,4 +1,4 @@
-//! Answers of this face: what its errors look like, and the headers of all of them.
+//! Responses of this face: the format of its errors, and common headers.
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::problem::Problem;
 use crate::reply::{self, Reply};
 
-/// The header of every answer: where the API is described.
+/// The header of every response: the location of the API's description.
 const DESCRIBED: &str = "</api/openapi.json>; rel=\"describedby\"";
 
 /// An error of this face: `error` for a person, `code` for a program.
@@ -45,13 +45,13 @@ pub(crate) fn envelope(problem: &Problem) -> Value {
     body
 }
 
-/// The same answer with the header of every answer, and links of its own.
+/// The same response with the common header, and links of its own.
 pub(super) fn described(reply: Reply, link: Option<String>) -> Reply {
     let link = link.map_or_else(|| DESCRIBED.to_owned(), |own| format!("{DESCRIBED}, {own}"));
     reply.with(LINK, link)
 }
 
-/// An answer without a body.
+/// A response without a body.
 pub(super) fn empty(status: StatusCode) -> Reply {
     let reply = Reply::Whole {
         status,
@@ -61,7 +61,7 @@ pub(super) fn empty(status: StatusCode) -> Reply {
     described(reply, None)
 }
 
-/// 400 for what a client sent.
+/// 400 for invalid input.
 pub(super) fn refused(bad: Bad) -> Problem {
     let status = match bad.code {
         "BODY_TOO_LARGE" => StatusCode::PAYLOAD_TOO_LARGE,
@@ -109,7 +109,7 @@ impl From<DocumentRejection> for Problem {
     }
 }
 
-/// A run that is not there has an empty body, as the API says; anything else is a problem.
+/// A missing run has an empty body, as the API defines; anything else is a problem.
 pub(super) fn or_absent(error: DocumentError) -> Result<Reply, Problem> {
     match error {
         DocumentError::Api(ApiError::NotFound(Thing::Run)) => Ok(empty(StatusCode::NOT_FOUND)),

@@ -1,4 +1,4 @@
-//! Bodies of this face: large, perhaps encoded, of any media type.
+//! Bodies of this face: large, possibly encoded, of any media type.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -11,31 +11,31 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
 use crate::problem::Problem;
 use crate::route::Cx;
 
-/// Bytes of a body that are read and thrown away before it is refused: a client that is cut off
-/// takes it for a broken connection and sends everything again.
+/// Bytes of a body that are read and discarded before it is rejected: a client that is cut off
+/// treats it as a broken connection and sends everything again.
 const MAX_DRAINED: usize = 256 << 20;
-/// How long that may take.
+/// The time limit for that.
 const DRAIN_TIME: Duration = Duration::from_secs(60);
 
-/// 413 in the words of this API.
+/// 413 in the format of this API.
 fn too_large(limit: usize) -> Problem {
     let message = format!("Body exceeds {limit} byte limit");
     Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "BODY_TOO_LARGE", message)
 }
 
-/// Reads the body. The bound is on bytes, as they come and as they are decoded. The memory that it
-/// takes, and what it comes to as JSON, is that of the request until its end.
+/// Reads the body. The limit applies to its bytes, both encoded and decoded. Its memory, and that
+/// of the parsed JSON, is reserved until the end of the request.
 pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
     let limit = cx.app.limits().document_bytes;
     let body = std::mem::take(&mut cx.body);
     let header = |name| cx.headers.get(name).and_then(|value| value.to_str().ok());
     let length = header(CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok());
     if length.is_some_and(|length| length > limit) && header(EXPECT).is_some() {
-        // It waits to be asked, so nothing is on its way.
+        // The client waits for permission to send, so no body is in transit.
         return Err(too_large(limit));
     }
     let encoding = Encoding::of(header(CONTENT_ENCODING))?;
-    // Of a longer one nothing is kept.
+    // A longer body is not kept.
     let memory = cx.app.memory();
     let taken = memory.to_read(length.unwrap_or(limit).min(limit)).await?;
     cx.memory.push(taken);
@@ -49,7 +49,8 @@ pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
         Encoding::Identity => bytes,
         encoding => {
             let decoded = encoding.decode(&bytes, limit, &mut io::sink())?;
-            // What is taken already goes back first: two that wait for each other's would both fail.
+            // The current reservation is released first: two requests that wait for each other's
+            // would both fail.
             cx.memory.clear();
             let taken = memory.to_read(bytes.len() + decoded).await?;
             cx.memory.push(taken);
@@ -63,7 +64,7 @@ pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// How a body is encoded.
+/// The encoding of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Encoding {
     Identity,
@@ -85,7 +86,7 @@ impl Encoding {
         }
     }
 
-    /// Decodes into something; answers how many bytes that were.
+    /// Decodes into `into`; returns the number of bytes.
     fn decode(self, bytes: &[u8], limit: usize, into: &mut impl Write) -> Result<usize, Problem> {
         let decoder: Box<dyn Read + '_> = match self {
             Self::Identity => Box::new(bytes),

@@ -1,4 +1,4 @@
-//! Bundles: runs to be handed on (extension).
+//! Bundles: portable runs (extension).
 
 use std::sync::Arc;
 

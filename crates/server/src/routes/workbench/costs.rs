@@ -1,4 +1,4 @@
-//! What model calls used, over all runs (extension).
+//! The usage of model calls over all runs (extension).
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ use crate::route::{Access, Cx, Doc, Route};
 
 /// Runs read at a time.
 const PAGE: usize = 500;
-/// Runs that one answer sums up at most.
+/// The most runs of one response.
 const MAX_RUNS: usize = 20_000;
-/// Groups that are told apart; the rest is under `other`.
+/// The most separate groups; the rest is counted as `other`.
 const MAX_GROUPS: usize = 1_000;
 
 /// The routes of this group.

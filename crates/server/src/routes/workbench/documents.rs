@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::reply::{JSON, Reply};
 use crate::route::{Access, Cx, Doc, Route};
 
-/// Bodies from this size on are read away from the threads that answer.
+/// The size in bytes from which bodies are parsed in a separate thread.
 const LARGE: usize = 128 << 10;
 
 /// The routes of this group.
@@ -148,7 +148,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     Ok(described(Reply::ok(&rows), next))
 }
 
-/// The tag of a document: its digest says everything.
+/// The tag of a document: its digest.
 pub(super) fn tag(digest: Digest) -> String {
     format!("\"{digest}\"")
 }
@@ -163,7 +163,7 @@ fn tags(headers: &HeaderMap, name: hyper::header::HeaderName) -> Vec<String> {
         .collect()
 }
 
-/// Which save the query asks for; `None` for the last one.
+/// The save in the query; `None` for the last one.
 pub(super) fn which(
     query: &crate::params::Query,
     (revision, save): (&'static str, &'static str),
@@ -230,7 +230,7 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, query::named(&cx)?);
     let bytes = body::read(&mut cx).await?;
     let expected = expected(&cx)?;
-    // What was sent before is most of it.
+    // Most of it is usually equal to the previous text.
     let known = cx.app.api().document_sent(&who, &id)?;
     let parse = {
         let id = id.clone();
@@ -261,7 +261,7 @@ async fn put(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(saved(&outcome, empty(StatusCode::NO_CONTENT)))
 }
 
-/// An answer with what a save came to.
+/// A response with the result of a save.
 pub(super) fn saved(outcome: &Outcome, reply: Reply) -> Reply {
     let Some(save) = outcome.save() else {
         return reply;

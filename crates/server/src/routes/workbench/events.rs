@@ -1,7 +1,7 @@
 //! The trace of a run as it is saved, as server-sent events (extension).
 //!
-//! An event's id is its place in the trace, from 1, so that a client goes on where it was. Where
-//! a save took events out of the trace, `rebased` says from where on they come again.
+//! An event's id is its place in the trace, from 1, so that a client can resume. If a save removed
+//! events from the trace, `rebased` tells from which place they are repeated.
 
 use std::convert::Infallible;
 
@@ -143,7 +143,7 @@ impl Subscription {
                 write(&mut out, 0, "deleted", &json!({}));
             }
             Err(ApiError::Store(error)) => {
-                // The subscriber comes back with the last id it saw.
+                // The subscriber reconnects with the last id it saw.
                 tracing::warn!(%error, "a stream ended early");
                 self.is_over = true;
             }
@@ -155,7 +155,7 @@ impl Subscription {
 
 fn write(out: &mut Vec<u8>, id: usize, event: &str, data: &Value) {
     out.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: ").as_bytes());
-    // JSON has no line breaks outside of texts, where they are escaped.
+    // JSON has line breaks only within texts, where they are escaped.
     let _ = serde_json::to_writer(&mut *out, data);
     out.extend_from_slice(b"\n\n");
 }

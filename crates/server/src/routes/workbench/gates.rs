@@ -1,4 +1,4 @@
-//! Gates that wait, over all runs, and their decisions (extension).
+//! Waiting gates of all runs, and their decisions (extension).
 
 use faces::workbench::list::gates;
 use hyper::Method;
@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
-/// Bytes of a remark.
+/// Bytes of a note.
 pub(super) const MAX_NOTE: usize = 4_096;
 
 /// The routes of this group.

@@ -1,4 +1,4 @@
-//! Earlier saves of a run, and what is different between two of them (extension).
+//! Earlier saves of a run, and the differences of two of them (extension).
 
 use faces::workbench::compare::compare;
 use faces::workbench::list::{Standing, save};
@@ -104,7 +104,7 @@ async fn difference(cx: Cx) -> Result<Reply, Problem> {
     let last = document.saves().len() as u64;
     let from = documents::which(&cx.query(), ("from", "fromSave"), &document)?;
     let to = documents::which(&cx.query(), ("to", "toSave"), &document)?.unwrap_or(last);
-    // Where nothing is said, the last save is compared with the one before.
+    // By default the last save is compared with the one before.
     let from = from.unwrap_or_else(|| to.saturating_sub(1).max(1));
     let (old, new) = (
         api.document_at(&who, &id, Some(from)).await?,

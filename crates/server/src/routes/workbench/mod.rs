@@ -1,7 +1,7 @@
-//! The LLM Workbench REST API: `/api/…`, with checks, bounds and errors of its own.
+//! The LLM Workbench REST API: `/api/…`, with its own checks, limits and errors.
 //!
 //! After the rate limit and the credential each handler checks in this order: the run's id, the
-//! body's size, its JSON, its structure, that its id is that of the address, and then writes.
+//! body's size, its JSON, its structure, that its id equals that of the path, and then writes.
 
 mod answer;
 mod body;
@@ -22,7 +22,7 @@ pub(crate) use session::admit_session;
 
 use crate::route::Route;
 
-/// What every address of this face begins with.
+/// The common prefix of this face's paths.
 pub(crate) const ROOT: &str = "/api/";
 
 /// The routes of this group.

@@ -1,4 +1,4 @@
-//! This face's own description, and whether it is there.
+//! This face's own description, and its availability.
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode};

@@ -1,4 +1,4 @@
-//! What addresses of this face say.
+//! Parsing the URLs of this face.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,21 +13,21 @@ use crate::params::Query;
 use crate::problem::Problem;
 use crate::route::Cx;
 
-/// Rows of a list where nothing is said.
+/// The default number of rows of a list.
 const LIMIT: usize = 100;
-/// Rows of a list at most.
+/// The most rows of a list.
 const MAX_LIMIT: f64 = 500.0;
-/// What a client says of how a run stands.
+/// The clients' words for a run's status.
 const STATUSES: &[&str] = &["running", "completed", "failed", "cancelled"];
 /// Bytes of a text to filter by.
 const MAX_TEXT: usize = 256;
 
-/// The run an address names. What can be no run's id is refused before anything is looked up.
+/// The run in the path. An invalid id is rejected before any look-up.
 pub(super) fn named(cx: &Cx) -> Result<String, Problem> {
     checked(cx.param("runId"))
 }
 
-/// A text that can be a run's id.
+/// A valid run id.
 pub(super) fn checked(id: &str) -> Result<String, Problem> {
     if is_run_id(id) {
         Ok(id.to_owned())
@@ -40,7 +40,7 @@ pub(super) fn checked(id: &str) -> Result<String, Problem> {
     }
 }
 
-/// How many rows: whatever a client sends comes to a number, as JavaScript reads it.
+/// The number of rows: any text is converted to a number as JavaScript does.
 pub(super) fn limit(query: &Query) -> usize {
     let number = match query.get("limit") {
         None | Some("") => return LIMIT,
@@ -81,7 +81,7 @@ fn number(text: &str) -> Option<f64> {
     is_decimal.then(|| text.parse().ok()).flatten()
 }
 
-/// Which runs to list.
+/// The filter of a list.
 pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
     let text = |name: &str| match query.get(name) {
         None | Some("") => Ok(None),
@@ -130,7 +130,7 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
     })
 }
 
-/// Where a page ended, as a text.
+/// A cursor as a text.
 pub(super) fn write_cursor(cursor: &ListCursor) -> String {
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(cursor).unwrap_or_default())
 }

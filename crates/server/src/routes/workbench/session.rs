@@ -7,9 +7,9 @@ use hyper::{HeaderMap, Method};
 use crate::origin;
 use crate::problem::Problem;
 
-/// Lets a session's cookie stand for the credential it holds. A browser sends it with requests of any
-/// page; which pages may call was checked before. What changes something must also say its origin,
-/// as every browser does. A credential in a header of its own is stronger.
+/// Uses the credential in a session's cookie. A browser sends the cookie with requests of any page;
+/// allowed pages were checked before. A request that changes something must also name its origin,
+/// as every browser does. A credential in a header of its own has precedence.
 pub(crate) fn admit_session(request: &mut Request) -> Result<(), Problem> {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     let headers = request.headers_mut();
@@ -26,8 +26,7 @@ pub(crate) fn admit_session(request: &mut Request) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The credential of a session. Keys are for programs: one that stands in a cookie counts for
-/// nothing.
+/// The credential of a session. API keys are for programs: a key in a cookie is ignored.
 fn session(headers: &HeaderMap) -> Option<HeaderValue> {
     let given = headers.get_all(COOKIE).iter();
     let mut pairs = given

@@ -1,4 +1,4 @@
-//! Runs that descend from runs: children, cancelling all of them, forks (extension).
+//! Descendants of runs: children, cancelling all of them, forks (extension).
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ async fn children(cx: Cx) -> Result<Reply, Problem> {
     Ok(described(Reply::ok(&answer), None))
 }
 
-/// A small body, or nothing.
+/// A small body; empty if there is none.
 async fn order(cx: &mut Cx) -> Result<Value, Problem> {
     let bytes = body::read(cx).await?;
     if bytes.is_empty() {

@@ -1,5 +1,5 @@
-//! The run a document tells of, at the addresses of runs. Read only but for its gates: the browser
-//! is the executor.
+//! The run of a document, at the paths of runs. Read-only except for its gates: the browser
+//! executes it.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -29,16 +29,16 @@ use crate::reply::Reply;
 use crate::route::Cx;
 use crate::routes::runs::is_known;
 
-/// Whether an id is that of a document, or one that a client chose for one.
+/// Whether an id is that of a document, or a client's id of one.
 pub(crate) fn is_document(run: &StreamId) -> bool {
     let id = run.as_str();
     id.starts_with("doc-") || faces::workbench::document::is_run_id(id)
 }
 
-/// How the run stands.
+/// The state of the run.
 pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
     let document = cx.app.api().document_view(&*cx.who()?, &run).await?;
-    // As of any run: the newest event's sequence says everything it depends on.
+    // As for any run: it depends on the newest event's sequence only.
     let last = document.next_seq().saturating_sub(1);
     let tag = format!("\"{}-{last}\"", document.header().stream);
     if is_known(&cx.headers, &tag) {
@@ -59,7 +59,7 @@ pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
     })
 }
 
-/// What the run waits for.
+/// The open questions of the run.
 pub(crate) async fn interrupts(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
     let document = cx.app.api().document_view(&*cx.who()?, &run).await?;
     let status = run_view::snapshot(&document).map(|view| view["status"].clone());
@@ -69,12 +69,11 @@ pub(crate) async fn interrupts(cx: Cx, run: StreamId) -> Result<Reply, Problem> 
     })))
 }
 
-/// Answers what a step of the run asks: decides its gate. Later saves of the browser keep the
-/// decision.
+/// Answers the question of a step: decides its gate. Later saves of the browser keep the decision.
 pub(crate) async fn answer(mut cx: Cx, run: StreamId) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let api = cx.app.api().clone();
-    // Whose run it is comes before what the body says.
+    // Ownership is checked before the body.
     api.document_asking(&who, &run).await?;
     let step = cx.param("nodeId").to_owned();
     let mut body = cx.object().await?;
@@ -107,7 +106,7 @@ pub(crate) async fn answer(mut cx: Cx, run: StreamId) -> Result<Reply, Problem> 
     Ok(Reply::ok(&doc))
 }
 
-/// A refusal in OpenWOP's words.
+/// An error in OpenWOP's format.
 fn answered(error: DocumentError) -> Problem {
     match error {
         DocumentError::Rejected(DocumentRejection::NotPending) => Problem::new(
@@ -119,7 +118,7 @@ fn answered(error: DocumentError) -> Problem {
     }
 }
 
-/// What is different between the run and that of another document.
+/// The differences between the run and that of another document.
 pub(crate) async fn diff(
     api: &Api,
     who: &Principal,
@@ -127,7 +126,7 @@ pub(crate) async fn diff(
     b: &StreamId,
 ) -> Result<Reply, Problem> {
     if !is_document(b) {
-        // An engine's run has nothing in common with it, event by event.
+        // The events of an engine's run cannot be compared with it.
         api.run(who, b).await?;
         return Err(ApiError::ReadOnly.into());
     }
@@ -150,7 +149,7 @@ pub(crate) async fn diff(
     Ok(Reply::ok(&diff.build_shown(&a, &b, have_ended)))
 }
 
-/// Events behind a sequence, held until there is one.
+/// Events after a sequence, held until there is one.
 pub(crate) async fn poll(
     cx: Cx,
     run: StreamId,
@@ -200,8 +199,8 @@ struct Subscription {
     _slot: OwnedSemaphorePermit,
 }
 
-/// Events as they come. The stream ends with the run; what is saved of the document behind its end
-/// is for its own stream, that of the trace.
+/// Events as they arrive. The stream ends with the run; later saves of the document are only in the
+/// document's own stream, that of the trace.
 pub(crate) async fn stream(
     cx: Cx,
     run: StreamId,
@@ -245,7 +244,7 @@ impl Subscription {
             if self.pass.check().await.is_err() {
                 return None;
             }
-            // A run that was deleted ends its stream.
+            // The deletion of a run ends its stream.
             let document = self.tail.look().await.ok()?;
             self.is_over = document.view().has_ended();
             let frames = run_events::frames(&document, self.next, &self.modes);
