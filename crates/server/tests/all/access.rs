@@ -1,4 +1,4 @@
-//! Every route as nobody, as another tenant and without the scope.
+//! Every route without a credential, as another tenant, and without the scope.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use server::route::{Access, Route};
 use crate::client::Request;
 use crate::host::Host;
 
-/// How to call a route for a run, and what another tenant is answered. A route that is not here
+/// How to call a route for a run, and the response to another tenant. A route that is missing here
 /// fails the tests below.
 fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
     let path = route.path.replace("{runId}", run);
@@ -58,7 +58,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             (path.replace("{webhookId}", "wh_none"), Some(body), 404)
         }
         ("POST", "/v1/runs/{runId}:pause" | "/v1/runs/{runId}:resume") => (path, None, 404),
-        // Each run is answered for by itself.
+        // Each run has a result of its own.
         ("POST", "/v1/runs:bulk-cancel") => (path, Some(json!({ "runIds": ["run-0"] })), 200),
         ("GET", "/v1/interrupts") => (path, None, 200),
         ("GET", "/v1/runs/{runId}/interrupts") => (path, None, 404),
@@ -68,13 +68,13 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         }
         ("POST", "/v1/runs/{runId}/interrupts/{nodeId}/tokens") => (path, None, 404),
         ("POST", "/v1/runs/{runId}/tokens") => (path, Some(json!({})), 404),
-        // Whoever has the token may.
+        // The token is the credential.
         ("GET", "/v1/interrupts/{token}") => (path, None, 200),
         ("POST", "/v1/interrupts/{token}") => {
             let ask = json!({ "action": "ask" });
             (path, Some(json!({ "resumeValue": ask })), 200)
         }
-        // Nobody without the token that the server was started with, and this one has none.
+        // Needs the token that the server was started with, and this one has none.
         ("POST", "/v1/test/runs/{runId}/expire") => (path, None, 403),
         ("GET", "/v1/runs/{runId}/artifacts" | "/v1/runs/{runId}/debug-bundle") => {
             (path, None, 404)
@@ -87,7 +87,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             (path, Some(json!({ "signal": { "kind": "flag" } })), 404)
         }
         ("POST", "/v1/snapshots") => (path, Some(json!({ "runId": run })), 404),
-        // What they have themselves.
+        // Lists the caller's own.
         ("GET", "/v1/snapshots") => (path, None, 200),
         ("POST", "/v1/snapshots:prune") => (path, Some(json!({})), 200),
         ("POST", "/v1/snapshots:import") => (path, Some(json!({ "snapshot": {} })), 422),
@@ -110,7 +110,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             let body = json!({ "worker": "w", "key": "k" });
             (queue_path(route.path), Some(body), 200)
         }
-        // Each assignment has an answer of its own.
+        // Each assignment has a result of its own.
         ("POST", "/v1/coordinator/{queue}/begin" | "/v1/coordinator/{queue}/settle") => {
             let one = json!({ "assignment_id": "a-1", "fence": 1, "outputs": {} });
             (
@@ -128,7 +128,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         ("GET", "/api/openapi.json" | "/api/health") => (path, None, 200),
         ("GET", "/api/runs" | "/api/gates" | "/api/costs") => (path, None, 200),
         ("GET", "/api/runs/{runId}/children") => (workbench_path(route), None, 200),
-        // What they save and delete is their own.
+        // The caller's own objects are saved and deleted.
         ("PUT", "/api/runs/{runId}") => {
             let document = crate::workbench::document(crate::workbench::ID);
             (workbench_path(route), Some(document), 204)
@@ -163,7 +163,7 @@ fn workbench_path(route: &Route) -> String {
     route.path.replace("{runId}", crate::workbench::ID)
 }
 
-/// The code of a refusal, in the shape of the route's face, and the scope it asks for.
+/// The code of an error, in the format of the route's face, and the scope it asks for.
 fn refused(route: &Route, answer: &crate::client::Answer, status: u16) -> (String, String) {
     let body = answer.json();
     if !route.path.starts_with("/api/") {
@@ -180,7 +180,7 @@ fn refused(route: &Route, answer: &crate::client::Answer, status: u16) -> (Strin
     (body["code"].as_str().unwrap().to_lowercase(), scope)
 }
 
-/// What a route needs besides the scope its table names.
+/// The scopes that a route needs in addition to that of its table.
 fn more_scopes(route: &Route) -> Vec<Scope> {
     if route.path == "/v1/snapshots" && route.method == "POST" {
         return vec![Scope::RunsRead];
@@ -199,7 +199,7 @@ async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
     ))
     .await;
     for route in server::routes::all() {
-        // Streams end with their run, and questions are asked before it ends.
+        // Streams end with their run, and questions are open before it ends.
         let run = if route.path.contains("interrupts") {
             host.waiting(&json!({ "workflowId": "signoff" })).await
         } else {
@@ -270,7 +270,7 @@ async fn another_tenant_and_another_workspace_see_nothing() {
             let answer = request.clone().key(key).send(host.address).await;
             let is_own_tenant = key == &neighbour
                 && ["/v1/runs", "/v1/interrupts", "/v1/audit/verify"].contains(&route.path);
-            // A queue belongs to all of a tenant.
+            // A queue belongs to the whole tenant.
             let is_walled = key == &neighbour && route.path.starts_with("/v1/coordinator/");
             if is_walled {
                 assert_eq!(answer.status, 404, "{} {}", route.method, route.path);

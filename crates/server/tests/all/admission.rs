@@ -1,4 +1,4 @@
-//! Rates, admission, and what is advertised of them and of credentials.
+//! Rates, admission, and their advertisement and that of credentials.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn rate(n: u32) -> Option<NonZeroU32> {
     NonZeroU32::new(n)
 }
 
-/// Requests at once with a key; more than any machine would spread over their seconds.
+/// Concurrent requests with a key; more than any machine spreads over their seconds.
 async fn burst(host: &Host, key: &str) -> Vec<Answer> {
     let mut sent = JoinSet::new();
     for _ in 0..60 {
@@ -72,7 +72,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
             assert_eq!(details["limit"], 1);
             assert!(details["observedRate"].as_u64().unwrap() > 0, "{details}");
         }
-        // Another tenant has its own, and what anybody may ask for is not counted.
+        // Another tenant has its own rate, and public routes are not counted.
         let theirs = host.key_of("umbrella", None, Scopes::Everything).await;
         let first = Request::new("GET", "/v1/runs").key(&theirs);
         assert_eq!(first.send(host.address).await.status, 200);
@@ -113,7 +113,7 @@ async fn a_run_beyond_what_is_taken_in_is_refused_as_advertised() {
     let seconds = &create.json()["details"]["retryAfter"];
     assert_eq!(*seconds, told["retryAfterSeconds"]);
     assert_eq!(create.header("retry-after"), Some(&*seconds.to_string()));
-    // Everything else goes on.
+    // Everything else continues.
     assert_eq!(host.get("/v1/runs").await.status, 200);
 }
 
@@ -143,7 +143,7 @@ async fn runs_that_wait_for_a_timer_are_in_flight_and_those_that_wait_for_somebo
     for other in answers.iter().filter(|it| it.status != 201) {
         assert_eq!(other.refusal(503), "service_unavailable");
     }
-    // One after another there is room for exactly two.
+    // One after another there is capacity for exactly two.
     let first = made[0].json()["runId"].as_str().unwrap().to_owned();
     if made.len() == 1 {
         host.create(&json!({ "workflowId": "sleeps" })).await;
@@ -155,7 +155,7 @@ async fn runs_that_wait_for_a_timer_are_in_flight_and_those_that_wait_for_somebo
     assert_eq!(host.post(&cancel, &json!({})).await.status, 200);
     host.ended(&first).await;
     host.create(&order).await;
-    // Another process finds the same runs when it begins, and drops what has ended elsewhere.
+    // Another process counts the same runs when it starts, and drops those that ended elsewhere.
     let folder = tempfile::tempdir().unwrap();
     let ports = Ports {
         supervisor: host.supervisor(),
@@ -241,7 +241,7 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
     let host = Host::with_models(Limits::default(), Reach::Public, models).await;
     let told = host.get("/.well-known/openwop").await.json()["production"].clone();
     assert_eq!(told["retention"]["testForceExpire"], true);
-    // Neither a credential nor a body is sent.
+    // Sends neither a credential nor a body.
     let expire = async |host: &Host, run: &str, token: &str| {
         let path = format!("/v1/test/runs/{run}/expire?token={token}");
         Request::new("POST", &path).send(host.address).await
@@ -293,7 +293,7 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
     }
     assert_eq!(host.snapshot(&fork).await["status"], "completed");
 
-    // What was asked for with a key is not done again because it is gone.
+    // A keyed request is not executed again because its run is gone.
     let keyed = async |path: &str, body: Value| {
         let request = Request::new("POST", path).key(&host.key).json(&body);
         let answer = request
@@ -357,7 +357,7 @@ async fn a_stream_beyond_those_that_are_served_is_refused_as_advertised() {
     assert_eq!(refused.refusal(503), "service_unavailable");
     assert_eq!(refused.json()["details"]["retryAfter"], told);
     assert_eq!(refused.header("retry-after"), Some(&*told.to_string()));
-    // Whoever looks whether the server lives is not counted.
+    // Health checks are not counted.
     let discovery = Request::new("GET", "/.well-known/openwop");
     assert_eq!(discovery.send(host.address).await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! What is said about runs, over HTTP.
+//! Annotations over HTTP.
 
 use kernel::audit::{AuditAction, AuditEvent};
 use runtime::access::{Scopes, trail};
@@ -41,7 +41,7 @@ async fn what_is_said_of_a_run_that_ended_is_kept_beside_its_log() {
     let after = host.get(&format!("/v1/runs/{run}/events/poll")).await;
     assert_eq!(after.body, events.body, "the log is what it was");
 
-    // A fork begins without any; the trail tells of each.
+    // A fork begins without annotations; the trail records each.
     let forked = host
         .post(
             &format!("/v1/runs/{run}:fork"),
@@ -192,7 +192,7 @@ async fn open(host: &Host, run: &str, query: &str) -> Conn {
     conn
 }
 
-/// The blocks of the next piece of a stream that has any.
+/// The blocks of the next chunk of a stream that has any.
 async fn blocks(conn: &mut Conn) -> Option<Vec<String>> {
     loop {
         let text = String::from_utf8(conn.chunk().await?).unwrap();
@@ -228,7 +228,7 @@ async fn whoever_follows_a_run_is_told_what_is_said_about_it() {
         open_streams.push(open(&host, &run, mode).await);
     }
     let mut silent = open(&host, &run, "?streamMode=messages").await;
-    // Each stream is behind its backlog once it has told of something new.
+    // Each stream has caught up once it has sent something new.
     let mut logged: Vec<u64> = Vec::new();
     for label in ["one", "two"] {
         let said = say(label).await;
@@ -257,7 +257,7 @@ async fn whoever_follows_a_run_is_told_what_is_said_about_it() {
     assert_eq!(logged, whole, "no gap, nothing twice");
     assert!(blocks(&mut silent).await.is_none());
 
-    // Whoever comes back goes on in the log; what was said is in the list.
+    // A reconnecting client continues in the log; earlier annotations are in the list.
     let request = Request::new("GET", &format!("/v1/runs/{run}/events?streamMode=debug"));
     let request = request.key(&host.key).header("last-event-id", "0");
     let again = request.send(host.address).await;

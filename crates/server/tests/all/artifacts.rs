@@ -1,4 +1,4 @@
-//! What nodes produced, over HTTP.
+//! Artifacts over HTTP.
 
 use kernel::digest::Digest;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ async fn a_replay_of_what_was_fetched_fetches_nothing_and_has_its_own_artifact()
         .await;
     let replay = forked.json()["runId"].as_str().unwrap().to_owned();
     assert_eq!(peer.asked(), asked, "the peer counts");
-    // The source may go: the replay keeps what it refers to.
+    // The source may be erased: the replay keeps its references.
     let store = host.engine.door().store();
     store.purge(&run.as_str().into(), "test").await.unwrap();
     let artifact = only_artifact(&host, &replay).await;

@@ -26,7 +26,7 @@ async fn checkpoints_are_made_in_time_and_verify_with_the_advertised_key() {
         let order = json!({ "url": format!("https://1.1.1.{n}/"), "events": ["*"] });
         assert_eq!(host.post("/v1/webhooks", &order).await.status, 201);
     }
-    // The engine does it by itself, a moment after the last entry.
+    // The engine makes a checkpoint by itself shortly after the last entry.
     let report = loop {
         let report = verify(&host, "?fromSeq=0&toSeq=1000000").await;
         let at = report["checkpoints"].as_array().unwrap().last();
@@ -104,7 +104,7 @@ async fn a_tenant_without_a_trail_and_a_key_of_a_workspace_see_no_entry_of_other
     host.stop().await;
 }
 
-/// The entries of `acme` about an action, once there are so many.
+/// The entries of `acme` about an action, once there are `count`.
 async fn told(host: &Host, action: AuditAction, count: usize) -> Vec<Entry> {
     let store = host.engine.door().store();
     loop {
@@ -136,7 +136,7 @@ async fn who_created_a_run_answered_it_and_used_a_key_is_on_the_trail() {
         .to_owned();
     host.shows(&run, |snapshot| snapshot["status"] == "waiting-approval")
         .await;
-    // What the run's child would do is told by its parent; here there is none.
+    // A child's actions are recorded by its parent; here there is none.
     let accept = json!({ "action": "accept" });
     assert_eq!(host.answer(&run, "signoff", accept).await.status, 200);
     host.ended(&run).await;
@@ -156,7 +156,7 @@ async fn who_created_a_run_answered_it_and_used_a_key_is_on_the_trail() {
         .unwrap();
     assert_eq!(answered.by.principal, "somebody");
     assert!(answered.on.id.unwrap().starts_with(&format!("{run}/")));
-    // However often it opened something: once an hour.
+    // However often it was used: recorded once an hour.
     let used = told(&host, AuditAction::KeyUsed, 1).await;
     assert!(
         (1..=2).contains(&used.len()),
@@ -215,7 +215,7 @@ async fn a_want_of_any_scope_is_on_the_trail_once_a_minute() {
             "audit:read",
         ),
     ];
-    // Not across the end of a minute: then each may be told twice.
+    // Not across the end of a minute: then each may be recorded twice.
     for _ in 0..5 {
         for (method, path, ..) in &attempts {
             let request = Request::new(method, path).key(&low).json(&json!({}));

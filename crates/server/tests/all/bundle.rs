@@ -1,4 +1,4 @@
-//! All there is of a run at once.
+//! Debug bundles.
 
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn a_bundle_is_bounded_and_says_what_is_missing() {
         .await;
     assert_eq!(wrong.refusal(400), "validation_error");
 
-    // Ten megabytes of signals: in the log they are all.
+    // Ten megabytes of signals: the log has all of them.
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     for n in 0..10 {
         let signal = kernel::run::Command::Signal {
@@ -106,7 +106,7 @@ async fn a_bundle_is_bounded_and_says_what_is_missing() {
     assert!(count > 5 && count < 12, "{count}");
 }
 
-/// Credentials in inputs, by the protocol's forms: a key with more behind it, and a reference.
+/// Credentials in inputs, in the protocol's forms: a key with a suffix, and a reference.
 #[tokio::test]
 async fn planted_credentials_are_shown_nowhere() {
     let host = Host::new().await;

@@ -154,7 +154,7 @@ async fn entries_with_a_time_to_live_are_stamped_and_dropped_at_the_next_write()
     let host = Host::new().await;
     let channel = json!({ "reducer": "append", "ttlMs": 100 });
     let mut definition = writes("forgets", channel, &[json!("a"), json!("b"), json!("c")]);
-    // The last write comes when the others are too old.
+    // The last write comes when the others have expired.
     let wait = node("wait", "core.delay", json!({ "ms": 150 }));
     definition["nodes"].as_array_mut().unwrap().insert(2, wait);
     definition["edges"] = json!([

@@ -1,10 +1,10 @@
-//! Supervisors, dispatch and sub-workflows over HTTP: what a parent and its children show.
+//! Supervisors, dispatch and sub-workflows over HTTP: the views of a parent and its children.
 
 use serde_json::{Value, json};
 
 use crate::host::{Host, chain, node};
 
-/// A supervisor and a dispatch node that lead to each other.
+/// A supervisor and a dispatch node in a loop.
 pub(crate) fn supervised(id: &str, supervisor: Value, dispatch: Value) -> Value {
     let mut boss = node("boss", "core.orchestrator.supervisor", supervisor);
     boss["agent"] = json!({ "agentId": "core.tests.boss", "modelClass": "reasoning" });
@@ -142,7 +142,7 @@ async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
     assert_eq!(decided[1]["payload"]["agentId"], "core.tests.boss");
 }
 
-/// A replay says of everything what its source said, to the byte.
+/// A replay's events equal its source's, byte for byte.
 async fn replays_alike(host: &Host, run: &str) {
     let replay = json!({ "mode": "replay", "fromSeq": 0 });
     let made = host.post(&format!("/v1/runs/{run}:fork"), &replay).await;
@@ -333,7 +333,8 @@ async fn a_mapping_is_evaluated_once_and_an_answer_lets_parent_and_child_go_on()
         json!({ "name": "current", "value": "new" }),
     );
     let mut parent = chain("parent", &[call]);
-    // Beside the child, behind a timer: the parent changes its variable while the child waits.
+    // In parallel to the child, after a timer: the parent changes its variable while the child
+    // waits.
     let wait = node("wait", "core.delay", json!({ "ms": 1 }));
     parent["nodes"]
         .as_array_mut()
@@ -382,7 +383,7 @@ async fn a_child_that_cannot_be_created_fails_its_node() {
         "{message}"
     );
     assert_eq!(error["details"]["problems"][0]["path"], "/who");
-    // Nobody is told of a run that is not there.
+    // No child is reported that does not exist.
     assert_eq!(snapshot.get("childRuns"), None);
     let seen = host.types(&run).await;
     assert!(!seen.contains(&"node.dispatched".to_owned()), "{seen:?}");
@@ -422,7 +423,7 @@ async fn a_sensitive_value_goes_only_where_the_child_says_that_it_is_sensitive()
     };
     let kept = json!([{ "name": "s", "type": "string", "sensitive": true }]);
     let text = json!([{ "name": "s", "type": "string" }]);
-    // What is sealed is an object.
+    // A sealed value is an object.
     let object = json!([{ "name": "s", "type": "object" }]);
     let children = [
         ("kept", kept),
@@ -501,7 +502,7 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     let discovery = host.get("/.well-known/openwop").await.json();
     let model = &discovery["multiAgent"]["executionModel"];
     assert_eq!(model["confidenceEscalationInterruptKind"], "clarification");
-    // The second would promise what becomes of an agent's memory, and there is none.
+    // Version 2 would define the fate of an agent's memory, and there is none.
     assert_eq!(
         (&model["version"], model.get("confidenceEscalationFloor")),
         (&json!(1), None)
@@ -522,7 +523,7 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
     replays_alike(&host, &run).await;
 }
 
-/// A child of a node type that is not here is refused to its parent, which goes on to its end.
+/// A child with an unknown node type is rejected, and its parent continues to its end.
 #[tokio::test]
 async fn a_child_that_this_engine_cannot_run_fails_the_node_that_wants_it() {
     let host = Host::new().await;
@@ -542,7 +543,7 @@ async fn a_child_that_this_engine_cannot_run_fails_the_node_that_wants_it() {
     host.stop().await;
 }
 
-/// What the rules of today refuse is not taken for something else in one that was stored before.
+/// A config stored before the present rules fails cleanly where they reject it.
 #[tokio::test]
 async fn a_dispatch_that_nobody_checked_fails_and_starts_no_worker() {
     let host = Host::new().await;

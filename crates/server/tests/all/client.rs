@@ -1,4 +1,4 @@
-//! A client that sends any bytes and reads answers as they are on the wire.
+//! A client that sends any bytes and reads responses as they are on the wire.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Nothing here takes longer unless it hangs.
+/// A test step that takes longer hangs.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -33,14 +33,14 @@ impl Answer {
         })
     }
 
-    /// The code of a refusal, whose envelope has to be closed and of this status.
+    /// The code of an error, whose envelope must be closed and of this status.
     pub(crate) fn refusal(&self, status: u16) -> String {
         let text = String::from_utf8_lossy(&self.body);
         assert_eq!(self.status, status, "{text}");
         self.envelope()
     }
 
-    /// The code of a refusal whose envelope is closed.
+    /// The code of an error whose envelope is closed.
     pub(crate) fn envelope(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
         let media = self.header("content-type").unwrap_or_default();
@@ -48,7 +48,7 @@ impl Answer {
         let body = self.json();
         let object = body.as_object().expect("an object");
         if let Some(code) = object.get("code") {
-            // The workbench face has a shape of its own.
+            // The workbench face has a format of its own.
             let known = ["error", "code", "requiredScope", "correlationId"];
             assert!(
                 object.keys().all(|key| known.contains(&key.as_str())),
@@ -63,7 +63,7 @@ impl Answer {
         assert!(object.get("details").is_none_or(Value::is_object), "{text}");
         let code = body["error"].as_str().expect("a code").to_owned();
         let is_snake = |c: char| c.is_ascii_lowercase() || c == '_';
-        // The one code that the protocol writes otherwise.
+        // The one code that the protocol spells differently.
         let is_ours = code != "INVALID_RESUME_VALUE";
         assert!(!code.is_empty(), "{text}");
         assert!(!is_ours || code.chars().all(is_snake), "{code}");
@@ -84,17 +84,17 @@ impl Conn {
         }
     }
 
-    /// Sends bytes. A peer that has hung up already may still have answered.
+    /// Sends bytes. A peer that has disconnected may still have responded.
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         let _ = timeout(DEADLINE, self.stream.get_mut().write_all(bytes)).await;
     }
 
-    /// Says that nothing more comes.
+    /// Closes the sending side.
     pub(crate) async fn finish(&mut self) {
         let _ = self.stream.get_mut().shutdown().await;
     }
 
-    /// Reads an answer; `None` when the peer hangs up without one.
+    /// Reads a response; `None` if the peer disconnects without one.
     pub(crate) async fn answer(&mut self) -> Option<Answer> {
         timeout(DEADLINE, self.read())
             .await
@@ -123,7 +123,7 @@ impl Conn {
         })
     }
 
-    /// Reads the line and headers of an answer.
+    /// Reads the status line and headers of a response.
     pub(crate) async fn head(&mut self) -> Option<(u16, Vec<(String, String)>)> {
         let line = self.line().await?;
         let status = line.split(' ').nth(1)?.parse().ok()?;
@@ -158,7 +158,7 @@ impl Conn {
     }
 }
 
-/// A request in the making.
+/// A request under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     head: String,

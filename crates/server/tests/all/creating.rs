@@ -1,4 +1,4 @@
-//! Creating runs: options, idempotency, refusals.
+//! Creating runs: options, idempotency, errors.
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -110,7 +110,7 @@ async fn of_ten_creations_that_want_to_be_alone_one_is() {
         answers.iter().filter(|answer| answer.status == 201).count(),
         1
     );
-    // Once it has ended there may be another.
+    // Once it has ended another may be created.
     let cancel = format!("/v1/runs/{}:cancel", run.as_str().unwrap());
     host.post(&cancel, &json!({})).await;
     host.engine

@@ -1,4 +1,4 @@
-//! Runs that fail when their retries are used up: told, kept, forked.
+//! Runs that fail when their retries are exhausted: reported, kept, forked.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn a_run_that_used_up_its_retries_is_told_kept_and_forked() {
     assert_eq!(replay["status"], "failed");
     let replayed = host.events(replay["runId"].as_str().unwrap()).await;
     assert_eq!(replayed.len(), events.len());
-    // A branch tries again, as often as the run did.
+    // A branch retries as often as the run did.
     let from = events
         .iter()
         .position(|event| event["type"] == "node.started" && event["nodeId"] == "fails");
@@ -67,7 +67,7 @@ async fn a_run_that_used_up_its_retries_is_told_kept_and_forked() {
         json!({ "runId": branch, "nodeId": "fails", "reason": "no_luck", "attempts": 3 });
     assert_eq!(dead, [&expected]);
 
-    // Without a retry that could be used up there is nothing to tell.
+    // Without retries there is nothing to report.
     let run = host.completed(&json!({ "workflowId": "at-once" })).await;
     let types: Vec<Value> = host
         .events(&run)

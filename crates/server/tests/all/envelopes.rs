@@ -1,5 +1,5 @@
-//! Answers of a given shape, by a model behind HTTP that gives what it is told to: asked for again,
-//! found in words, refused, cut off. The protocol's own definitions, where they are at hand, too.
+//! Answers with a schema, by a scripted model over HTTP: repaired, found in prose, refused,
+//! truncated. Also the protocol's own definitions, if they are installed.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::fixtures;
 use crate::host::{Host, chain, node};
 use crate::model::{Model, Says};
 
-/// What a run of a workflow comes to: its snapshot and what it says about envelopes.
+/// The result of a workflow's run: its snapshot and its reports about envelopes.
 async fn ran(host: &Host, workflow: &str) -> (Value, Vec<Value>) {
     let run = host.completed(&json!({ "workflowId": workflow })).await;
     crate::schemas::check_log(host, &run).await;
@@ -29,7 +29,7 @@ fn said(events: &[Value]) -> Vec<String> {
     said.collect()
 }
 
-/// A workflow of our own of one question with a shape.
+/// A workflow of our own with one request for a schema.
 fn shaped() -> Value {
     let config = json!({
         "provider": "mock", "prompt": "Is it so?", "maxTokens": 50,
@@ -45,7 +45,7 @@ fn shaped() -> Value {
 const GOOD: Says = Says::Text("{\"valid\": true}");
 const WORDS: Says = Says::Text("I do think that it is so.");
 
-/// Every way an answer may go, with what the log says of it and how the run ends.
+/// Every possible course of an answer, with its log entries and the end of the run.
 const WAYS: [(&[Says], &[&str], &str); 8] = [
     (
         &[Says::Text("```json\n{\"valid\": true}\n```")],
@@ -116,7 +116,7 @@ async fn every_way_an_answer_may_go_is_told() {
             None => snapshot["status"].as_str().unwrap(),
         };
         assert_eq!(ended, end, "{snapshot}");
-        // What a model said is not repeated in what is said about it.
+        // Reports about an answer do not quote it.
         let about = format!("{} {events:?}", snapshot["error"]);
         assert!(!about.contains("planted words"), "{about}");
         let asked = model.asked();
@@ -161,7 +161,7 @@ async fn a_model_is_asked_no_more_often_than_is_advertised() {
     assert_eq!(breached, expected);
 }
 
-/// What an earlier version took when it was registered.
+/// Accepted at registration by an earlier version.
 #[tokio::test]
 async fn a_stored_definition_that_asks_more_often_is_run_within_the_bound() {
     const WRONG: &[Says] = &[Says::Text("{\"valid\": 1}")];
@@ -257,7 +257,7 @@ async fn the_protocols_own_definitions_go_these_ways() {
     }
 }
 
-/// A copy of one of the protocol's definitions under another name: nothing hangs on its id.
+/// A copy of one of the protocol's definitions with another name: nothing depends on its id.
 fn renamed(definition: &Value, id: &str) -> Value {
     let mut copy = definition.clone();
     copy["id"] = id.into();
@@ -274,7 +274,7 @@ async fn a_replay_of_the_protocols_questions_asks_nobody_and_diverges_nowhere() 
         "conformance-phase4-replay-divergence",
         "conformance-phase4-nondet-tool",
     ] {
-        // Asked once more, it would refuse.
+        // Called once more, it would refuse.
         let model = Model::saying(&[GOOD, Says::Refuses]);
         let host = model.host().await;
         host.put(&[renamed(&definitions[id], "asked-once")]).await;

@@ -273,7 +273,7 @@ async fn a_poll_answers_what_is_behind_the_cursor() {
         assert_eq!(end["events"], json!([]), "{past}");
         assert_eq!(end["isComplete"], true, "{past}");
     }
-    // Whoever looks often asks for no hold at all, also of a run that goes on.
+    // `timeout=0` never holds, even for a run that continues.
     let at_once = host.get(&format!("{path}?timeout=0")).await;
     assert_eq!(at_once.status, 200, "{at_once:?}");
     for bad in [
@@ -364,7 +364,7 @@ async fn what_people_are_asked_and_answer_is_shown_by_the_modes_of_the_table() {
 async fn a_name_of_a_query_that_nobody_reads_is_told_of() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
-    // Clients may send more than a host of the protocol knows.
+    // Clients may send parameters that a host of the protocol does not know.
     let typed = format!("/v1/runs/{run}/events/poll?streammode=debug");
     let answer = host.get(&typed).await;
     assert_eq!(answer.status, 200);
@@ -373,7 +373,7 @@ async fn a_name_of_a_query_that_nobody_reads_is_told_of() {
     assert!(!warning.contains("streammode"), "nothing of it is repeated");
     let known = format!("/v1/runs/{run}/events?streamMode=debug");
     assert_eq!(host.get(&known).await.header("runwright-warning"), None);
-    // What is ours alone takes nothing that would be passed over.
+    // Routes outside the protocol reject unknown parameters.
     let of_run = ["artifacts", "interrupts"].map(|of| format!("/v1/runs/{run}/{of}?kind=x"));
     for list in [
         &*of_run[0],

@@ -1,4 +1,4 @@
-//! Workers of one decision at the same time, over HTTP.
+//! Concurrent workers of one decision, over HTTP.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::children::{next, supervised};
 use crate::client::{Answer, Request};
 use crate::host::{Host, chain, node};
 
-/// A worker that asks before it gives its name back.
+/// A worker that asks a question before it returns its name.
 fn asks(id: &str) -> Value {
     let gate = node("gate", "core.approvalGate", json!({ "title": id }));
     let mut worker = chain(id, &[gate]);
@@ -41,7 +41,7 @@ async fn begun(policy: Value) -> (Host, String, Value) {
     host.put(&workers).await;
     host.put(&[team(policy)]).await;
     let run = host.create(&json!({ "workflowId": "team" })).await;
-    // All of them wait, and so does what waits for all of them.
+    // All of them wait, and so does their join.
     let snapshot = host
         .shows(&run, |shown| shown["status"] == "waiting-approval")
         .await;
@@ -79,7 +79,7 @@ async fn all_run_at_once_and_are_joined_in_the_order_in_which_they_end() {
     assert_eq!(joined["joinOutcome"], "satisfied");
     let merged = ["west", "south", "north"].map(|worker| of(&waiting, worker));
     assert_eq!(joined["mergeOrder"], json!(merged));
-    // Each was created once, and its end was heard of once.
+    // Each was created once, and its end was recorded once.
     let events = host.events(&run).await;
     for child in &merged {
         for (kind, field) in [
@@ -92,7 +92,7 @@ async fn all_run_at_once_and_are_joined_in_the_order_in_which_they_end() {
             assert_eq!(of_it.count(), 1, "{kind} of {child}");
         }
     }
-    // A replay comes out the same, and creates nothing.
+    // A replay has the same result, and creates nothing.
     let path = format!("/v1/runs/{run}:fork");
     let replay = host.post(&path, &json!({ "mode": "replay" })).await.json();
     assert_eq!(replay.get("divergedAtSeq"), None, "{replay}");
@@ -124,7 +124,7 @@ async fn the_first_is_enough_and_the_others_are_cancelled() {
         let expected = ["dispatch.began", "dispatch.succeeded", "child.cancelled"];
         assert_eq!(phases, expected, "of {worker}");
     }
-    // The parent's log may have ended before theirs: it shows how they stand all the same.
+    // The parent's log may have ended before theirs: it shows their states nevertheless.
     let stands = |shown: &Value| -> Vec<Value> {
         let children = shown["childRuns"].as_array().unwrap().iter();
         children.map(|child| child["status"].clone()).collect()
@@ -135,7 +135,7 @@ async fn the_first_is_enough_and_the_others_are_cancelled() {
     assert_eq!(stands(&bundle.json()["run"]), expected);
 }
 
-/// A parent that asks beside its child, once both wait; and the child.
+/// A parent with a question in parallel to its child, once both wait; and the child.
 async fn outlived(config: Value) -> (Host, String, String) {
     let host = Host::new().await;
     let mut call = config;
@@ -150,7 +150,7 @@ async fn outlived(config: Value) -> (Host, String, String) {
     (host, run, child)
 }
 
-/// Reads something again whose tag is known.
+/// Reads a resource again with its known tag.
 async fn known(host: &Host, path: &str, tag: &str) -> Answer {
     let request = Request::new("GET", path).key(&host.key);
     request
@@ -165,7 +165,7 @@ async fn child_of(host: &Host, run: &str) -> Value {
 
 #[tokio::test]
 async fn an_ended_parent_shows_how_its_child_stands() {
-    // Nobody waits for it.
+    // The parent does not wait for it.
     let nobody = json!({ "waitForCompletion": false });
     let (host, run, child) = outlived(nobody).await;
     let accepted = json!({ "action": "accept" });
@@ -182,7 +182,7 @@ async fn an_ended_parent_shows_how_its_child_stands() {
     let again = known(&host, &path, &tag).await;
     assert_eq!(again.status, 200, "the same log, another snapshot");
 
-    // It goes on without its parent.
+    // It continues without its parent.
     let (host, run, child) = outlived(json!({ "propagateCancellation": false })).await;
     let cancelled = host
         .post(&format!("/v1/runs/{run}/cancel"), &json!({}))

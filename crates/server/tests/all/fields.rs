@@ -1,4 +1,4 @@
-//! Every field of a run's snapshot is filled by something that happened.
+//! Every field of a run's snapshot is filled by some event.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn agent_is_whoever_has_the_work() {
     let nobody = host.completed(&json!({ "workflowId": "three" })).await;
     assert_eq!(host.snapshot(&nobody).await["agent"], Value::Null);
 
-    // It passes from hand to hand.
+    // It is handed over several times.
     let gate = node("gate", "core.approvalGate", json!({ "title": "?" }));
     let plan = json!({ "decisions": [next(&["left"]), next(&["right"])] });
     let gate = std::slice::from_ref(&gate);
@@ -296,7 +296,7 @@ async fn reserved_keys_reach_the_model_of_a_run_its_child_and_its_branch() {
         ])
     };
     let asked: Vec<Value> = model.asked().iter().map(said).collect();
-    // What a node says itself is stronger.
+    // The node's own settings have precedence.
     assert_eq!(
         asked,
         [

@@ -1,4 +1,4 @@
-//! Every workflow definition of the protocol, and what this host makes of it.
+//! Every workflow definition of the protocol, and its treatment by this host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::fixtures::{definitions, host, missing};
 
-/// Those that are run, and by which module of tests. Where it is not said otherwise each of them
-/// ends as section 10.2 of the protocol's digest says.
+/// Definitions that are run, by test module. Unless noted otherwise each ends as section 10.2 of
+/// the protocol's digest says.
 const RUN: [(&str, &[&str]); 6] = [
     (
         "fixtures",
@@ -85,11 +85,11 @@ const RUN: [(&str, &[&str]); 6] = [
     ("secrets", &["openwop-smoke-byok-roundtrip"]),
     // cli::all, with a server of tools by the official SDK, on its streams and over HTTP.
     ("mcp", &["conformance-mcp-tool-roundtrip"]),
-    // A replay asks no model, so nothing can diverge.
+    // A replay calls no model, so nothing can diverge.
     ("envelopes", &["conformance-phase4-replay-divergence"]),
 ];
 
-/// Those that load as `core.identity` and complete, without what their family is about.
+/// Definitions that load as `core.identity` and complete without their family's feature.
 const WITHOUT: [(&str, &[&str]); 2] = [
     (
         "agent memory",
@@ -111,7 +111,7 @@ const WITHOUT: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Those that are refused, and the family that is not provided.
+/// Definitions that are rejected, by unsupported family.
 const REFUSED: [(&str, &[&str]); 7] = [
     ("agents.deployment", &["conformance-agent-channel-dispatch"]),
     ("a2a", &["conformance-a2a-task-roundtrip"]),

@@ -1,5 +1,5 @@
-//! The protocol's own workflow definitions, where they are at hand: all of them load, and those
-//! of the families that this host has behave as they are described.
+//! The protocol's own workflow definitions, if they are installed: all of them load, and those of
+//! the families that this host supports behave as described.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use server::Limits;
 use crate::events::stream;
 use crate::host::{Host, Models, chain, node};
 
-/// The folder of outside data: not part of the project, for checking only.
+/// The folder of external data: not part of the project, for checking only.
 fn folder() -> Option<PathBuf> {
     let shared = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(shared) => PathBuf::from(shared),
@@ -23,7 +23,7 @@ fn folder() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// Every definition, by name; `None`, with a named skip, where there are none.
+/// Every definition by name; `None`, with a named skip, if they are missing.
 pub(crate) fn definitions(test: &str) -> Option<BTreeMap<String, Value>> {
     let Some(folder) = folder() else {
         testkit::skip(test, "there is no folder of OpenWOP workflows");
@@ -34,7 +34,7 @@ pub(crate) fn definitions(test: &str) -> Option<BTreeMap<String, Value>> {
     Some(texts.map(|(name, text)| (name, parse(text))).collect())
 }
 
-/// A host with every definition; `None`, with a named skip, where there are none.
+/// A host with every definition; `None`, with a named skip, if they are missing.
 pub(crate) async fn host(test: &str) -> Option<Host> {
     let Some(folder) = folder() else {
         testkit::skip(test, "there is no folder of OpenWOP workflows");
@@ -52,7 +52,7 @@ pub(crate) async fn host(test: &str) -> Option<Host> {
     Some(host)
 }
 
-/// Where the test provider answers whoever asks for it.
+/// With the test provider for runs that request it.
 fn tested() -> Models {
     Models {
         test_provider: true,
@@ -95,7 +95,7 @@ async fn child(host: &Host, snapshot: &Value, workflow: &str) -> Value {
     host.snapshot(found["runId"].as_str().unwrap()).await
 }
 
-/// The code by which a definition is refused that needs what is not there.
+/// The error code of a definition that needs an unsupported feature.
 pub(crate) fn missing(document: &Value) -> &'static str {
     let nodes = document["nodes"].as_array().expect("nodes");
     let is_other = |node: &Value| {
@@ -133,7 +133,7 @@ async fn every_definition_loads_and_is_shown_as_it_is() {
         assert_eq!(document["id"], name.as_str());
         let shown = host.get(&format!("/v1/workflows/{name}")).await;
         assert_eq!(shown.json(), document, "{name}");
-        // What cannot run is refused when a run is asked for, and says which node it is.
+        // A definition that cannot run is rejected when a run is created, with the node's id.
         let known = kernel::definition::Plan::from_json(
             &document,
             &runtime::nodes::Registry::standard(),
@@ -482,7 +482,7 @@ async fn a_cancelled_worker_gives_nothing_back() {
         .as_str()
         .unwrap()
         .to_owned();
-    // A parent names its child before there is one.
+    // A parent names its child before it exists.
     let path = format!("/v1/runs/{cancelled}/cancel");
     let mut answer = host.post(&path, &json!({})).await;
     while answer.status == 404 {

@@ -1,4 +1,4 @@
-//! Forking over HTTP: both modes, what is refused, comparing, and where runs come from.
+//! Forking over HTTP: both modes, errors, comparing, and lineage.
 
 use runtime::access::Scopes;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn events(host: &Host, run: &str) -> Vec<Value> {
     page["events"].as_array().unwrap().clone()
 }
 
-/// What an event tells, whoever's it is.
+/// The content of an event without its run's id.
 fn told(events: &[Value]) -> Vec<[Value; 4]> {
     let names = ["sequence", "type", "nodeId", "payload"];
     let told = |event: &Value| names.map(|name| event[name].clone());
@@ -59,7 +59,7 @@ async fn a_replay_tells_what_its_source_told_payload_by_payload() {
         let snapshot = host.get(&format!("/v1/runs/{replay}")).await.json();
         assert_eq!(snapshot["forkedFrom"]["runId"], run.as_str());
         assert_eq!(snapshot["owner"]["tenant"], "acme");
-        // It is answered as any run that has ended.
+        // It responds like any run that has ended.
         let cancelled = host
             .post(&format!("/v1/runs/{replay}/cancel"), &json!({}))
             .await;
@@ -127,7 +127,7 @@ async fn an_overlay_of_settings_changes_how_a_branch_is_driven() {
     assert_eq!(ended.status().as_str(), "failed");
     let snapshot = host.get(&format!("/v1/runs/{branch}")).await.json();
     assert_eq!(snapshot["error"]["code"], "recursion_limit_exceeded");
-    // The workflow's own schema is asked, too.
+    // The workflow's own schema applies, too.
     let run = host.completed(&json!({ "workflowId": "closed" })).await;
     let overlay = json!({ "configurable": { "other": 1 } });
     let body = json!({ "mode": "branch", "fromSeq": 1, "runOptionsOverlay": overlay });
@@ -216,7 +216,7 @@ async fn what_cannot_be_forked_is_refused_by_its_status() {
     let answer = host.post(&format!("/v1/runs/{run}%3Afork"), &replay).await;
     assert_eq!(answer.status, 201);
 
-    // What was erased says so; a fork of it lives on.
+    // An erased source is reported as erased; a fork of it survives.
     let forked = fork(&host, &run, replay.clone()).await;
     let store = host.engine.door().store();
     store.purge(&run.as_str().into(), "test").await.unwrap();
@@ -335,7 +335,7 @@ async fn ancestry_names_who_started_a_run_and_with_what() {
         json!({ "runId": child, "hostId": host_id, "parent": parent })
     );
 
-    // Nobody started a fork but whoever asked for it.
+    // A fork has no parent.
     let forked = fork(&host, child, json!({ "mode": "replay" })).await;
     let forked = forked["runId"].as_str().unwrap();
     let of_fork = host
@@ -362,7 +362,7 @@ async fn equal_requests_with_a_key_make_one_fork() {
         mark.map(str::to_owned)
     };
     let body = json!({ "mode": "branch", "fromSeq": 3 });
-    // Refusals have no effect and keep nothing.
+    // Errors have no effect and store nothing.
     let wrong = keyed(&json!({ "mode": "branch" })).await;
     assert_eq!(wrong.refusal(400), "validation_error");
     assert_eq!(mark(&wrong).as_deref(), Some("false"));
@@ -425,7 +425,7 @@ async fn a_replay_of_a_cancelled_run_fails_before_a_new_effect() {
     assert_eq!(kinds, ["node.started", "node.failed", "run.failed"]);
 }
 
-/// Its children run for the source, and the source is not disturbed.
+/// Its children run for the source, which is not disturbed.
 #[tokio::test]
 async fn a_replay_of_a_run_with_open_children_is_whole_when_the_answer_comes() {
     let host = Host::new().await;

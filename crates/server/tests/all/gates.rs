@@ -1,4 +1,4 @@
-//! Workflows that wait for somebody, and what the tests do with them.
+//! Workflows with questions, and helpers for tests.
 
 use kernel::audit::Actor;
 use runtime::definitions::shared_tenant;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Request};
 use crate::host::{Host, chain, node};
 
-/// A gate `signoff`, and `after` it.
+/// A gate `signoff`, followed by `after`.
 pub(crate) fn signoff(config: &Value) -> Value {
     chain(
         "signoff",
@@ -33,7 +33,7 @@ impl Host {
         registered.await.expect("a definition");
     }
 
-    /// Creates a run and answers its id once it waits for somebody.
+    /// Creates a run and returns its id once it waits for an answer.
     pub(crate) async fn waiting(&self, order: &Value) -> String {
         let run = self.create(order).await;
         self.until(&run, |status| status.starts_with("waiting-"))
@@ -41,7 +41,7 @@ impl Host {
         run
     }
 
-    /// Waits until a run has a status, and answers its snapshot.
+    /// Waits until a run has a status, and returns its snapshot.
     pub(crate) async fn until(&self, run: &str, fits: impl Fn(&str) -> bool) -> Value {
         loop {
             let snapshot = self.get(&format!("/v1/runs/{run}")).await.json();
@@ -74,7 +74,7 @@ impl Host {
         types.map(str::to_owned).collect()
     }
 
-    /// The steps of a run with one of its workers.
+    /// The phases of a run with one of its workers.
     pub(crate) async fn phases(&self, run: &str, worker: &str) -> Vec<Value> {
         let events = self.events(run).await;
         let steps = events
@@ -109,14 +109,14 @@ impl Host {
             .await
     }
 
-    /// The token that a run's snapshot shows for what it asks.
+    /// The token in a run's snapshot for its question.
     pub(crate) async fn token(&self, run: &str) -> String {
         let snapshot = self.get(&format!("/v1/runs/{run}")).await.json();
         let token = snapshot["interrupt"]["interruptToken"].as_str();
         token.unwrap_or_else(|| panic!("{snapshot:#}")).to_owned()
     }
 
-    /// Answers by token, as nobody.
+    /// Answers by token, without a credential.
     pub(crate) async fn answer_by(&self, token: &str, value: Value) -> Answer {
         let request = Request::new("POST", &format!("/v1/interrupts/{token}"));
         request
@@ -125,13 +125,13 @@ impl Host {
             .await
     }
 
-    /// Looks by token, as nobody.
+    /// Inspects by token, without a credential.
     pub(crate) async fn look_by(&self, token: &str) -> Answer {
         let request = Request::new("GET", &format!("/v1/interrupts/{token}"));
         request.send(self.address).await
     }
 
-    /// Waits for the end of a run and answers its snapshot.
+    /// Waits for the end of a run and returns its snapshot.
     pub(crate) async fn ended(&self, run: &str) -> Value {
         self.engine.settled(&run.into()).await.expect("an end");
         self.get(&format!("/v1/runs/{run}")).await.json()

@@ -35,28 +35,28 @@ pub(crate) struct Models {
     pub(crate) providers: Providers,
     pub(crate) outbound: Outbound,
     pub(crate) test_provider: bool,
-    /// Which JWTs are good.
+    /// The accepted JWTs.
     pub(crate) auth: AuthOptions,
-    /// What audit trails hear of documents.
+    /// The document actions that audit trails record.
     pub(crate) audited: Audited,
     pub(crate) secrets: SecretSources,
-    /// What whoever ends the retention of runs has to name.
+    /// The token that ends the retention of runs.
     pub(crate) expiry: Option<ExpiryToken>,
 }
 
-/// A server that answers, and what stands behind it.
+/// A running server, with its engine.
 pub(crate) struct Host {
     pub(crate) address: SocketAddr,
     pub(crate) app: App,
     pub(crate) engine: Engine,
-    /// A key of tenant `acme` that may do everything.
+    /// A key of tenant `acme` with every scope.
     pub(crate) key: String,
     serving: JoinHandle<()>,
     folder: tempfile::TempDir,
 }
 
 impl Host {
-    /// Where the snapshots of tenants lie.
+    /// The folder of the tenants' snapshots.
     pub(crate) fn snapshots(&self) -> std::path::PathBuf {
         self.folder.path().join("snapshots")
     }
@@ -69,7 +69,7 @@ impl Host {
         Self::reaching(limits, Reach::Public).await
     }
 
-    /// With webhooks that reach so far.
+    /// With this reach of webhooks.
     pub(crate) async fn reaching(limits: Limits, reach: Reach) -> Self {
         Self::with_models(limits, reach, Models::default()).await
     }
@@ -84,7 +84,7 @@ impl Host {
         Self::with_models(Limits::default(), Reach::Public, models).await
     }
 
-    /// With models, and nodes that may reach so far.
+    /// With models, and this reach of nodes.
     pub(crate) async fn with_models(limits: Limits, reach: Reach, models: Models) -> Self {
         Self::with_nodes(limits, reach, models, Registry::standard()).await
     }
@@ -171,12 +171,12 @@ impl Host {
         create_key(&self.engine, tenant, new).await
     }
 
-    /// A key of tenant `acme`, as it is described.
+    /// A key of tenant `acme` with this description.
     pub(crate) async fn key(&self, new: NewKey) -> String {
         create_key(&self.engine, "acme", new).await
     }
 
-    /// What the audit trail of tenant `acme` has, oldest first.
+    /// The audit trail of tenant `acme`, oldest first.
     pub(crate) async fn trail(&self) -> Vec<Value> {
         let (store, tenant) = (self.engine.door().store(), TenantId::new("acme"));
         trail::deliver(&**store).await.expect("delivered");
@@ -190,7 +190,7 @@ impl Host {
             .collect()
     }
 
-    /// Where files of attempts would lie.
+    /// The supervisor, without files of attempts.
     pub(crate) fn supervisor(&self) -> Supervisor {
         supervisor(&self.folder)
     }
@@ -205,7 +205,7 @@ impl Host {
         request.send(self.address).await
     }
 
-    /// Creates a run and answers its id.
+    /// Creates a run and returns its id.
     pub(crate) async fn create(&self, body: &Value) -> String {
         let answer = self.post("/v1/runs", body).await;
         assert_eq!(answer.status, 201, "{}", answer.json());
@@ -235,8 +235,8 @@ impl Host {
         registered.expect("a definition");
     }
 
-    /// Has a definition of tenant `acme` in its store as an earlier version left it there, which no
-    /// rule of registration has seen.
+    /// Stores a definition of tenant `acme` as an earlier version left it, without the rules of
+    /// registration.
     pub(crate) async fn has_stored(&self, definition: &Value) {
         let (door, tenant) = (self.engine.door(), TenantId::new("acme"));
         let document = kernel::json::canonical(definition);
@@ -257,7 +257,7 @@ impl Host {
         self.get(&format!("/v1/runs/{run}")).await.json()
     }
 
-    /// Waits, event by event, until a run's snapshot shows something.
+    /// Waits, event by event, until a run's snapshot satisfies a condition.
     pub(crate) async fn shows(&self, run: &str, what: impl Fn(&Value) -> bool) -> Value {
         loop {
             let next = self.events(run).await.len();
@@ -281,7 +281,7 @@ impl Host {
         assert_eq!(answer.status, 200, "{}", answer.json());
     }
 
-    /// Drains, and waits until nothing is served any more.
+    /// Drains, and waits until serving has ended.
     pub(crate) async fn stop(self) {
         self.app.drain();
         self.serving.await.unwrap();
@@ -296,7 +296,7 @@ fn supervisor(folder: &tempfile::TempDir) -> Supervisor {
     }
 }
 
-/// A key of somebody who may do everything and belongs to nothing.
+/// A key with every scope, without groups and roles.
 pub(crate) fn everything() -> NewKey {
     NewKey {
         principal: Some("somebody".into()),
@@ -323,7 +323,7 @@ pub(crate) fn node(id: &str, type_id: &str, config: Value) -> Value {
     })
 }
 
-/// A definition of nodes one after another.
+/// A definition of nodes in sequence.
 pub(crate) fn chain(id: &str, nodes: &[Value]) -> Value {
     let pairs = nodes.windows(2).enumerate().map(|(n, pair)| {
         json!({
@@ -339,7 +339,7 @@ pub(crate) fn chain(id: &str, nodes: &[Value]) -> Value {
     })
 }
 
-/// What the tests run.
+/// The workflows of the tests.
 fn definitions() -> Vec<Value> {
     let three = [
         node("a", "core.noop", json!({})),

@@ -1,5 +1,5 @@
-//! Input that means harm, over every route: a closed envelope, never a fault of ours, and
-//! nothing of it in the answer.
+//! Malicious input on every route: a closed envelope, never a server error, and no echo of the
+//! input.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::host::Host;
 
 const CANARY: &str = "canary7f3a";
 
-/// Every route with a run and a workflow in its address.
+/// Every route with a run and a workflow in its path.
 fn addresses(run: &str) -> Vec<(String, String)> {
     let routes = server::routes::all();
     let address = |route: &server::route::Route| {
@@ -210,7 +210,7 @@ async fn what_is_too_much_or_too_slow_is_told_so() {
     };
     let answer = create(vec![b' '; 20_000]).send(host.address).await;
     assert_eq!(answer.refusal(413), "payload_too_large");
-    // The same without saying how long it will be.
+    // The same without a content length.
     let mut conn = Conn::to(host.address).await;
     let head = Request::new("POST", "/v1/runs")
         .key(&host.key)
@@ -238,7 +238,7 @@ async fn what_is_too_much_or_too_slow_is_told_so() {
         assert!((400..500).contains(&answer.status));
         answer.envelope();
     }
-    // A head that never ends: the connection does, with or without a word.
+    // A head that never ends: the connection closes, with or without a response.
     let mut conn = Conn::to(host.address).await;
     conn.send(b"GET / HTTP/1.1\r\nx: ").await;
     if let Some(answer) = conn.answer().await {
@@ -306,7 +306,7 @@ async fn a_connection_outlives_a_refusal_or_is_said_to_close() {
         let next = conn.answer().await.expect("the connection goes on");
         assert_eq!(next.status, 200, "after {status}");
     }
-    // A body that was held back until it was asked for, in chunks, and was read whole.
+    // A body that was held back until it was requested, in chunks, and was read whole.
     let chunked = with_key("/v1/runs")
         .header("expect", "100-continue")
         .header("content-type", "application/json")
@@ -321,7 +321,8 @@ async fn a_connection_outlives_a_refusal_or_is_said_to_close() {
         assert_eq!(answer.status, 201);
         assert_eq!(answer.header("connection"), None);
     }
-    // What is too long to be read for nothing: the answer arrives, and says that it is the last.
+    // Too long to be read and discarded: the response arrives, and announces the end of the
+    // connection.
     for request in [
         body(post("/v1/runs"), 3_000_000),
         body(with_key("/v1/runs"), 3_000_000),

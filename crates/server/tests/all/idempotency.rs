@@ -19,7 +19,7 @@ fn keyed(host: &Host, method: &str, path: &str, key: &str) -> Request {
         .header("idempotency-key", key)
 }
 
-/// A workflow of nothing, by another id.
+/// A workflow of one no-op, with another id.
 async fn workflow(host: &Host, id: &str) -> Value {
     let node = host.get("/v1/workflows/three").await.json()["nodes"][0].clone();
     chain(id, &[node])
@@ -29,14 +29,14 @@ async fn workflow(host: &Host, id: &str) -> Value {
 fn every_route_that_changes_something_honours_a_key() {
     for route in server::routes::all() {
         let changes = ["POST", "PUT", "DELETE"].contains(&route.method.as_str());
-        // What makes runs claims its key in the transaction that makes the run.
+        // Creations of runs claim the key in their own transaction.
         let others = [
             "/v1/runs",
             "/v1/runs/{runId}:fork",
             "/v1/test/runs/{runId}/expire",
         ];
         let by_itself = others.contains(&route.path) && route.method == "POST";
-        // Of the workbench's, saving, deleting and importing the same again change nothing.
+        // In the workbench, saving, deleting and importing the same again change nothing.
         let is_document = ["/api/runs/{runId}", "/api/bundles", "/api/bundles/verify"];
         let by_itself = by_itself || is_document.contains(&route.path);
         let what = format!("{} {}", route.method, route.path);
@@ -61,7 +61,7 @@ async fn a_cancellation_is_answered_again_and_another_request_is_refused() {
     };
     let before = events(&host).await;
 
-    // Other spacing and the other spelling of the address are the same request.
+    // Other spacing and the other spelling of the path are the same request.
     let spaced = b"{ \"reason\" :\n\"enough\" }".to_vec();
     let verb = format!("/v1/runs/{run}:cancel");
     for again in [
@@ -79,7 +79,7 @@ async fn a_cancellation_is_answered_again_and_another_request_is_refused() {
     let other = other.send(host.address).await;
     assert_eq!(other.refusal(409), "idempotency_key_mismatch");
     assert_eq!(replayed(&other), Some("false"));
-    // The same key on another run is another key, and without a key nothing is marked.
+    // The same key on another run is another key, and responses without a key are not marked.
     let second = host.create(&json!({ "workflowId": "waits" })).await;
     let elsewhere = cancel(&format!("/v1/runs/{second}/cancel")).json(&body);
     assert_eq!(replayed(&elsewhere.send(host.address).await), Some("false"));
@@ -185,12 +185,12 @@ async fn a_keyed_request_is_finished_when_its_client_has_hung_up() {
     let mut conn = crate::client::Conn::to(host.address).await;
     conn.send(&put.bytes()).await;
     drop(conn);
-    // Whether it came to be answered or not: the key says so, and never hangs.
+    // Answered or not: the key decides, and the request never hangs.
     let again = put.send(host.address).await;
     assert_eq!(again.status, 200, "{}", again.json());
 }
 
-/// As if a request with the key `lost` had been done and its answer was lost.
+/// As if a request with the key `lost` had been executed and its response was lost.
 async fn lost(host: &Host, (operation, address): (&str, &str), body: &Value) {
     let who = Principal {
         tenant: "acme".into(),

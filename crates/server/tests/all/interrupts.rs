@@ -144,7 +144,7 @@ async fn a_rejection_ends_the_run_unless_an_edge_follows_it() {
     );
 }
 
-/// The keys that a run has asked with.
+/// The idempotency keys of a run's questions.
 async fn keys(host: &Host, run: &str) -> Vec<Value> {
     let events = host.events(run).await;
     let asked = events
@@ -417,7 +417,7 @@ async fn a_gate_for_several_counts_each_voter_once() {
     .await;
     let vote = |action: &str, voter: &str| json!({ "action": action, "voter": voter });
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
-    // A credential that may answer for others hands the votes of people on.
+    // A credential that may answer on behalf of others forwards people's votes.
     for (voter, granted) in [("ada", 1), ("bob", 2), ("bob", 2)] {
         let answer = host.answer(&run, "signoff", vote("accept", voter)).await;
         let status = answer.json()["status"].clone();
@@ -453,7 +453,7 @@ async fn a_gate_for_several_counts_each_voter_once() {
     let answer = host.answer(&run, "signoff", vote("reject", "bob")).await;
     assert_eq!(answer.json()["status"], "failed");
 
-    // Without that right everybody is who their credential says, and nobody is told otherwise.
+    // Without that right callers answer in their own name only.
     let only = Scopes::Only(BTreeSet::from([Scope::ApprovalsRespond]));
     let key = host.key_of("acme", None, only).await;
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
@@ -656,7 +656,7 @@ async fn a_run_that_waits_keeps_its_tag_until_it_is_answered() {
     let known = known.send(host.address).await;
     assert_eq!((known.status, known.body.len()), (304, 0));
     assert_eq!(host.get(&path).await.body, first.body);
-    // Whoever may not answer sees no token, and another tag.
+    // A caller who may not answer sees no token, and has another tag.
     let only = Scopes::Only(BTreeSet::from([Scope::RunsRead]));
     let reader = host.key_of("acme", None, only).await;
     let read = Request::new("GET", &path)

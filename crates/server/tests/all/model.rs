@@ -1,4 +1,4 @@
-//! A model behind HTTP that gives what it is told to.
+//! A scripted model over HTTP.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -12,20 +12,20 @@ use server::Limits;
 
 use crate::host::{Host, Models};
 
-/// A model that gives one answer after another, the last one again and again.
+/// A model that returns answers in order; the last one is repeated.
 pub(crate) struct Model {
     pub(crate) address: SocketAddr,
-    /// What it was asked.
+    /// The requests it received.
     asked: Arc<Mutex<Vec<Value>>>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Says {
     Text(&'static str),
-    /// The beginning of a text, and then its room is used up.
+    /// The beginning of a text, then its token limit is reached.
     Cut(&'static str),
     Refuses,
-    /// It has no time, and says when it has.
+    /// It is busy, and names the time to retry.
     Busy {
         seconds: u32,
     },

@@ -1,4 +1,4 @@
-//! Models over HTTP: streams of text, what they cost, who may ask.
+//! Models over HTTP: streamed text, cost, access.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use crate::events::{Frame, stream};
 use crate::host::{Host, Models};
 use crate::model::{Model, Says};
 
-/// A provider that streams a text of three pieces to everybody who asks.
+/// A provider that streams a text of three chunks to every caller.
 pub(crate) fn peer() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -128,7 +128,7 @@ async fn text_is_streamed_as_messages_and_its_cost_is_shown() {
 async fn a_policy_keeps_a_tenant_from_a_provider() {
     let policies = "[[policy]]\ntenant = \"acme\"\nmode = \"restricted\"\nmodels = [\"m-2\"]\n\
                     [[policy]]\ntenant = \"acme\"\nworkspace = \"lab\"\nmode = \"disabled\"";
-    // Nobody listens there: nothing must be sent.
+    // An unused port: nothing must be sent.
     let host = host(models(policies, ([127, 0, 0, 1], 9).into())).await;
     let run = host.completed(&json!({ "workflowId": "hour" })).await;
     let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
@@ -140,16 +140,16 @@ async fn a_policy_keeps_a_tenant_from_a_provider() {
         json!({ "provider": "p", "model": "m-1", "reason": "model_not_allowed",
             "scope": "tenant" })
     );
-    // What the run itself says is held against the policy, too.
+    // The run's own settings are checked against the policy, too.
     let order = json!({ "workflowId": "hour", "configurable": { "model": "m-2" } });
     let run = host.completed(&order).await;
     let snapshot = host.get(&format!("/v1/runs/{run}")).await.json();
     assert_eq!(snapshot["error"]["code"], "model_unreachable");
-    // Where a provider is looked for is nothing for whoever runs a workflow.
+    // The address of a provider is not disclosed to the run's creator.
     let said = format!("{snapshot} {}", json!(host.events(&run).await));
     assert!(said.contains("the provider p cannot be reached"), "{said}");
     assert!(!said.contains("127.0.0.1"), "{said}");
-    // A workspace has a policy of its own, and nobody else has.
+    // A workspace has a policy of its own that affects no other.
     let scopes = runtime::access::Scopes::Everything;
     let lab = host.key_of("acme", Some("lab"), scopes).await;
     let order = json!({ "workflowId": "hour" });

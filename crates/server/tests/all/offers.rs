@@ -1,4 +1,4 @@
-//! Takes with a key, tasks that are only offered, and what is said of several tasks at once.
+//! Keyed takes, offered tasks, and reports on several tasks at once.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn post(host: &Host, path: &str, body: &Value) -> Value {
     answer.json()
 }
 
-/// Takes until there is something.
+/// Takes until there are tasks.
 async fn take(host: &Host, key: &str, max: usize) -> Vec<Value> {
     let body = json!({ "worker": "w", "key": key, "max": max, "wait_ms": 20_000 });
     let taken = post(host, "take", &body).await;
@@ -77,7 +77,7 @@ async fn a_released_take_gives_back_and_hands_out_no_more() {
     let late = json!({ "worker": "w", "key": "k-1", "max": 2 });
     let late = post(&host, "take", &late).await;
     assert_eq!(late["assignments"], json!([]));
-    // Also where nothing had been handed out under it.
+    // Also if nothing had been assigned under it.
     let release = json!({ "worker": "w", "key": "k-2" });
     assert_eq!(post(&host, "release", &release).await["released"], 0);
     let late = json!({ "worker": "w", "key": "k-2", "max": 2 });

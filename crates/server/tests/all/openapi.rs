@@ -1,4 +1,4 @@
-//! The OpenAPI document against the server: what it allows is taken, what it does not is refused.
+//! The OpenAPI document against the server: allowed values are accepted, others rejected.
 
 use serde_json::{Map, Value, json};
 
@@ -78,7 +78,7 @@ async fn queries_are_read_as_the_document_says() {
                     String::from_utf8_lossy(&answer.body).into_owned(),
                 )
             };
-            // Of a coordinator nothing is held, and a poll of a run that has ended neither.
+            // Neither a request to a coordinator nor a poll of a run that has ended is held.
             let is_held = name == "wait_ms";
             for value in allowed.iter().filter(|_| !is_held) {
                 let (status, text) = ask(value).await;
@@ -87,7 +87,7 @@ async fn queries_are_read_as_the_document_says() {
             }
             for value in refused {
                 let (status, text) = ask(&value).await;
-                // What is not there is said first.
+                // A missing resource is reported first.
                 let is_refused = status == 400 || (status == 404 && path.contains("{snapshotId}"));
                 assert!(is_refused, "{path}?{name}={value}: {status} {text}");
                 checked += 1;
@@ -116,7 +116,7 @@ async fn bodies_are_optional_where_the_document_says_so() {
         let status = request.send(host.address).await.status;
         let what = format!("{method} {path}: {status}");
         if needs_body {
-            // Whether there is something to do it to is said first.
+            // The existence of the target is checked first.
             assert!([400, 404, 409].contains(&status), "{what}")
         } else {
             assert!(![400, 415].contains(&status), "{what}")

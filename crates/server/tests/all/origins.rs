@@ -1,4 +1,4 @@
-//! Which hosts and web pages a server with keys answers, with and without one.
+//! Hosts and web pages that a server with keys accepts, with and without a key.
 
 use serde_json::json;
 use server::Limits;
@@ -82,7 +82,7 @@ async fn pages_of_allowed_origins_call_every_face() {
     let host = host().await;
     let order = json!({ "workflowId": "three" });
     for path in ["/v1/runs", "/api/runs", "/v1/webhooks/wh_1"] {
-        // Under a name of a proxy, too: what it says is the same for all.
+        // Also with a proxy's host name: the response is public.
         let preflight = of("OPTIONS", path, FOREIGN)
             .header("origin", PAGE)
             .header("access-control-request-method", "DELETE")
@@ -109,7 +109,7 @@ async fn pages_of_allowed_origins_call_every_face() {
     assert_eq!(answer.header("access-control-allow-origin"), Some(PAGE));
     let exposed = answer.header("access-control-expose-headers").unwrap();
     assert!(exposed.contains("retry-after") && exposed.contains("x-request-id"));
-    // Of nobody else, and there is no star.
+    // No other origin is allowed, and there is no wildcard.
     for origin in [
         "https://evil.example",
         "http://app.example.org",

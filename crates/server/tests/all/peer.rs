@@ -1,4 +1,4 @@
-//! An HTTP peer on the loopback that counts what it is asked.
+//! An HTTP peer on the loopback that counts its requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Peer {
                 asked.fetch_add(1, Ordering::SeqCst);
                 let mut stream = BufReader::new(stream);
                 let mut line = String::new();
-                // The head ends with an empty line; nobody here sends a body.
+                // The head ends with an empty line; requests have no body here.
                 while stream.read_line(&mut line).await.unwrap_or(0) > 2 {
                     line.clear();
                 }
@@ -40,7 +40,7 @@ impl Peer {
         peer
     }
 
-    /// How often it was asked.
+    /// The number of requests.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! Who may answer a gate by what they belong to, what everybody is asked, and events that come twice.
+//! Gates that restrict their approvers, the list of open questions, and events that arrive twice.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ async fn a_gate_is_for_members_of_a_group_and_holders_of_a_role() {
         let answer = host.answer_as(key, &run, "signoff", accept()).await;
         assert_eq!(answer.refusal(403), "not_an_approver");
     }
-    // Nobody knows what those belong to for whom somebody else answers.
+    // The memberships of another person are unknown.
     let member = person(&host, "ada", &["finance", "sales"], &[]).await;
     let for_another = json!({ "action": "accept", "decidedBy": "eve" });
     let answer = host.answer_as(&member, &run, "signoff", for_another).await;
@@ -58,7 +58,7 @@ async fn a_gate_is_for_members_of_a_group_and_holders_of_a_role() {
     let received = host.payload(&run, "approval.received").await;
     assert_eq!(received["decidedBy"], "ada");
 
-    // What counted is on record, so that the decision comes out the same whoever is a member now.
+    // The memberships are recorded, so the decision is the same whoever is a member now.
     let replay = host
         .post(
             &format!("/v1/runs/{run}:fork"),
@@ -130,7 +130,7 @@ async fn everything_a_tenant_is_asked_is_listed_page_by_page() {
     for workflow in ["signoff", "pays", "signoff", "signoff"] {
         runs.push(host.waiting(&json!({ "workflowId": workflow })).await);
     }
-    // Another workspace of the tenant, and one that asks nothing any more.
+    // Another workspace of the tenant, and a run without open questions.
     let order = json!({ "workflowId": "signoff", "scopeId": "red" });
     let red = host.waiting(&order).await;
     host.answer(&runs[3], "signoff", accept()).await;
@@ -162,7 +162,7 @@ async fn everything_a_tenant_is_asked_is_listed_page_by_page() {
     let shown = &of_kind["interrupts"][0];
     assert_eq!(shown["workflowId"], "pays");
     assert_eq!(shown["payload"]["data"]["eventType"], "paid");
-    // It is what the run itself shows, and its token answers.
+    // It equals the run's own view, and its token answers.
     let token = shown["interruptToken"].as_str().unwrap();
     assert_eq!(host.answer_by(token, json!({ "n": 1 })).await.status, 200);
     let of_workflow = listed("/v1/interrupts?workflowId=pays", &host.key).await;
@@ -202,7 +202,7 @@ async fn an_event_with_an_id_may_come_again() {
         assert_eq!(first.status, 200);
         host.ended(&run).await;
         let before = host.types(&run).await;
-        // As it was said first, and in the other form; twice at once, too.
+        // In the first form and in the other one; also twice concurrently.
         let wrapped = json!({ "eventPayload": event });
         let (again, wrapped) = tokio::join!(send(event.clone()), send(wrapped));
         for answer in [again, wrapped] {
@@ -215,7 +215,7 @@ async fn an_event_with_an_id_may_come_again() {
         for other in [
             json!({ "order": "o-7", "eventId": "evt-2" }),
             json!({ "order": "o-7" }),
-            // The same id, about something else than was waited for.
+            // The same id with another correlation.
             json!({ "order": "o-8", "eventId": "evt-1" }),
             json!({ "eventId": "evt-1" }),
             json!({ "eventPayload": { "order": "o-8", "eventId": "evt-1" } }),
@@ -248,7 +248,7 @@ async fn a_governed_gate_is_decided_by_role_and_scope_alone() {
             .contains(&"approval.requested".to_owned())
     );
     let granted = || json!({ "decision": "granted" });
-    // Every scope there is makes nobody an admin.
+    // Every scope together does not confer the admin role.
     let denied = host.answer(&run, "publish", granted()).await;
     assert_eq!(denied.refusal(403), "not_an_approver");
     assert_eq!(host.snapshot(&run).await["status"], "waiting-approval");
@@ -309,7 +309,7 @@ async fn a_governed_gate_is_decided_by_role_and_scope_alone() {
     let answer = host.answer(&run, "scoped", granted()).await;
     assert_eq!(answer.json()["status"], "completed");
 
-    // Nobody in time: as if rejected.
+    // No answer in time: as if rejected.
     let late = json!({ "requiredScope": "keys:manage", "timeoutSec": 1 });
     host.add(&one("late", type_id, &late)).await;
     let run = host.create(&json!({ "workflowId": "late" })).await;

@@ -1,4 +1,4 @@
-//! Who may use which provider, over HTTP: every mode, in every scope, held against what is sent.
+//! Provider policies over HTTP: every mode, in every scope, checked against the requests sent.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::model::{Model, Says};
 
 const ANSWERS: [Says; 1] = [Says::Text("Yes.")];
 
-/// A host with a provider of the host's own, one that takes other credentials, and policies.
+/// A host with a provider of its own, one that accepts other credentials, and policies.
 async fn host(model: &Model, vault: &Path, policies: &str) -> Host {
     let address = model.address;
     let text = format!(
@@ -39,7 +39,7 @@ async fn host(model: &Model, vault: &Path, policies: &str) -> Host {
     host
 }
 
-/// What becomes of a run with these settings: `ok`, or why not.
+/// The result of a run with these settings: `ok`, or the error.
 async fn asked(host: &Host, key: &str, configurable: Value) -> String {
     let order = json!({ "workflowId": "ask", "configurable": configurable });
     let request = Request::new("POST", "/v1/runs").key(key).json(&order);
@@ -51,7 +51,7 @@ async fn asked(host: &Host, key: &str, configurable: Value) -> String {
         crate::schemas::check_log(host, run).await;
     }
     let error = if snapshot["status"] == "waiting-input" {
-        // What the host lacks is asked about.
+        // Missing credentials become a question.
         &snapshot["interrupt"]["payload"]["data"]["payload"]["error"]
     } else {
         &snapshot["error"]
@@ -99,7 +99,7 @@ async fn every_mode_is_kept_in_every_scope() {
                 "restricted" => "models = [\"m-sm*\"]\n",
                 _ => "",
             };
-            // What is said elsewhere or more widely gives way.
+            // Policies of other scopes or wider ones are overridden.
             let policies = format!(
                 "[[policy]]\n{whom}mode = \"{mode}\"\n{models}\
                  [[policy]]\ntenant = \"umbrella\"\nworkspace = \"lab\"\nmode = \"disabled\"\n"
@@ -122,7 +122,7 @@ async fn every_mode_is_kept_in_every_scope() {
             }
             assert_eq!(model.asked().len(), sent, "{mode}: nothing else was sent");
             if scope == "workspace" {
-                // Next door nobody said anything.
+                // The neighbouring workspace has no policy.
                 let next_door = host.key_of("acme", Some("shop"), Scopes::Everything).await;
                 assert_eq!(asked(&host, &next_door, json!({})).await, "ok");
             }

@@ -1,4 +1,4 @@
-//! The protocol's own definitions for steering and questions, where they are at hand.
+//! The protocol's own definitions for steering and questions, if they are installed.
 
 use std::path::PathBuf;
 

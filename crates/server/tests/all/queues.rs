@@ -1,4 +1,4 @@
-//! Queues over HTTP: what workers take and say, how a queue stands, and what happened in it.
+//! Queues over HTTP: the requests of workers, the state of a queue, and its events.
 
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ async fn a_worker_takes_a_task_and_its_result_ends_the_run() {
     assert_eq!(none["next"], next);
 }
 
-/// Why a request failed is told to the run that waits for it.
+/// The waiting run receives the reason of a failed request.
 #[tokio::test]
 async fn credentials_in_the_reason_of_a_failure_do_not_reach_the_run() {
     let host = host().await;
@@ -166,7 +166,7 @@ async fn what_is_given_back_goes_out_again_under_the_next_fence() {
     )
     .await;
     assert_eq!(zombie.refusal(409), "assignment_released");
-    // Another fence opens nothing.
+    // Another fence is rejected.
     let mut guessed = second.clone();
     guessed["fence"] = json!(1);
     let refused = say(&host, &guessed, "heartbeat", json!({})).await;
@@ -361,7 +361,7 @@ async fn events_come_as_a_stream_and_go_on_behind_the_last_one_seen() {
 struct Frames(String);
 
 impl Frames {
-    /// The next frame that is no sign of life.
+    /// The next frame that is not a heartbeat.
     async fn next(&mut self, conn: &mut Conn) -> Vec<String> {
         loop {
             if let Some((frame, rest)) = self.0.split_once("\n\n") {

@@ -16,7 +16,7 @@ use crate::host::Host;
 /// Pairs that race at a time.
 const AT_A_TIME: usize = 8;
 
-/// Whatever races with whatever.
+/// The racing operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Move {
     Accept,
@@ -38,11 +38,11 @@ const PAIRS: [(Move, Move); 9] = [
     (Move::Cancel, Move::Cancel),
 ];
 
-/// What came of the pairs.
+/// The results of the pairs.
 #[derive(Debug, Default)]
 struct Figures {
     pairs: u64,
-    /// The move that was named first won.
+    /// The first operation won.
     first: u64,
     events: u64,
 }
@@ -94,7 +94,7 @@ async fn race(host: &Host, seed: u64) -> (bool, u64) {
     let (one, other) = PAIRS[index];
     let run = host.waiting(&json!({ "workflowId": "sole" })).await;
     let token = host.token(&run).await;
-    // Which of the two is sent first changes from round to round.
+    // The order of sending alternates from round to round.
     let turned = (seed / PAIRS.len() as u64) % 2 == 1;
     let answers = if turned {
         let (b, a) = tokio::join!(
@@ -111,7 +111,7 @@ async fn race(host: &Host, seed: u64) -> (bool, u64) {
     let what = format!("seed {seed}: {one:?} against {other:?} on {run}");
     let log = log(host, &run).await;
     let first_won = judge(&what, (one, &answers.0), (other, &answers.1), &log);
-    // Nothing is left half done: a paused run goes on, and one that still waits is cancelled.
+    // Clean up: a paused run is resumed, and one that still waits is cancelled.
     let left = host.get(&format!("/v1/runs/{run}")).await.json();
     if left["status"] == "paused" {
         let resumed = host
@@ -142,13 +142,13 @@ async fn send(host: &Host, run: &str, token: &str, what: Move) -> Answer {
     }
 }
 
-/// What a run's log says of the race.
+/// The outcome of the race in the run's log.
 struct Log {
     resolved: usize,
     cancelled: usize,
     paused: usize,
     ended: usize,
-    /// Whether the answer stands behind the pause.
+    /// Whether the answer follows the pause.
     answered_in_pause: bool,
 }
 
@@ -168,8 +168,8 @@ async fn log(host: &Host, run: &str) -> Log {
     }
 }
 
-/// Checks that one of the two won, and that the answers and the log tell the same story. Answers
-/// whether the first did.
+/// Checks that one of the two won, and that the responses and the log agree. Returns whether the
+/// first did.
 fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) -> bool {
     let told = |(of, answer): (Move, &Answer)| {
         let body = answer.json();
@@ -193,7 +193,7 @@ fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) ->
     );
     let is_answer = |of| matches!(of, Move::Accept | Move::Reject | Move::AcceptByToken);
     match (a, b) {
-        // One answer counts, the other hears that it came second.
+        // One answer counts, the other is reported as second.
         (a, b) if is_answer(a) && is_answer(b) => {
             let statuses = [a_status, b_status];
             assert!(statuses.contains(&200) && statuses.contains(&409), "{what}");
@@ -211,7 +211,7 @@ fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) ->
             if won {
                 assert_eq!(b_word, "completed", "{what}")
             } else {
-                // Whoever has only a token is not told who cancelled what.
+                // A caller with only a token does not learn who cancelled what.
                 let is_told = match a {
                     Move::AcceptByToken => ["interrupt_already_resolved"; 2],
                     _ => ["interrupt_cancelled", "interrupt_already_resolved"],
@@ -221,7 +221,7 @@ fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) ->
             }
             won
         }
-        // A pause does not keep an answer from counting, only what follows it from starting.
+        // A pause does not keep an answer from counting, only its successors from starting.
         (a, Move::Pause) if is_answer(a) => {
             assert_eq!((a_status, log.resolved), (200, 1), "{what}");
             let won = b_status == 409;
@@ -255,7 +255,7 @@ fn judge(what: &str, one: (Move, &Answer), other: (Move, &Answer), log: &Log) ->
     }
 }
 
-/// Holds the whole log against every rule there is; answers how long it is.
+/// Checks the whole log against every rule; returns its length.
 async fn legal(host: &Host, run: &str, what: &str) -> u64 {
     let stream: StreamId = run.into();
     let door = host.engine.door();

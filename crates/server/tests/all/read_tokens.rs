@@ -1,4 +1,4 @@
-//! Tokens that read one run: what they open, and what they do not.
+//! Tokens that read one run: allowed and denied operations.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Answer, Request};
 use crate::host::Host;
 
-/// Asks for a token that reads a run.
+/// Requests a read token.
 async fn issued(host: &Host, key: &str, run: &str, body: &Value) -> Answer {
     let path = format!("/v1/runs/{run}/tokens");
     let request = Request::new("POST", &path).key(key).json(body);
@@ -33,7 +33,7 @@ async fn a_read_token_reads_its_run_by_header_and_address() {
         let path = format!("/v1/runs/{run}{path}");
         let by_header = Request::new("GET", &path).key(&token);
         assert_eq!(by_header.send(host.address).await.status, 200, "{path}");
-        // As EventSource of a page under any name of the server sends it.
+        // As the EventSource of a page sends it, under any host name of the server.
         let path = format!("{path}?access_token={token}");
         let by_address = Request::for_host("GET", &path, "runs.example.org")
             .header("accept", "text/event-stream, application/json")
@@ -66,14 +66,14 @@ async fn a_read_token_opens_nothing_else() {
             let status = request.send(host.address).await.status;
             let is_own = reads && id == &run && action.scope() == Scope::RunsRead;
             if is_own {
-                // What is compared with another run is not found; the id is none of a document.
+                // The other run of a comparison is not found; the id is not that of a document.
                 assert!([200, 400, 404, 409].contains(&status), "{path}: {status}")
             } else {
                 assert_eq!(status, 403, "{} {path}", route.method)
             }
         }
     }
-    // Not by an address that has a key, and not where no token is read.
+    // Not in the query with a key, and not on routes that accept no read token.
     for path in [
         format!("/v1/runs/{run}?access_token={}", host.key),
         format!("/v1/runs/{run}/annotations?access_token={token}"),
@@ -98,7 +98,7 @@ async fn only_readers_make_read_tokens() {
     let stranger = host.key_of("other", None, Scopes::Everything).await;
     let refused = issued(&host, &stranger, &run, &json!({})).await;
     assert_eq!(refused.refusal(404), "run_not_found");
-    // A token makes no other, and does not live longer than a quarter of an hour.
+    // A read token cannot make another, and lives at most a quarter of an hour.
     let token = token(&host, &run).await;
     assert_eq!(issued(&host, &token, &run, &json!({})).await.status, 403);
     for body in [

@@ -1,4 +1,4 @@
-//! Snapshots, lists, cancelling, and what the server says of itself.
+//! Snapshots, lists, cancelling, and the server's own documents.
 
 use serde_json::{Value, json};
 
@@ -170,7 +170,7 @@ async fn runtime_capabilities_are_the_types_that_run() {
     let tried = async |id: &str| {
         let workflow = id.replace('.', "-").to_lowercase();
         let definition = chain(&workflow, &[node("one", id, json!({}))]);
-        // Some types need a config, and are refused for it.
+        // Some types require a config, and are rejected without it.
         let put = host.post("/v1/workflows", &definition).await;
         assert!([201, 400].contains(&put.status), "{id}: {}", put.json());
         let order = json!({ "workflowId": workflow });
@@ -226,7 +226,7 @@ async fn what_is_described_is_what_is_routed() {
             .path
             .replace("{runId}", "run-0")
             .replace("{workflowId}", "none");
-        // The router knows the address and the method: nobody is refused for who they are.
+        // The router knows the path and the method: no request fails authentication.
         let answer = Request::new(route.method.as_str(), &path)
             .send(host.address)
             .await;
@@ -236,13 +236,13 @@ async fn what_is_described_is_what_is_routed() {
             "{} {path}",
             route.method
         );
-        // And every other method is refused with those there are.
+        // Every other method is rejected with the allowed ones.
         let answer = Request::new("PATCH", &path).send(host.address).await;
         assert_eq!(answer.refusal(405), "method_not_allowed");
         let allowed = answer.header("allow").unwrap();
         assert!(allowed.contains(route.method.as_str()), "{path}: {allowed}");
     }
-    // Every schema that is referred to is there.
+    // Every referenced schema exists.
     let text = document.to_string();
     for name in text.split("#/components/schemas/").skip(1) {
         let name = name.split('"').next().unwrap();
@@ -283,7 +283,7 @@ async fn draining_is_told_and_nothing_new_is_taken() {
         metrics.contains("runwright_http_requests_total{route=\"/readyz\""),
         "{metrics}"
     );
-    // A connection that is there when draining begins gets its answer.
+    // A connection that is open when draining begins gets its response.
     let mut conn = crate::client::Conn::to(host.address).await;
     conn.send(&Request::new("GET", "/healthz").bytes()).await;
     assert_eq!(conn.answer().await.unwrap().status, 200);

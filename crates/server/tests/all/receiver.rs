@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::client::DEADLINE;
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) path: String,
@@ -43,7 +43,7 @@ impl Received {
     }
 }
 
-/// What is answered to a request: a status, and the body.
+/// The response to a request: a status, and the body.
 pub(crate) type Answers = dyn Fn(&Received) -> Option<(u16, String)> + Send + Sync;
 
 /// A receiver. It listens until it is dropped.
@@ -60,12 +60,12 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    /// One that takes everything.
+    /// One that accepts everything.
     pub(crate) async fn new() -> Self {
         Self::answering(|_| Some((204, String::new()))).await
     }
 
-    /// One that answers as it is told to; `None` never answers.
+    /// One with a scripted response; `None` never responds.
     pub(crate) async fn answering(
         answers: impl Fn(&Received) -> Option<(u16, String)> + Send + Sync + 'static,
     ) -> Self {
@@ -115,7 +115,7 @@ impl Receiver {
         arrived.expect("a delivery in time").expect("it listens")
     }
 
-    /// What has come and was not looked at.
+    /// The requests received but not read.
     pub(crate) async fn rest(&self) -> Vec<Received> {
         let mut arrivals = self.arrivals.lock().await;
         std::iter::from_fn(|| arrivals.try_recv().ok()).collect()

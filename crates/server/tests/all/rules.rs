@@ -1,4 +1,4 @@
-//! What a node computes by other rules than before, and runs by the rules of other engines.
+//! Nodes that compute with changed rules, and runs by the rules of other engines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,7 +71,7 @@ impl WorkNode for Effect {
     }
 }
 
-/// A rule, what is computed from it, and something with an effect.
+/// A rule, a value computed from it, and a node with an effect.
 fn ruled() -> Value {
     let mut twice = node(
         "twice",

@@ -1,4 +1,4 @@
-//! Answers against the protocol's own schemas, where they are at hand.
+//! Responses against the protocol's own schemas, if they are installed.
 
 use kernel::run::RunStatus;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::host::{Host, chain, node};
 
 const BASE: &str = "https://openwop.dev/spec/v1/";
 
-/// The folder of outside data: not part of the project, for checking only.
+/// The folder of external data: not part of the project, for checking only.
 fn folder() -> Option<PathBuf> {
     let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(folder) => PathBuf::from(folder),
@@ -164,8 +164,8 @@ async fn check_notes(registry: &Registry<'static>, host: &Host, run: &str) {
     }
 }
 
-/// Holds a run's events and snapshot, and what the server says of itself, against the protocol's
-/// schemas, where they are at hand.
+/// Checks a run's events and snapshot, and the server's own documents, against the protocol's
+/// schemas, if they are installed.
 pub(crate) async fn check_log(host: &Host, run: &str) {
     let Some(folder) = folder() else { return };
     let registry = registry(&folder);
@@ -184,7 +184,7 @@ async fn check_bundle(registry: &Registry<'static>, host: &Host, run: &str) {
     check(registry, "debug-bundle.schema.json", &bundle.json());
 }
 
-/// A run that waits for somebody to drive it.
+/// A run that waits for a driver.
 async fn unclaimed(host: &Host) -> String {
     let (door, tenant) = (host.engine.door(), "acme".into());
     let document = chain("waits", &[node("n", "core.noop", json!({}))]).to_string();
@@ -269,7 +269,7 @@ async fn a_bundle_is_valid_whatever_the_status_of_its_run() {
         assert!(answer.status < 300, "{}", answer.json());
         runs.push(run);
     }
-    // Nobody drives any more: a new run is not claimed, and a child never hears of the end.
+    // Without a driver: a new run is not claimed, and a parent's end does not reach its child.
     host.engine.drain(Duration::from_secs(5)).await;
     runs.push(unclaimed(&host).await);
     let cancelled = host
@@ -289,7 +289,7 @@ async fn a_bundle_is_valid_whatever_the_status_of_its_run() {
     assert_eq!(seen, every);
 }
 
-/// Holds what is asked to the protocol's schema of a question, without what an event adds to it.
+/// Checks a question against the protocol's schema, without the fields an event adds.
 pub(crate) fn check_question(asked: &Value) {
     const FIELDS: [&str; 5] = ["kind", "key", "data", "resumeSchema", "timeoutMs"];
     let Some(folder) = folder() else { return };

@@ -1,4 +1,4 @@
-//! Values that a workflow declares sensitive, on every way out of a server.
+//! Values that a workflow declares sensitive, on every exit of a server.
 
 use runtime::webhooks::Reach;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use store::ReadFrom;
 use crate::host::{Host, chain, node};
 use crate::receiver::Receiver;
 
-/// What came in, and what the workflow's own nodes write.
+/// The inputs, and the values that the workflow's own nodes write.
 const CANARIES: [&str; 4] = [
     "canary-input",
     "canary-port",
@@ -41,7 +41,7 @@ fn safe() -> Value {
     safe
 }
 
-/// Nowhere that a run is read is a text shown.
+/// No view of a run shows a text.
 async fn shows_nobody(host: &Host, run: &str, text: &str) {
     for path in [
         "",
@@ -89,7 +89,7 @@ async fn no_face_tells_what_is_declared_sensitive() {
         let shown = text.matches("[REDACTED]").count();
         assert!(shown >= masks, "{path} has {shown} masks: {text}");
     }
-    // Nothing of it makes two runs differ that came to the same.
+    // Masks do not make equal runs differ.
     let same = format!("/v1/runs/{run}:diff?against={replay}");
     assert_eq!(host.get(&same).await.json()["eventDiffs"], json!([]));
     let events = host.events(&run).await.len();
@@ -137,8 +137,8 @@ async fn what_a_child_gives_back_into_a_sensitive_variable_is_sealed_and_masked(
     host.stop().await;
 }
 
-/// What a child hides and cannot seal, as its own nodes write it; what its parent asks people about
-/// is made of it.
+/// Values that a child hides but cannot seal, as its own nodes write them; its parent's question to
+/// people contains them.
 fn family(id: &str, child: Value) -> [Value; 2] {
     let below = child["id"].as_str().expect("an id").to_owned();
     let config = json!({ "workflowId": below, "outputMapping": { "back": "kept" } });
@@ -226,7 +226,7 @@ async fn what_a_child_hides_its_parent_hides_wherever_it_shows_it() {
     host.stop().await;
 }
 
-/// A node that tells whether it was given a text, at a place of its input `it`.
+/// A node that reports whether it received a text, at a place of its input `it`.
 fn tells_whether(id: &str, place: &str, text: &str, given: Value) -> Value {
     let outputs = json!({ "same": format!("{place} == '{text}'") });
     let mut tells = node(id, "runwright.transform", json!({ "outputs": outputs }));
@@ -237,7 +237,8 @@ fn tells_whether(id: &str, place: &str, text: &str, given: Value) -> Value {
 #[tokio::test]
 async fn a_sealed_value_within_what_a_child_hides_is_clear_to_the_nodes_of_its_parent() {
     let host = Host::new().await;
-    // A node of the engine is not given what is sealed in the clear: it is sealed around.
+    // A node of the engine does not receive sealed values in plain text: the enclosing value is
+    // sealed.
     let mut last = node("last", "core.setVariable", json!({ "name": "x" }));
     let within = json!({ "type": "expression", "expression": "{'pin': variables.pin}" });
     last["inputs"] = json!({ "value": within });

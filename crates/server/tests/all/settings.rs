@@ -1,12 +1,12 @@
-//! The reserved keys of `configurable` that are about models, and what a run's models cost: one test
-//! for each, by what the model is asked.
+//! The reserved keys of `configurable` about models, and the cost of a run's models: one test for
+//! each, by the requests to the model.
 
 use serde_json::{Value, json};
 
 use crate::host::{Host, chain, node};
 use crate::model::{Model, Says};
 
-/// What a model is asked by a run with this `configurable`, and the run's snapshot.
+/// The request of a run with this `configurable` to the model, and the run's snapshot.
 async fn asked(config: Value, configurable: Value) -> (Value, Value) {
     let model = Model::saying(&[Says::Text("fine")]);
     let host = model.host().await;

@@ -139,7 +139,7 @@ async fn snapshots_are_behind_the_walls_of_tenant_and_workspace() {
     }
 }
 
-/// A snapshot of somebody else, as a bundle.
+/// Another author's snapshot, as a bundle.
 fn foreign(id: &str, captured: &str, workspace: Option<&str>) -> Value {
     let mut snapshot = json!({
         "snapshot_id": id, "workflow_id": "theirs", "version": "1.0", "captured_at": captured,
@@ -213,7 +213,7 @@ async fn what_is_past_its_time_goes_unless_it_is_pinned_or_of_others() {
         assert_eq!(verdict(id), word, "{id}");
     }
     assert_eq!(ids(&host.get("/v1/snapshots").await.json()).len(), 4);
-    // Of a workspace only its own goes, and nothing else is told of.
+    // A caller bound to a workspace prunes only its own, and sees no others.
     let member = host.key_of("acme", Some("red"), Scopes::Everything).await;
     let order = Request::new("POST", "/v1/snapshots:prune").key(&member);
     let order = order.json(&json!({ "apply": true }));
@@ -256,7 +256,7 @@ async fn a_snapshot_goes_out_and_comes_in_with_what_belongs_to_it() {
     let bundle = export("?format=bundle").await.json();
     assert_eq!(bundle["snapshot"], made);
 
-    // Another tenant takes it in as it is; the way to the run leads nowhere for it.
+    // Another tenant imports it unchanged; its link to the run leads nowhere there.
     let other = host.key_of("umbrella", None, Scopes::Everything).await;
     let import = |body: &Value| {
         let request = Request::new("POST", "/v1/snapshots:import").key(&other);
@@ -279,7 +279,7 @@ async fn a_snapshot_goes_out_and_comes_in_with_what_belongs_to_it() {
     for wrong in [json!({}), json!({ "snapshot": {}, "more": 1 })] {
         assert_eq!(import(&wrong).await.refusal(400), "validation_error");
     }
-    // Whoever is bound to a workspace brings in nothing for others.
+    // A caller bound to a workspace imports nothing for others.
     let member = host.key_of("acme", Some("red"), Scopes::Everything).await;
     for (workspace, status) in [(None, 403), (Some("blue"), 403), (Some("red"), 201)] {
         let body = foreign("brought", "2026-01-01T00:00:00Z", workspace);
@@ -370,7 +370,7 @@ async fn a_run_that_a_browser_recorded_is_captured_and_leads_there_and_back() {
     assert_eq!(second["outputs"]["response"], "{}");
     let listed = host.get(&format!("/v1/snapshots?runId={stream}")).await;
     assert_eq!(ids(&listed.json()).len(), 2);
-    // Who may not see the document may not capture it.
+    // A caller who may not see the document may not capture it.
     let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
     let post = Request::new("POST", "/v1/snapshots").key(&stranger);
     let post = post.json(&json!({ "runId": stream })).send(host.address);
@@ -418,7 +418,7 @@ async fn a_bundle_may_be_as_large_as_it_can_be_made() {
     };
     assert_eq!(import(&bundle, "").await.status, 201);
     assert_eq!(import(&bundle, "k").await.status, 200, "also with a key");
-    // Every other body is bounded as before.
+    // Other bodies have the usual limit.
     let refused = host
         .post("/v1/snapshots:prune", &json!({ "apply": large }))
         .await;
@@ -468,7 +468,7 @@ async fn what_was_captured_with_its_secrets_neither_comes_in_nor_goes_out() {
     let refused = host.post("/v1/snapshots:import", &bundle).await;
     assert_eq!(refused.refusal(422), "snapshot_unredacted");
 
-    // One that somebody put there by hand.
+    // Placed in the folder by hand.
     let all = std::fs::read_dir(host.snapshots()).unwrap();
     let tenant = all.map(|entry| entry.unwrap().path()).next().unwrap();
     let text = bundle["snapshot"].to_string();

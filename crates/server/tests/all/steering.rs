@@ -122,7 +122,7 @@ async fn a_paused_run_keeps_its_question_and_takes_the_answer() {
     assert_eq!(host.ended(&run).await["status"], "completed");
 }
 
-/// The timer of a deadline fires when the run is resumed; until then nobody gets through in its stead.
+/// The timer of a deadline fires when the run is resumed; until then no answer is accepted.
 #[tokio::test]
 async fn a_paused_run_takes_no_answer_after_the_deadline_of_its_question() {
     let host = Host::new().await;
@@ -318,7 +318,7 @@ async fn what_is_claimed_of_steering_and_questions_is_there() {
     assert_eq!(host.look_by(&host.token(&run).await).await.status, 200);
 }
 
-/// Credentials come by reference; one that somebody puts where it does not belong stays out of the log.
+/// Credentials come by reference; one in a wrong place is kept out of the log.
 #[tokio::test]
 async fn credentials_in_tags_and_reasons_do_not_reach_the_log() {
     let host = Host::new().await;
@@ -344,8 +344,8 @@ async fn credentials_in_tags_and_reasons_do_not_reach_the_log() {
     }
 }
 
-/// While what is under way finishes, the run is not paused: to ask again is answered like the first
-/// time, and the pause can be taken back.
+/// While running work finishes, the run is not paused: a repeated request has the same response as
+/// the first one, and the pause can be withdrawn.
 #[tokio::test]
 async fn a_pause_that_has_not_come_yet_is_asked_for_again_and_taken_back() {
     let host = Host::new().await;
@@ -372,7 +372,7 @@ async fn a_pause_that_has_not_come_yet_is_asked_for_again_and_taken_back() {
     );
     let again = tell(&host, &run, "resume", json!({})).await;
     assert_eq!(again.refusal(409), "not_paused");
-    // An immediate pause overtakes one that drains.
+    // An immediate pause overrides one that drains.
     tell(&host, &run, "pause", json!({})).await;
     let order = json!({ "drainPolicy": "immediate" });
     let paused = tell(&host, &run, "pause", order).await.json();
@@ -395,7 +395,7 @@ async fn an_unknown_verb_names_those_there_are() {
         assert!(message.contains("To do a run again"), "{message}");
         assert_eq!(told["details"]["verbs"][0], ":cancel");
     }
-    // A verb that is there answers its method alone, and an address without one its own.
+    // A known verb accepts its method only, and so does a path without one.
     let answer = host.post(&format!("/v1/runs/{run}:diff"), &json!({})).await;
     assert_eq!(answer.refusal(405), "method_not_allowed");
     let answer = host.post(&format!("/v1/runs/{run}"), &json!({})).await;

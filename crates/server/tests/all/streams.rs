@@ -1,4 +1,4 @@
-//! Streams that are idle, slow, stalled, or whose credential opens them no more.
+//! Streams that are idle, slow or stalled, or whose credential has ended.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn open(host: &Host, key: &str, run: &str, query: &str) -> Conn {
     conn
 }
 
-/// A run whose snapshots together are more than the system keeps of what nobody reads.
+/// A run whose snapshots together exceed the system's buffers for an unread stream.
 async fn large(host: &Host) -> String {
     let three = host.get("/v1/workflows/three").await.json();
     let nodes: Vec<_> = (0..12)
@@ -100,7 +100,7 @@ async fn a_subscriber_that_reads_nothing_is_given_up() {
         }
     };
     tokio::time::timeout(DEADLINE, gone).await.expect("it ends");
-    // What was sent is there; the rest is not, and its end is not said to be one.
+    // The sent bytes arrive; the rest is missing, and the end is not marked as one.
     let mut bytes = Vec::new();
     while let Some(chunk) = conn.chunk().await {
         bytes.extend(chunk);
@@ -108,7 +108,7 @@ async fn a_subscriber_that_reads_nothing_is_given_up() {
     assert!(bytes.len() < 30_000_000, "{}", bytes.len());
 }
 
-/// A key of tenant `acme` that ends after a while.
+/// A key of tenant `acme` that expires after a while.
 async fn key(host: &Host, life: Option<Duration>) -> Issued {
     let door = host.engine.door();
     let new = NewKey {
@@ -155,7 +155,7 @@ async fn a_stream_and_a_held_poll_end_when_their_key_is_revoked() {
     revoke(&host, key.token.key()).await;
     assert_eq!(conn.chunk().await, None, "it ends in order, saying nothing");
     assert_eq!(held.await.unwrap().refusal(401), "key_revoked");
-    // What happens now it does not see; others do.
+    // It does not see later events; others do.
     host.post(&format!("/v1/runs/{run}/cancel"), &json!({}))
         .await;
     host.engine.settled(&run.as_str().into()).await.unwrap();

@@ -47,7 +47,7 @@ fn decode<M: Message + Default + DeserializeOwned>(received: &Received) -> M {
     }
 }
 
-/// What has been exported: spans by run, and the newest value of each metric.
+/// The exported data: spans by run, and the newest value of each metric.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub(crate) spans: BTreeMap<String, Vec<Span>>,
@@ -57,7 +57,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Waits until every run has its span, and a metric says so.
+    /// Waits until every run has its span, and a metric has this value.
     pub(crate) async fn all(collector: &Receiver, runs: &[&String], ended: f64) -> Self {
         let mut seen = Self::default();
         let is_done = |seen: &Self| {
@@ -245,7 +245,7 @@ async fn names(protocol: Protocol) {
         7 + appends.len(),
         "a run, three nodes, three attempts, appends"
     );
-    // Every event stands in the span of its append, once, and the first names the span.
+    // Every event is in the span of its append, once, and the first names the span.
     let log = host.events(&three).await;
     let told: Vec<(String, i64)> = appends
         .iter()
@@ -354,7 +354,7 @@ async fn names(protocol: Protocol) {
     let names: BTreeSet<&str> = seen.metrics.keys().map(String::as_str).collect();
     assert_eq!(names, known);
     assert!(names.iter().all(|name| telemetry::METRICS.contains(name)));
-    // The wait of the run that began last, beside the histogram of all.
+    // The wait of the run that began last, in addition to the histogram of all.
     let backlog = &seen.gauges["openwop.run.backlog"];
     assert!(!backlog.data_points.is_empty());
     for point in &backlog.data_points {

@@ -56,7 +56,7 @@ async fn a_token_shows_the_question_and_answers_it_once() {
     );
     let again = host.answer_by(&token, accept()).await;
     assert_eq!(again.refusal(409), "interrupt_already_resolved");
-    // The log does not know it.
+    // The log does not contain it.
     for event in host.events(&run).await {
         assert!(!event.to_string().contains(&token[..40]), "{event}");
     }
@@ -199,7 +199,7 @@ async fn nobody_makes_a_token_for_somebody_else_without_the_right_to() {
     );
     let own = order("somebody").await.json();
     let own = own["interruptToken"].as_str().unwrap();
-    // Whoever has one token has one vote, and gives it in their own name.
+    // The holder of a token has one vote, and casts it in their own name.
     for field in ["voter", "decidedBy"] {
         let named = |name: &str| {
             let mut answer = accept();
@@ -239,7 +239,7 @@ async fn an_answer_by_token_with_a_key_is_answered_again() {
     let (host, run) = asked(&json!({ "requiredApprovals": 2 })).await;
     let ada = made(&host, &run, json!({ "subject": "ada" })).await;
     let bob = made(&host, &run, json!({ "subject": "bob" })).await;
-    // What does not fit leaves the key free.
+    // An invalid answer leaves the key free.
     let wrong = with_key(&host, &ada, "k-1", &json!({ "action": "explode" })).await;
     assert_eq!(wrong.refusal(400), "validation_error");
     let first = with_key(&host, &ada, "k-1", &accept()).await;
@@ -261,12 +261,12 @@ async fn an_answer_by_token_with_a_key_is_answered_again() {
     let second = with_key(&host, &bob, "k-1", &accept()).await;
     assert_eq!((second.status, second.header(replay)), (200, Some("false")));
     assert_eq!(host.ended(&run).await["status"], "completed");
-    // Also when nothing is asked any more; with another key it is late.
+    // Also when the question is closed; with another key it is late.
     let again = with_key(&host, &bob, "k-1", &accept()).await;
     assert_eq!((again.status, again.header(replay)), (200, Some("true")));
     let late = with_key(&host, &bob, "k-2", &accept()).await;
     assert_eq!(late.refusal(409), "interrupt_already_resolved");
-    // A token that is none opens no key.
+    // An invalid token uses no key.
     assert_eq!(
         with_key(&host, "nonsense", "k-1", &accept())
             .await

@@ -1,4 +1,4 @@
-//! Traces: a run goes on in that of whoever created it, and everything it asks of others says so.
+//! Traces: a run continues that of its creator, and all its external calls carry it.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn parent(flags: &str) -> String {
     format!("00-{TRACE}-{CALLER}-{flags}")
 }
 
-/// A peer that is an HTTP server, a model and a server of tools that speaks no protocol.
+/// A peer that is an HTTP server, a model and a malformed MCP server.
 async fn peer() -> Receiver {
     Receiver::answering(|asked| {
         let answer = match asked.path.as_str() {
@@ -91,7 +91,7 @@ async fn traced(host: &Host, body: &Value, flags: &str) -> String {
     run
 }
 
-/// The span that a request says it was made in, which has to be of the caller's trace.
+/// The span in a request's trace context, which must be in the caller's trace.
 fn within(asked: &Received) -> String {
     let said = asked.header("traceparent");
     let context = TraceContext::parse(said, None).unwrap_or_else(|| panic!("{asked:?}"));
@@ -130,7 +130,7 @@ async fn everything_a_run_asks_of_others_is_in_the_trace_of_its_creator() {
     for span in seen.spans[&run].iter().chain(&seen.spans[&child]) {
         assert_eq!(hex(&span.trace_id), TRACE, "{}", span.name);
     }
-    // What was asked was asked within an attempt that the collector knows.
+    // The requests were made within attempts that the collector knows.
     let attempts = [
         seen.span(&run, "openwop.node.runwright.http.attempt"),
         seen.span(&run, "openwop.node.core.ai.chatCompletion.attempt"),
@@ -167,7 +167,7 @@ async fn everything_a_run_asks_of_others_is_in_the_trace_of_its_creator() {
         ]
     );
     assert!(value(model, "openwop.node_id").is_some());
-    // Webhooks go on in the span of the run they tell of.
+    // Webhooks continue the span of their run.
     let mut told = [hooks.next().await, hooks.next().await];
     told.sort_by_key(|told| told.event().0 != child);
     assert_eq!(within(&told[0]), id(below));
@@ -216,7 +216,7 @@ async fn a_bundle_has_the_spans_of_its_run() {
     assert_eq!(find("openwop.activity.p")["kind"], "client");
     assert!(find("openwop.event.append")["attributes"]["openwop.event_seq"].is_u64());
 
-    // Of what still goes on there is a beginning.
+    // Unfinished spans have a start.
     let waits = host.create(&json!({ "workflowId": "waits" })).await;
     host.shows(&waits, |snapshot| {
         snapshot["nodeStates"]["wait"].is_object()
@@ -343,7 +343,7 @@ async fn every_metric_that_is_claimed_arrives() {
         "run_already_active"
     );
 
-    // What a server claims that is told to export, once it has.
+    // The capabilities of a server with an exporter, once it has one.
     let gate = server::Gate::open_to("acme".into());
     let api = runtime::api::Api::new(host.engine.clone());
     let app = server::App::new(api, gate, Limits::default());
@@ -371,7 +371,7 @@ async fn every_metric_that_is_claimed_arrives() {
         seen.take(&collector.next().await);
     }
     assert_eq!(seen.metrics.len(), names.len(), "and no other");
-    // Without a collector nothing is claimed.
+    // Without a collector nothing is advertised.
     let silent = Host::new().await;
     let discovery = silent.get("/.well-known/openwop").await.json();
     assert_eq!(discovery.get("observability"), None);

@@ -39,7 +39,7 @@ fn hmac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// The signature a receiver computes for itself.
+/// The signature as a receiver computes it.
 fn v1(secret: &str, received: &Received) -> String {
     let timestamp = received.header("x-openwop-timestamp").as_bytes();
     let tag = hmac(secret.as_bytes(), &[timestamp, b".", &received.body]);
@@ -57,7 +57,7 @@ fn standard(secret: &str, received: &Received) -> String {
     format!("v1,{}", STANDARD.encode(tag))
 }
 
-/// Waits until a webhook's report says something.
+/// Waits until a webhook's report satisfies a condition.
 async fn until(host: &Host, webhook: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     loop {
         let report = host.get(&format!("/v1/webhooks/{webhook}")).await.json();
@@ -71,7 +71,7 @@ async fn until(host: &Host, webhook: &str, is_so: impl Fn(&Value) -> bool) -> Va
 #[tokio::test]
 async fn events_are_delivered_signed_in_order_and_as_polling_shows_them() {
     let host = host().await;
-    // What happened before is not told.
+    // Earlier events are not delivered.
     host.completed(&json!({ "workflowId": "three" })).await;
     let receiver = Receiver::new().await;
     let webhook = register(&host, json!({ "url": receiver.url(), "events": ["*"] })).await;
@@ -382,7 +382,7 @@ async fn a_failed_attempt_is_made_again_and_keeps_its_run_in_order() {
 #[tokio::test]
 async fn a_receiver_that_keeps_failing_is_paused_and_slows_nobody_else() {
     let host = host().await;
-    // One never answers, one redirects, one is fine.
+    // One never responds, one redirects, one is fine.
     let silent = Receiver::answering(|_| None).await;
     let redirects = Receiver::answering(|_| Some((302, String::new()))).await;
     let fine = Receiver::new().await;
@@ -480,7 +480,7 @@ async fn standard_webhooks_are_verified_rotated_and_signed_twice() {
     let fingerprint = |report: &Value| report["secretFingerprint"].clone();
     let shown = host.get(&format!("/v1/webhooks/{id}")).await.json();
     assert_ne!(fingerprint(&shown), fingerprint(&webhook));
-    // The router learns of the new secret by the feed, before it learns of the next run.
+    // The router reads the new secret in the feed before the next run.
     host.completed(&json!({ "workflowId": "three" })).await;
     let second = receiver.next().await;
     assert_eq!(second.header("x-openwop-signature"), v1(&old, &second));

@@ -180,7 +180,7 @@ async fn an_agent_that_a_snapshot_could_not_show_is_not_registered() {
         "agentId": "acme.agent", "name": "Ada", "version": "1.2.0", "modelClass": "vision",
         "sourceManifestId": "acme.agents",
     });
-    // There is no memory here that it could refer to.
+    // It could only refer to a memory, which does not exist here.
     assert_eq!(host.snapshot(&run).await["agent"], shown);
     crate::schemas::check_log(&host, &run).await;
 }
@@ -202,7 +202,7 @@ async fn a_schema_of_settings_that_is_none_is_refused() {
     }
 }
 
-/// Each of these was taken by a version before this one, or may have been.
+/// Each of these was accepted by an earlier version, or may have been.
 #[tokio::test]
 async fn what_was_stored_is_read_and_run_whatever_registration_says_of_it_today() {
     let host = Host::new().await;
@@ -237,7 +237,7 @@ async fn what_was_stored_is_read_and_run_whatever_registration_says_of_it_today(
         let bundle = host.get(&format!("/v1/runs/{run}/debug-bundle")).await;
         assert_eq!(bundle.status, 200, "{workflow}");
     }
-    // What this engine has no node for is refused for that, and for nothing that is older.
+    // A missing node type is the reported error, not the older rules.
     let mut unknown = odd.clone();
     unknown["id"] = json!("unknown-and-odd");
     unknown["nodes"][0]["typeId"] = json!("acme.unheard-of");

@@ -1,4 +1,4 @@
-//! Documents where other faces meet them: as streams, questions and entries of the audit trail.
+//! Documents on other faces: as streams, questions and entries of the audit trail.
 
 use kernel::audit::{AuditAction, AuditEvent};
 use kernel::document::Audited;
@@ -25,7 +25,7 @@ async fn a_documents_events_are_streamed_as_a_runs() {
     conn.send(&request.bytes()).await;
     assert_eq!(conn.head().await.expect("a head").0, 200);
     let mut seen = frames(&conn.chunk().await.unwrap());
-    // What is saved from now on wakes the stream.
+    // A save from now on wakes the stream.
     let mut done = with_event(
         reviewed(ID),
         "run_status_changed",
@@ -51,7 +51,7 @@ async fn a_documents_events_are_streamed_as_a_runs() {
     }
     assert!(seen.iter().all(|frame| polled.contains(&frame.data)));
     assert!(seen.windows(2).all(|pair| pair[0].id < pair[1].id));
-    // Behind an event, in another mode, and in one that there is not.
+    // After an event, in another mode, and in an unknown one.
     let last = seen.last().unwrap().id.to_string();
     let ask = async |query: &str, last: &str| {
         let request = caller.request("GET", &format!("{path}{query}"));
@@ -136,7 +136,7 @@ async fn a_gate_is_a_question_of_its_run_and_its_answer_outlives_later_saves() {
         stranger.send(host.address).await.refusal(404),
         "run_not_found"
     );
-    // Rejected it waits on, accepted it does not.
+    // Rejected it still waits, accepted it does not.
     assert_eq!(
         answer("two", json!({ "action": "reject" })).await.status,
         200
@@ -171,7 +171,7 @@ async fn a_gate_is_a_question_of_its_run_and_its_answer_outlives_later_saves() {
         "{resolved:#?}"
     );
 
-    // The browser knows nothing of it yet: both decisions are put back onto what it saves.
+    // The browser does not know of them yet: both decisions are put back onto its save.
     let saved = caller.saved(&noted(reviewed(ID), "later")).await;
     assert_eq!(saved.header("run-put-back"), Some("2"));
     let read = caller.read(ID).await;
@@ -193,7 +193,7 @@ async fn a_gate_is_a_question_of_its_run_and_its_answer_outlives_later_saves() {
     );
 }
 
-/// What a tenant's trail says: action, kind and id.
+/// A tenant's trail: action, kind and id.
 async fn told(host: &Host) -> Vec<(AuditAction, String, String)> {
     let store = host.engine.door().store();
     trail::deliver(&**store).await.unwrap();
@@ -280,7 +280,7 @@ async fn a_text_is_found_in_events_page_by_page() {
     assert_eq!(ids(&caller.list("?text=number%203").await), ["run_3"]);
     assert_eq!(caller.list("?text=%22GR%C3%96SSE").await.len(), 0);
     assert_eq!(caller.list("?text=%22gr%C3%B6%C3%9Fe%22").await.len(), 7);
-    // Keys and numbers of the document are no text of an event.
+    // Keys and numbers of the document are not text of an event.
     assert_eq!(caller.list("?text=stepStatus").await.len(), 0);
     let mut found = Vec::new();
     let mut path = "/api/runs?text=NUMBER&limit=3".to_owned();
@@ -318,7 +318,7 @@ async fn what_makes_something_new_is_done_once_for_a_key() {
     assert_eq!(caller.list("").await.len(), 2);
     let other = ask(&fork, "k", &json!({ "tags": ["x"] })).await;
     assert!(other.status >= 400, "{}", other.status);
-    // A refusal that is kept is one of this face.
+    // A stored error response is in the format of this face.
     let gates = format!("/api/runs/{ID}/gates");
     let unknown = json!({ "stepId": "none", "gate": "PAUSE_AFTER", "decision": "approved" });
     for _ in 0..2 {

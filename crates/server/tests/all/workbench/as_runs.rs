@@ -1,4 +1,4 @@
-//! Documents among runs: listed with them, cancelled as they are, and otherwise only read.
+//! Documents among runs: listed and cancelled with them, and otherwise read-only.
 
 use runtime::access::Scopes;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn ended(document: Value, status: &str) -> Value {
 async fn documents_are_listed_among_runs_page_by_page() {
     let host = Host::new().await;
     let caller = Caller::of(&host);
-    // In the order of when they began, the last first: a future run, an engine's, two old ones.
+    // By start time, the last first: a future run, an engine's, two old ones.
     let driven = host.create(&json!({ "workflowId": "waits" })).await;
     caller
         .saved(&begun("run_old", "2020-01-01T00:00:00Z", "old"))
@@ -44,7 +44,7 @@ async fn documents_are_listed_among_runs_page_by_page() {
     waits["run"]["startedAt"] = json!("2199-01-01T00:00:00Z");
     waits["run"]["context"] = json!({ "parentRunId": "run_old" });
     caller.saved(&waits).await;
-    // What is no run is not listed: the tenant has a registry and a trail, too.
+    // Other streams are not listed: the tenant has a registry and a trail, too.
     let page = caller.get("/v1/runs").await.json();
     let order = ["run_next", &driven, "run_old", "run_older"];
     assert_eq!(ids(&page), order);
@@ -158,7 +158,7 @@ async fn a_documents_run_is_cancelled_with_its_children_where_no_step_runs() {
     let refused = cancel("/v1/runs/run_busy/cancel").await;
     assert_eq!(refused.refusal(409), "step_running");
     let stream = caller.get(&format!("/v1/runs/{ID}")).await.json()["runId"].clone();
-    // By its stream, by its client's id, and again: the same answer.
+    // By its stream, by its client's id, and again: the same response.
     for path in [
         format!("/v1/runs/{}/cancel", stream.as_str().unwrap()),
         format!("/v1/runs/{ID}:cancel"),
@@ -171,7 +171,7 @@ async fn a_documents_run_is_cancelled_with_its_children_where_no_step_runs() {
     assert_eq!(read["run"]["status"], "cancelled");
     assert_eq!(read["trace"][0]["reason"], "enough");
     assert_eq!(caller.read("run_child").await["run"]["status"], "cancelled");
-    // A browser that does not know of it saves on: the cancellation is put back.
+    // A browser that does not know of it continues to save: the cancellation is put back.
     let saved = caller.saved(&noted(document(ID), "still at work")).await;
     assert_eq!(saved.header("run-put-back"), Some("1"));
     assert_eq!(caller.read(ID).await["run"]["status"], "cancelled");
@@ -298,7 +298,7 @@ async fn artifacts_of_a_trace_are_those_of_its_run() {
     assert_eq!(listed.len(), 2);
     for (artifact, version) in listed.iter().zip(1..) {
         assert_eq!(artifact["artifactId"], format!("text@{version}"));
-        // The client does not say of which step it is: the one that was running, if one was.
+        // The client does not name the step: the one that was running, if any.
         let step = (version == 2).then(|| json!("one"));
         assert_eq!(artifact.get("nodeId"), step.as_ref());
         let read = caller.get(artifact["url"].as_str().unwrap()).await;
@@ -338,7 +338,7 @@ async fn runs_of_documents_are_compared_event_by_event() {
     let changed = ended(reviewed("run_b"), "cancelled");
     caller.saved(&changed).await;
     let other = diff("run_b").await.json();
-    // The saves differ, as the documents do; what they tell of is the same up to the end.
+    // The saves differ, as the documents do; their runs are the same up to the end.
     let ops: Vec<_> = other["eventDiffs"].as_array().unwrap().iter().collect();
     assert_eq!(ops.last().unwrap()["bEvent"]["type"], "run.cancelled");
     assert_eq!(

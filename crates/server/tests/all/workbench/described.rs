@@ -1,4 +1,4 @@
-//! The description of this face against the API's own, where that is at hand.
+//! The description of this face against the API's own, if that is installed.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

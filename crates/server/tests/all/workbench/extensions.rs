@@ -1,4 +1,4 @@
-//! What this server does beyond the API.
+//! Extensions of this server to the API.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ async fn a_hundred_revisions_take_a_tenth_of_their_copies() {
     assert!(taken * 10 <= copies, "{taken} bytes of {copies}");
 }
 
-/// Bytes of every event there is.
+/// Bytes of all stored events.
 async fn stored(host: &Host) -> usize {
     let store = host.engine.door().store();
     let (mut after, mut bytes) = (store::Position(0), 0);
@@ -115,7 +115,7 @@ async fn a_gate_is_decided_here_and_later_saves_keep_it() {
             .is_empty()
     );
 
-    // The browser knows nothing of it and saves what it has.
+    // The browser does not know of it and saves its own state.
     let answer = caller.saved(&noted(waiting, "still here")).await;
     assert_eq!(answer.header("run-put-back"), Some("1"));
     let read = caller.read(ID).await;
@@ -315,7 +315,7 @@ async fn a_document_is_shown_as_a_run() {
     caller.saved(&done).await;
     let view = caller.get(&format!("/v1/runs/{ID}")).await.json();
     assert_eq!(view["status"], "failed");
-    // The view stands still from here on; the document need not.
+    // The view no longer changes; the document still may.
     done["run"]["status"] = json!("running");
     caller.saved(&done).await;
     let view = caller.get(&format!("/v1/runs/{ID}")).await.json();

@@ -1,4 +1,4 @@
-//! The largest document, and what is larger.
+//! The largest document, and larger ones.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::host::Host;
 /// 25 MiB, as the API has it.
 const LIMIT: usize = 26_214_400;
 
-/// A document of so many bytes.
+/// A document of this size in bytes.
 fn of_size(bytes: usize) -> Vec<u8> {
     let mut large = document(ID);
     large["run"]["metadata"] = json!({ "pad": "" });
@@ -37,7 +37,8 @@ async fn the_bound_is_on_bytes_and_a_larger_body_is_read_before_it_is_refused() 
     let length = caller.get(&path).await.body.len();
     assert_eq!(length, LIMIT);
     for bytes in [LIMIT + 1, 25_100_000 + 1_200_000] {
-        // On a connection that stays open: what was refused was read, so the next one is answered.
+        // On a connection that stays open: the rejected body was read, so the next request is
+        // answered.
         let mut conn = Conn::to(host.address).await;
         let request = caller
             .request("PUT", &path)
@@ -62,7 +63,7 @@ async fn the_bound_is_on_bytes_and_a_larger_body_is_read_before_it_is_refused() 
 async fn a_body_in_chunks_is_counted_in_bytes() {
     let host = Host::new().await;
     let caller = Caller::of(&host);
-    // Fewer characters than the bound has bytes, but more bytes.
+    // Fewer characters than the limit has bytes, but more bytes.
     let mut large = document(ID);
     large["run"]["metadata"] = json!("é".repeat(LIMIT / 2));
     let body = large.to_string().into_bytes();

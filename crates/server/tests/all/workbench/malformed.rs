@@ -1,11 +1,11 @@
-//! Documents that are none: refused with a code, and nothing of them is kept.
+//! Invalid documents: rejected with a code, and not stored.
 
 use serde_json::{Value, json};
 
 use super::{Caller, ID, code, document, reviewed};
 use crate::host::Host;
 
-/// A change that no document survives, and the code it is refused with.
+/// A change that makes a document invalid, and its error code.
 fn changes() -> Vec<(&'static str, Value, &'static str)> {
     let state = "INVALID_RUN_STATE";
     let workflow = "INVALID_WORKFLOW";
@@ -163,7 +163,7 @@ async fn a_document_that_is_none_is_refused_with_a_code() {
         .send(request.body("application/json", vec![0xff, 0xfe]))
         .await;
     assert_eq!(code(&answer, 400), "INVALID_JSON");
-    // Nothing of all this is there.
+    // Nothing was stored.
     assert_eq!(caller.get(&format!("/api/runs/{ID}")).await.status, 404);
     assert!(caller.list("").await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Memory for saves: what finds no room is told to come back, and what never would is refused.
+//! Memory for saves: a save without room is told to retry, and one that never fits is rejected.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn a_save_without_room_is_told_to_come_back() {
     let (first, rest) = body.split_at(body.len() / 2);
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(first.as_bytes()).await.unwrap();
-    // The other is refused once the first has its memory.
+    // The other is rejected once the first has its memory.
     let other = noted(document("run_other"), &"y".repeat(20_000));
     let refused = loop {
         let answer = caller.put(&other).await;

@@ -1,4 +1,4 @@
-//! The workbench face over TCP: what is saved, what is refused, and the walls between tenants.
+//! The workbench face over TCP: saves, errors, and the separation of tenants.
 
 mod across;
 mod as_runs;
@@ -140,7 +140,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The code of a refusal of this face.
+/// The code of an error of this face.
 pub(crate) fn code(answer: &Answer, status: u16) -> String {
     let text = String::from_utf8_lossy(&answer.body);
     assert_eq!(answer.status, status, "{text}");

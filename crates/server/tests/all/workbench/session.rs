@@ -1,4 +1,4 @@
-//! Sessions of browsers: a cookie, and where a write comes from.
+//! Sessions of browsers: a cookie, and the origin of a write.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use super::{Caller, ID, code, document, noted};
 use crate::client::{Conn, Request};
 use crate::host::{Host, Models};
 
-/// No token: three parts that no issuer signed.
+/// An invalid token: three parts that no issuer signed.
 const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.e30.c2ln";
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_cookie_counts_as_the_credential_it_holds_and_writes_need_an_origin() 
     let cookie = |method: &str, value: &str| {
         Request::new(method, &path).header("cookie", &format!("a=b; __session={value}; c=d"))
     };
-    // A key is no session; a token that nobody signed is none either.
+    // A key is not a session, and neither is an unsigned token.
     for value in [host.key.as_str(), TOKEN, ""] {
         let answer = caller.send(cookie("GET", value)).await;
         assert_eq!(answer.status, 401, "{value}");
@@ -46,19 +46,19 @@ async fn a_cookie_counts_as_the_credential_it_holds_and_writes_need_an_origin() 
         .header("origin", "http://localhost")
         .json(&document(ID));
     assert_eq!(caller.send(ours).await.status, 401);
-    // A credential in its own header needs no origin, and wins over a cookie.
+    // A credential in its own header needs no origin, and has precedence over a cookie.
     let request = cookie("PUT", TOKEN)
         .key(&host.key)
         .header("origin", "http://evil.example");
     assert_eq!(caller.send(request.json(&document(ID))).await.status, 204);
 }
 
-/// What a service for sign-in and this server share.
+/// The secret shared by a sign-in service and this server.
 const SECRET: &[u8; 32] = b"a secret of these tests, 32 long";
 /// The page that sessions are made for, served from elsewhere.
 const PAGE: &str = "https://app.example.org";
 
-/// A session as a service for sign-in makes it: no audience, no scopes.
+/// A session as a sign-in service issues it: no audience, no scopes.
 fn session(more: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut claims = json!({
@@ -85,7 +85,7 @@ fn session(more: &Value) -> String {
     format!("{message}.{}", b64(&signature.0))
 }
 
-/// A server that takes such sessions, and lets that page use them.
+/// A server that accepts such sessions from that page.
 async fn host() -> Host {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("secret"), SECRET).unwrap();
@@ -126,7 +126,7 @@ async fn a_signed_session_lists_reads_saves_and_deletes_its_tenants_runs() {
         let body = noted(document(ID), note);
         let saved = ask("PUT", &path, token, Some(PAGE), Some(body.clone())).await;
         assert_eq!(saved.status, 204);
-        // A page of this server's own needs no leave.
+        // A page of this server itself needs no permission.
         let own = ask(
             "PUT",
             &path,
@@ -147,14 +147,14 @@ async fn a_signed_session_lists_reads_saves_and_deletes_its_tenants_runs() {
             }
         }
     }
-    // Whoever signs in for an organisation is another tenant than the same person alone.
+    // A person who signs in for an organisation is in another tenant than alone.
     assert_eq!(
         ask("DELETE", &path, &member, Some(PAGE), None).await.status,
         204
     );
     assert_eq!(ask("GET", &path, &member, None, None).await.status, 404);
     assert_eq!(ask("GET", &path, &alone, None, None).await.status, 200);
-    // Not decided by a session without the scope, nor opened by one that is not good here.
+    // Neither decided by a session without the scope, nor opened by an invalid one.
     let decision = json!({ "stepId": "two", "gate": "PAUSE_AFTER", "decision": "approved" });
     let gates = format!("{path}/gates");
     let refused = ask("POST", &gates, &alone, Some(PAGE), Some(decision)).await;
@@ -177,7 +177,7 @@ async fn pages_of_origins_that_are_allowed_may_read_answers_and_no_others() {
         let request = request.header("access-control-request-method", "PUT");
         request.send(host.address).await
     };
-    // One with a body is read, or says that the connection ends.
+    // A body is read, or the response announces the end of the connection.
     let with_body = |bytes: usize| {
         let request = Request::new("OPTIONS", &path).header("origin", PAGE);
         let request = request.header("access-control-request-method", "PUT");
@@ -212,7 +212,7 @@ async fn pages_of_origins_that_are_allowed_may_read_answers_and_no_others() {
         ),
         (403, None)
     );
-    // Refusals can be read, too, and by nobody else.
+    // That page can read error responses, too, and no other origin can.
     for (path, origin, status, told) in [
         (path.as_str(), PAGE, 401, Some(PAGE)),
         (path.as_str(), "https://evil.example", 403, None),

@@ -40,7 +40,7 @@ async fn the_same_id_is_another_run_behind_each_wall() {
         assert_eq!(children["children"].as_array().unwrap().len(), 1);
         assert_eq!(caller.get("/api/costs").await.json()["runs"], 2);
     }
-    // What one does to its own run is done to no other.
+    // An action on one's own run affects no other.
     let decision = json!({ "stepId": "two", "gate": "PAUSE_AFTER", "decision": "approved" });
     let answer = callers[1]
         .post(&format!("/api/runs/{ID}/gates"), &decision)
@@ -57,7 +57,7 @@ async fn the_same_id_is_another_run_behind_each_wall() {
     assert_eq!(callers[0].list("?status=running").await.len(), 2);
     assert_eq!(callers[2].get(&format!("/api/runs/{ID}")).await.status, 404);
 
-    // Another's run is not there under its own name either.
+    // Another's run is not found under its own name either.
     let own = callers[0].get(&format!("/v1/runs/{ID}")).await.json();
     let stream = own["runId"].as_str().unwrap().to_owned();
     for stranger in &callers[1..] {

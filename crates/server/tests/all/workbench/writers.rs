@@ -1,4 +1,4 @@
-//! Writers that do not know of each other.
+//! Concurrent writers that do not know of each other.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ async fn no_acknowledged_save_of_64_stale_writers_is_lost() {
         let path = format!("/api/runs/{ID}?save={number}");
         assert_eq!(caller.get(&path).await.json(), *document, "save {number}");
     }
-    // And each that the history lists can be read again.
+    // And each save in the history can be read again.
     for row in rows {
         let path = format!("/api/runs/{ID}?save={}", row["save"]);
         let answer = caller.get(&path).await;
