@@ -7,7 +7,7 @@ use kernel::run::report::{
     EnvelopesExhausted, PromptComposed, ToolCalled, ToolReturned,
 };
 
-/// One table for the names and the match, so that neither can miss a kind.
+/// One table for the names and the match, so that neither can lack a kind.
 macro_rules! kinds {
     ($($variant:ident => $kind:literal,)+) => {
         /// Every kind of event, in the order of the storage format.
@@ -86,9 +86,9 @@ kinds! {
     ReplayDiverged => "replay.diverged",
 }
 
-/// The node an event is about, if it is about one.
+/// The node of an event, if it has one.
 pub(crate) fn node(event: &RunEvent) -> Option<&NodeId> {
-    // An event of a document's trace need not say of which step it is.
+    // An event of a document's trace may lack its step.
     said_node(event).filter(|node| !node.as_str().is_empty())
 }
 

@@ -29,7 +29,7 @@ impl<'a> Veil<'a> {
         Self(plan.sensitivity.any.then_some(plan))
     }
 
-    /// For what has no workflow: only what is sealed is hidden.
+    /// For streams without a workflow: only sealed values are masked.
     pub fn bare() -> Self {
         Self(None)
     }
@@ -100,7 +100,7 @@ impl<'a> Veil<'a> {
         self.masked(values, |plan, port| plan.hides_port(node, port))
     }
 
-    /// The outputs of a run as they may be shown: those of its last nodes, by node.
+    /// The masked outputs of a run: those of its last nodes, by node.
     pub fn run_outputs(self, outputs: &Map<String, Value>) -> Map<String, Value> {
         let mut shown = outputs.clone();
         if let Some(plan) = self.0 {
@@ -164,7 +164,7 @@ fn hide_run_outputs(plan: &Plan, outputs: &mut Map<String, Value>) {
     }
 }
 
-/// An error without what its node had to say: the code, and the first line of the message.
+/// An error without the node's details: the code, and the first line of the message.
 fn shortened(error: &NodeError) -> NodeError {
     let mut lines = error.message.lines();
     let mut message = lines.next().unwrap_or_default().to_owned();

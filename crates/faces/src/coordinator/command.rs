@@ -4,8 +4,8 @@ use kernel::coordinator::{CoordinatorCommand, Lease};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A command, as it is sent. Fields that are not known are ignored. In the order in which the
-/// published program lists them, with what it does not have at the end.
+/// A command, as sent. Unknown fields are ignored. In the order of the published program's list,
+/// followed by our additions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command")]
 #[allow(

@@ -178,7 +178,7 @@ impl EventJson {
 }
 
 impl EventJson {
-    /// Whether it says who leads.
+    /// Whether it changes the authority.
     pub fn is_of_authority(&self) -> bool {
         matches!(
             self,

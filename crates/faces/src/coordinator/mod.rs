@@ -1,8 +1,8 @@
 //! The face of coordinators: the runtime contract of commands, events and snapshots, and the
 //! files and texts of the program that published it.
 //!
-//! A word of this contract is written as its authors write it: commands and most events in
-//! PascalCase under `command` and `event`, six events with dots.
+//! Words of this contract keep their authors' spelling: commands and most events in PascalCase
+//! under `command` and `event`, six events with dots.
 
 mod command;
 mod event;

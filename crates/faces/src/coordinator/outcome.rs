@@ -6,13 +6,13 @@ pub enum Attempt {
     /// The request names no target.
     #[default]
     NoTarget,
-    /// It is for the leader, who has no pane now.
+    /// It is for the leader, who has no pane at present.
     NoLeader,
-    /// There is nothing of the target's name.
+    /// No pane has the target's name.
     Unresolved,
     /// A shell is there that would run the message.
     Shell,
-    /// The target takes no input now.
+    /// The target does not accept input at present.
     NotReady,
     /// Sending failed.
     NotSent,
@@ -27,9 +27,9 @@ pub enum Sight {
     Confirmed,
     /// It is there, and the target works on something.
     ConfirmedActive,
-    /// It was not seen; it may be sent again.
+    /// It was not seen yet; it may be sent again.
     UnconfirmedYet,
-    /// It was not seen, and was sent as often as it may be.
+    /// It was not seen, and the limit of attempts is reached.
     Unconfirmed,
 }
 
@@ -38,7 +38,7 @@ pub enum Sight {
 pub enum Outcome {
     /// It waits on.
     KeepPending(&'static str),
-    /// Its target was told.
+    /// Its target was notified.
     Notified(&'static str),
     /// It failed.
     Failed(&'static str),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::SnapshotJson;
 
-/// A worker has what it was given.
+/// The worker has an assignment.
 const ASSIGNED: &str = "assigned";
 /// The worker's assignment has ended.
 const IDLE: &str = "idle";
@@ -23,7 +23,7 @@ pub struct Overview {
     last_failed: Option<Timestamp>,
     unread: BTreeMap<String, Timestamp>,
     workers: BTreeMap<WorkerId, Worker>,
-    /// Who has which task.
+    /// The worker of each task.
     handed: BTreeMap<String, WorkerId>,
     pulse: Option<(String, Timestamp)>,
 }
@@ -60,7 +60,7 @@ pub struct OverviewJson {
     pub last_delivered_at: Option<String>,
     /// When the last request failed.
     pub last_failed_at: Option<String>,
-    /// Messages that were not read.
+    /// Unread messages.
     pub unread_mail: usize,
     /// Since when the oldest of them waits.
     pub oldest_mail_at: Option<String>,
@@ -72,18 +72,18 @@ pub struct OverviewJson {
     pub last_heartbeat_at: Option<String>,
 }
 
-/// A request that is not settled.
+/// An unsettled request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenJson {
     /// Its id.
     pub request_id: String,
-    /// Whom it is for.
+    /// Its target.
     pub target: String,
     /// Pending or notified.
     pub status: DispatchStatus,
     /// Since when.
     pub since: String,
-    /// For how long, in milliseconds.
+    /// Its age, in milliseconds.
     pub age_ms: u64,
 }
 
@@ -94,13 +94,13 @@ pub struct WorkerJson {
     pub worker: String,
     /// Its current tasks, the latest first; without any, its last task.
     pub task_id: String,
-    /// How many tasks it has.
+    /// The number of its tasks.
     pub assignments: usize,
     /// `assigned` or `idle`, or `stalled` or `recovered` with the reason.
     pub state: String,
     /// Its last contact.
     pub last_seen_at: String,
-    /// How long that is ago, in milliseconds.
+    /// The time since then, in milliseconds.
     pub age_ms: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Refusals in the published program's words. They name ids, as its clients expect; nothing that
-//! listens to others than the user at the machine may answer with them.
+//! Refusals in the published program's words. They contain ids, as its clients expect; a server
+//! that is reachable by other users must not return them.
 
 use kernel::coordinator::Rejection;
 

@@ -19,7 +19,7 @@ pub struct DispatchRecord {
     pub notified_at: Option<String>,
     pub delivered_at: Option<String>,
     pub failed_at: Option<String>,
-    /// The channel it was notified by, or why it failed.
+    /// The channel of its notification, or the reason of its failure.
     pub reason: Option<String>,
     pub metadata: Option<Value>,
 }
@@ -37,7 +37,7 @@ pub struct MailRecord {
     pub delivered_at: Option<String>,
 }
 
-/// All records, in the order they came.
+/// All records, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
     dispatches: Vec<Option<DispatchRecord>>,
@@ -47,7 +47,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Requests that were not taken out.
+    /// Requests that were not removed.
     pub fn dispatches(&self) -> impl Iterator<Item = &DispatchRecord> {
         self.dispatches.iter().flatten()
     }
@@ -177,7 +177,7 @@ impl DispatchRecord {
 }
 
 impl MailRecord {
-    /// The record of a message that has just come. `None` for another event.
+    /// The record of a newly created message. `None` for other events.
     pub fn created(event: &CoordinatorEvent, at: Timestamp) -> Option<Self> {
         let CoordinatorEvent::MailCreated {
             message_id,
@@ -215,7 +215,7 @@ impl MailRecord {
     }
 }
 
-/// The time that another program's files said, or else the event's own.
+/// The time from another program's files, or else that of the event.
 fn said_or(said_at: Option<&str>, at: Timestamp) -> String {
     said_at.map_or_else(|| at.to_string(), ToOwned::to_owned)
 }

@@ -28,7 +28,7 @@ pub fn schema() -> Schema {
     }
 }
 
-/// Whether an event of this name, as it is written in a log, is one of the contract's.
+/// Whether a name is an event of the contract, in the spelling of logs.
 pub fn is_event(name: &str) -> bool {
     if name.contains('.') {
         return EVENTS.contains(&name);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::coordinator::schema::SCHEMA_VERSION;
 
-/// A snapshot: its sections and fields in this order, nothing left out.
+/// A snapshot: all its sections and fields, in this order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are those of the contract's table")]
 pub struct SnapshotJson {
@@ -16,7 +16,7 @@ pub struct SnapshotJson {
     pub readiness: ReadinessJson,
 }
 
-/// Who holds the lease.
+/// The holder of the lease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are those of the contract's table")]
 pub struct AuthorityJson {
@@ -37,7 +37,7 @@ pub struct BacklogJson {
     pub failed: u64,
 }
 
-/// How far a replay has come.
+/// The progress of a replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are those of the contract's table")]
 pub struct ReplayJson {
@@ -47,7 +47,7 @@ pub struct ReplayJson {
     pub deferred_leader_notification: bool,
 }
 
-/// Whether it is ready, and what keeps it.
+/// Whether it is ready, and the blockers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are those of the contract's table")]
 pub struct ReadinessJson {

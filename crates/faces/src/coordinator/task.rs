@@ -3,14 +3,13 @@
 use kernel::coordinator::{HandedOut, TaskTerms, assignment_name};
 use serde_json::{Value, json};
 
-/// How often a worker says that it is at work, as a part of how long it may be silent.
+/// Heartbeats within the allowed silence of a worker.
 const BEATS: u64 = 3;
 /// The longest time between two heartbeats, in milliseconds. It bounds how long a worker keeps
 /// working on a cancelled task.
 const MAX_BEAT_MS: u64 = 800;
 
-/// An assignment as its worker is given it: which, how long it may be silent, and what there is to
-/// do.
+/// An assignment in its worker's form: its ids, the allowed silence, and the task.
 pub fn assignment(
     queue: &str,
     handed: &HandedOut,

@@ -4,8 +4,8 @@ use kernel::definition::{NodeKind, Plan, PlanEdge};
 use kernel::run::Run;
 use serde_json::{Map, Value, json};
 
-/// Nodes and edges in document order, by the names a workflow document has for them. With a run,
-/// each node has the status and attempts that the run's snapshot says, and the run its own.
+/// Nodes and edges in document order, under the names of the workflow document. With a run, each
+/// node has its status and attempts from the run's snapshot, and the run has its own.
 pub(super) fn describe(plan: &Plan, run: Option<&Run>) -> Value {
     let facts = run.and_then(Run::facts);
     let nodes = plan.nodes.iter().enumerate().map(|(at, node)| {

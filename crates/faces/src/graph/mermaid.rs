@@ -9,8 +9,8 @@ const MAX_NAME: usize = 60;
 /// The longest label of an edge, in characters.
 const MAX_LABEL: usize = 40;
 
-/// The text. Nodes are called `n0`, `n1`, … by their place in the document, because their ids may
-/// be words of Mermaid's own.
+/// Renders the text. Nodes are called `n0`, `n1`, … by their place in the document, because their
+/// ids may be keywords of Mermaid.
 pub(super) fn render(picture: &Picture) -> String {
     let mut out = String::from("flowchart TD\n");
     let nodes: Vec<_> = picture.nodes.iter().enumerate().collect();
@@ -138,12 +138,12 @@ fn style(state: State) -> &'static str {
     }
 }
 
-/// A label that Mermaid shows as it is: what could end it, begin an entity, or be markup of HTML
-/// or Markdown is written as an entity, and the rest is one line.
+/// A label that Mermaid shows unchanged: characters that could end it, begin an entity, or be
+/// markup of HTML or Markdown are written as entities, and it becomes one line.
 fn escape(text: &str, max: usize) -> String {
     let mut out = String::with_capacity(text.len());
     let chars: Vec<char> = text.chars().take(max + 1).collect();
-    // A list in Markdown is a line that begins with a number and a point, or with a sign.
+    // A list in Markdown is a line that begins with a number and a full stop, or with a sign.
     let number = chars.iter().take_while(|c| c.is_ascii_digit()).count();
     let is_inner = |at: Option<usize>| {
         at.and_then(|at| chars.get(at))

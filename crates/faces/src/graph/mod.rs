@@ -21,23 +21,23 @@ use picture::Picture;
 
 /// A workflow as a Mermaid flowchart; with a run, each node is marked by its state.
 ///
-/// The run must be one of this plan. Mermaid itself refuses charts of more than 500 edges unless
-/// told otherwise; [`svg()`] draws those.
+/// The run must belong to this plan. By default Mermaid refuses charts of more than 500 edges;
+/// [`svg()`] draws those.
 pub fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
     mermaid::render(&Picture::of(plan, run))
 }
 
 /// A workflow as an SVG document; with a run, each node is marked by its state.
 ///
-/// The document refers to nothing outside, holds no script, and follows the reader's light or
-/// dark colour scheme. The run must be one of this plan.
+/// The document is self-contained, without scripts, and follows the reader's light or dark colour
+/// scheme. The run must belong to this plan.
 pub fn svg(plan: &Plan, run: Option<&Run>) -> String {
     svg::render(&Picture::of(plan, run))
 }
 
 /// The nodes and edges of a workflow as JSON; with a run, each node has its state.
 ///
-/// The run must be one of this plan.
+/// The run must belong to this plan.
 pub fn describe(plan: &Plan, run: Option<&Run>) -> Value {
     description::describe(plan, run)
 }

@@ -25,7 +25,7 @@ pub(super) struct Picture {
 /// A node.
 pub(super) struct Node {
     pub(super) id: String,
-    /// The name for people; the id where there is none.
+    /// The display name; by default the id.
     pub(super) name: String,
     pub(super) type_id: String,
     pub(super) kind: Kind,
@@ -40,11 +40,11 @@ pub(super) struct Node {
 /// The state of a node in a run.
 pub(super) struct Progress {
     pub(super) state: State,
-    /// How often it was entered, this time included; 0 before the first.
+    /// The number of visits, the current one included; 0 before the first.
     pub(super) visits: u32,
     /// Attempts of this visit.
     pub(super) attempts: u32,
-    /// How long the visit took, once it is over.
+    /// The duration of the visit, once it is over.
     pub(super) took_ms: Option<u64>,
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Progress {
 pub(super) enum Kind {
     /// Calls something.
     Work,
-    /// Chooses a way.
+    /// Chooses an edge.
     Choice,
-    /// Begins rounds.
+    /// Repeats rounds.
     Loop,
     /// Waits for a time.
     Delay,
@@ -128,7 +128,7 @@ impl State {
 pub(super) struct Edge {
     pub(super) source: usize,
     pub(super) target: usize,
-    /// Port, condition and rule, where they are not the usual ones; may be empty.
+    /// Port, condition and rule, where they differ from the default; may be empty.
     pub(super) label: String,
     /// It leads to a node that starts when something failed.
     pub(super) on_failure: bool,
@@ -144,7 +144,7 @@ pub(super) enum Flow {
     Open,
     /// It was.
     Taken,
-    /// It was not and, in this visit, will not be.
+    /// It was not taken and, in this visit, will not be.
     Declined,
 }
 
@@ -313,7 +313,7 @@ fn kind(kind: NodeKind) -> Kind {
     }
 }
 
-/// Whether an edge was followed, from what its source says.
+/// Whether an edge was taken, from the state of its source.
 fn flow(edge: &PlanEdge, position: u32, source: &NodeRun) -> Flow {
     let followed = |declined: &[u32], by_rule: bool| {
         if by_rule && !declined.contains(&position) {
@@ -391,7 +391,7 @@ fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Milliseconds as a person says them, in at most six characters up to a day.
+/// A readable duration from milliseconds, in at most six characters up to a day.
 pub(super) fn duration(ms: u64) -> String {
     match ms {
         0..1_000 => format!("{ms} ms"),

@@ -1,3 +1,4 @@
-//! The OpenWOP protocol. Each major version is a sibling: another one is a folder, not a change.
+//! The OpenWOP protocol. Each major version is a sibling module; a new version does not change the
+//! others.
 
 pub mod v1;

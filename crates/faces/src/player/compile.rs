@@ -22,15 +22,15 @@ use super::template::{Call, Kind, Node, OnFail, Round, Template, Work};
 
 /// Bytes that all expressions of a definition may have together, with room to spare.
 const EXPRESSION_BYTES: usize = 900 << 10;
-/// Bytes that one expression may have, with room to spare.
+/// Maximum bytes of an expression, below the engine's limit.
 const MAX_EXPRESSION: usize = 4_000;
 
 /// Settings of a node outside its template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodePolicy {
-    /// Attempts after the first, where the template says nothing.
+    /// Retries, where the template does not set them.
     pub retries: u32,
-    /// The longest attempt, where the template says nothing.
+    /// The timeout of an attempt, where the template does not set it.
     pub timeout_ms: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub struct NodePolicy {
 pub struct Settings {
     /// The names of everything the session is given.
     pub context: BTreeSet<String>,
-    /// By position in the template; what is missing is as the template says.
+    /// By position in the template; missing values come from the template.
     pub policies: Vec<NodePolicy>,
     /// Checkpoints that ask even if the template lets them continue.
     pub pause_at: BTreeSet<String>,
@@ -77,7 +77,7 @@ pub fn compile(template: &Template, plan: &ExecutionPlan, settings: &Settings) -
     })
 }
 
-/// A text for people as the name of something: in one line, not empty and not too long.
+/// A display text as a name: in one line, not empty and not too long.
 fn shown(text: &str, most_chars: usize, otherwise: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     let mut shown: String = text.chars().map(visible).take(most_chars).collect();
@@ -100,7 +100,7 @@ pub fn workflow_id(template: &str) -> String {
     }
 }
 
-/// How long the expression of one reference to an earlier node may be.
+/// Maximum bytes for the expression of one reference to an earlier node.
 fn bytes_per_reference(template: &Template) -> usize {
     let references = template.nodes.iter().filter_map(|node| match &node.kind {
         Kind::Work(work) => Some(previous(work).len() + of_loops(template, work)),
@@ -119,7 +119,7 @@ fn previous(work: &Work) -> BTreeSet<Field> {
     work.args.iter().filter_map(of).collect()
 }
 
-/// How often a node refers to nodes of loops.
+/// The number of a node's references to nodes of loops.
 fn of_loops(template: &Template, work: &Work) -> usize {
     let is_one =
         |part: &&Part| matches!(part, Part::Node(of, _) if template.nodes[*of].round.is_some());
@@ -331,7 +331,7 @@ impl Compiler<'_> {
         Some(json!({ "type": "expression", "expression": format!("{expression}{otherwise}") }))
     }
 
-    /// The beginning of an expression: what a node gave, if it ran.
+    /// The beginning of an expression: the value of a node, if it ran.
     fn choice(&self, node: usize, field: Field) -> String {
         let id = json!(self.template.nodes[node].id);
         let port = field.port();
@@ -362,8 +362,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// The nearest earlier work node that completed: the last one of the batch before; where
-    /// that was skipped the one before it, and so on as far as an expression may be long.
+    /// The nearest earlier completed work node: the last one of the previous batch; if that was
+    /// skipped the one before it, and so on up to the limit of an expression.
     fn previous(&self, at: usize, field: Field) -> Option<Value> {
         let earlier = self.plan.batches[..self.batch_of[at]].iter().rev();
         let nodes = earlier.flat_map(|batch| batch.nodes.iter().rev().copied());

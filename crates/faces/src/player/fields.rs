@@ -1,4 +1,4 @@
-//! Reading objects of a document, with everything that is wrong said at once.
+//! Reads objects of a document and reports all problems at once.
 
 use kernel::problem::{Problem, ProblemCode, Problems, closest, pointer, quoted};
 use serde_json::{Map, Value};
@@ -134,7 +134,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Texts in an array; what is none of them is a problem.
+    /// Texts in an array; any other item is a problem.
     pub(super) fn texts(&self, key: &str, problems: &mut Problems) -> Vec<String> {
         let mut texts = Vec::new();
         for (index, item) in self.array(key, problems).into_iter().flatten().enumerate() {

@@ -1,4 +1,4 @@
-//! Sessions that another player began: what their state file says was done.
+//! Sessions that another player began: the results in their state file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::template::Template;
 pub struct Foreign {
     /// Its id.
     pub session_id: String,
-    /// Where its template lies, from the project folder.
+    /// The path of its template, from the project folder.
     pub template_path: String,
     /// Its status, unchanged from the file.
     pub status: String,
@@ -28,7 +28,7 @@ pub struct Foreign {
     pub plan: Vec<Vec<String>>,
     /// Results of the nodes that are over, by id.
     pub recorded: BTreeMap<String, Recorded>,
-    /// Nodes that failed, and why.
+    /// Nodes that failed, with the reason.
     pub failed: BTreeMap<String, String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Recorded {
     pub output_path: Option<String>,
     /// The files it wrote.
     pub artifacts: Vec<String>,
-    /// Why it failed, where it was skipped for that.
+    /// The error, if it was skipped because of one.
     pub error: Option<String>,
     /// The task of a `cli` node.
     pub cli_task_id: Option<String>,
@@ -71,7 +71,7 @@ impl Recorded {
         })
     }
 
-    /// Reads what [`Recorded::to_json`] wrote.
+    /// Reads the output of [`Recorded::to_json`].
     pub(super) fn of_json(value: &Value) -> Option<Self> {
         let text = |key: &str| value.get(key)?.as_str().map(str::to_owned);
         let artifacts = value.get("artifacts")?.as_array()?.iter();
@@ -96,8 +96,8 @@ impl Recorded {
 }
 
 impl Foreign {
-    /// Reads a state file. Keys that are not known, and the `...` by which players leave things
-    /// out, are passed over.
+    /// Parses a state file. Unknown keys are ignored, and so is the `...` that players write for
+    /// omitted parts.
     ///
     /// # Errors
     /// Everything that is wrong, each with its line and column.
@@ -112,10 +112,10 @@ impl Foreign {
         }
     }
 
-    /// Its steps by the nodes of its template, as it wrote them down: they are not planned anew.
+    /// Its steps with the nodes of its template, in the recorded order, without new planning.
     ///
     /// # Errors
-    /// Nodes that the template does not have, or that stand in no step.
+    /// Nodes that are missing in the template, or in the steps.
     pub fn plan(&self, template: &Template) -> Result<ExecutionPlan, Problems> {
         let position = |id: &str| template.nodes.iter().position(|node| node.id == id);
         let (mut problems, mut plan) = (Problems::new(), ExecutionPlan::default());
@@ -210,7 +210,7 @@ fn read(document: &Value, problems: &mut Problems) -> Option<Foreign> {
     Some(foreign)
 }
 
-/// A node that is over; what was under way starts over.
+/// A node that is over; nodes in progress start over.
 fn recorded(state: &Map<String, Value>) -> Option<Recorded> {
     let text = |key: &str| state.get(key)?.as_str().map(str::to_owned);
     let status = match state.get("status")?.as_str()? {

@@ -4,11 +4,11 @@ use kernel::time::Timestamp;
 
 /// The folder of everything, below the project folder.
 pub const FOLDER: &str = ".workflow";
-/// Where templates lie.
+/// The folder of templates.
 pub const TEMPLATES: &str = ".workflow/templates";
-/// Where sessions lie.
+/// The folder of sessions.
 pub const SESSIONS: &str = ".workflow/sessions";
-/// Where archived sessions lie.
+/// The folder of archived sessions.
 pub const ARCHIVE: &str = ".workflow/sessions/archive";
 /// The list of templates, in their folder.
 pub const INDEX: &str = "index.json";
@@ -48,7 +48,7 @@ pub fn slug_of_template_id(id: &str) -> String {
     }
 }
 
-/// The id of a session that begins now; further ones of the same second carry a number.
+/// The id of a session that begins now; further ones of the same second have a number.
 pub fn session_id(slug: &str, at: Timestamp, attempt: u32) -> String {
     let digits: String = at
         .to_string()
@@ -63,7 +63,7 @@ pub fn session_id(slug: &str, at: Timestamp, attempt: u32) -> String {
     }
 }
 
-/// Whether a text may be the id of a session: a plain file name that begins as sessions do.
+/// Whether a text may be the id of a session: a plain file name with the prefix of sessions.
 pub fn is_session_id(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     text.len() > 4 && text.len() <= 128 && text.starts_with("WFR-") && text.chars().all(is_plain)

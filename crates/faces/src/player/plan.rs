@@ -1,8 +1,8 @@
-//! From a graph to batches: what runs one after the other, and what at the same time.
+//! Converts a graph to batches: sequential ones, each of concurrent nodes.
 //!
-//! Nodes go in topological order; of those that are ready the first in the template goes first.
-//! Nodes that share a parallel group and are ready together are one batch. Two nodes without a
-//! common group never are, even if neither waits for the other.
+//! Nodes are in topological order; among ready nodes the first in the template comes first. Nodes
+//! that share a parallel group and are ready together form one batch. Two nodes without a common
+//! group never do, even if neither waits for the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl ExecutionPlan {
     }
 }
 
-/// Nodes that wait for one another, in the order of their edges; the first follows the last.
+/// Nodes that wait for one another, in the order of their edges; the last one leads to the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cycle(pub(super) Vec<usize>);
 
@@ -129,7 +129,7 @@ pub(super) fn plan(
 /// A cycle among the nodes that still wait.
 fn cycle(waits_for: &[usize], followers: &[Vec<usize>]) -> Cycle {
     let is_left = |node: usize| waits_for[node] > 0;
-    // Every node that is left waits for one that is left: walking backwards must come round.
+    // Every remaining node waits for a remaining one: walking backwards must reach a cycle.
     let mut before = vec![None; waits_for.len()];
     for node in (0..waits_for.len()).filter(|node| is_left(*node)) {
         for &next in followers[node].iter().filter(|next| is_left(**next)) {

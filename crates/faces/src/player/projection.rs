@@ -1,6 +1,6 @@
 //! From the log of a run to the files of its session.
 //!
-//! A [`Projection`] takes the events one after the other and says which of them changed the
+//! A [`Projection`] takes the events one after the other and returns which of them changed the
 //! files. The same log always gives the same files, so that they may be deleted at any moment.
 
 mod empty;
@@ -26,7 +26,7 @@ use super::state::{
 pub use node::node_of;
 use node::{Wait, adopt, complete, exit_code, said};
 
-/// Under which key of a run's metadata the face keeps what a log does not say otherwise.
+/// The key of a run's metadata for the data of a session that the log does not contain.
 pub const METADATA: &str = "play";
 /// The transport of runs that are sessions.
 pub const TRANSPORT: &str = "play";
@@ -34,7 +34,7 @@ pub const TRANSPORT: &str = "play";
 /// The effect of an event on the files.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Nothing that the files show.
+    /// No visible change.
     Nothing,
     /// The state.
     State,
@@ -57,7 +57,7 @@ pub struct Projection {
     plan: Arc<Plan>,
     template_id: String,
     template_path: String,
-    /// As another player noted it, where one began the session.
+    /// The time from another player's file, if one began the session.
     created_at: Option<String>,
     context: Map<String, Value>,
     batches: Vec<Vec<usize>>,
@@ -84,7 +84,7 @@ struct Node {
     exit_code: Option<i64>,
     used: Used,
     wait: Wait,
-    /// Whether the session was aborted while it asked.
+    /// Whether the session was aborted at its question.
     is_refused: bool,
     /// Whether it is part of a loop.
     is_in_loop: bool,
@@ -95,7 +95,7 @@ struct Node {
 }
 
 impl Projection {
-    /// A session before the first event of its log. `None` when the run is none.
+    /// A session before the first event of its log. `None` when the run is not a session.
     pub fn new(header: Arc<StreamHeader>, plan: Arc<Plan>) -> Option<Self> {
         let mut nodes: Vec<Node> = Vec::new();
         let mut batches: Vec<Vec<usize>> = Vec::new();
@@ -160,7 +160,7 @@ impl Projection {
         })
     }
 
-    /// The same session, put away: its files lie elsewhere and say so.
+    /// The session as archived: with the other folder and status.
     pub fn archived(self) -> Self {
         Self {
             is_archived: true,
@@ -188,7 +188,7 @@ impl Projection {
         Some(&self.nodes[*self.by_id.get(id)?].state)
     }
 
-    /// The names under which work of nodes that have started and are not over is known outside.
+    /// The external names of the running attempts.
     pub fn tasks(&self) -> Vec<String> {
         let running = self
             .nodes
@@ -500,7 +500,7 @@ impl Projection {
         self.seq
     }
 
-    /// The state as it is to be written.
+    /// The state to write.
     pub fn state(&self) -> SessionState {
         let current = self.nodes.iter().find(|node| node.is_open());
         let current = current.or(self.nodes.last());

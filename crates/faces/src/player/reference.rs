@@ -32,11 +32,11 @@ pub enum Field {
     Artifact(usize),
     /// Its output text.
     Output,
-    /// How its process ended.
+    /// The exit code of its process.
     ExitCode,
-    /// How the node ended: completed, skipped or failed.
+    /// The status of the node: completed, skipped or failed.
     Status,
-    /// Why it failed in its last round, of the first node of a loop.
+    /// The error of its last round, for the first node of a loop.
     Error,
 }
 
@@ -89,21 +89,21 @@ impl Field {
 /// Something odd about a reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Odd {
-    /// It names a node that is not there.
+    /// It names an unknown node.
     NoSuchNode {
         /// The name.
         id: String,
         /// The most likely intended name.
         meant: Option<String>,
     },
-    /// It names a node and no field of it; it stays as it is written.
+    /// It names a node with an unknown field; it stays literal text.
     NoSuchField {
         /// The reference, without its braces.
         written: String,
         /// The most likely intended name.
         meant: Option<String>,
     },
-    /// It may mean a variable that is not declared; it stays as it is written.
+    /// It may mean an undeclared variable; it stays literal text.
     NoSuchVariable {
         /// The name.
         name: String,

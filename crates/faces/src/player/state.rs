@@ -11,7 +11,7 @@ pub struct SessionState {
     pub session_id: String,
     /// The template's own id.
     pub template_id: String,
-    /// Where the template lay, from the project folder.
+    /// The path of the template, from the project folder.
     pub template_path: String,
     /// For people.
     pub template_name: String,
@@ -115,7 +115,7 @@ impl NodeState {
         }
     }
 
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Work(state) => state.error.as_deref(),
@@ -128,7 +128,7 @@ impl NodeState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Derive)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeStatus {
-    /// Not yet started.
+    /// Not started yet.
     #[default]
     Pending,
     /// Started.
@@ -153,7 +153,7 @@ impl NodeStatus {
         }
     }
 
-    /// Whether nothing more happens to the node by itself and the next step may begin.
+    /// Whether the node is final by itself, so that the next step may begin.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped)
     }
@@ -168,13 +168,13 @@ pub struct WorkState {
     pub started_at: Option<String>,
     /// When it was over, however it ended.
     pub completed_at: Option<String>,
-    /// The session it worked in, as it said.
+    /// The session it worked in, as reported.
     pub session_id: Option<String>,
-    /// The file it wrote above all, as it said.
+    /// The main file it wrote, as reported.
     pub output_path: Option<String>,
-    /// The files it wrote, as it said.
+    /// The files it wrote, as reported.
     pub artifacts: Vec<String>,
-    /// Why it failed.
+    /// The error.
     pub error: Option<String>,
     /// The task of a `cli` node that has started.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,7 +188,7 @@ pub struct CheckpointState {
     pub status: NodeStatus,
     /// When its snapshot was taken.
     pub saved_at: Option<String>,
-    /// Where its snapshot lies, from the project folder.
+    /// The path of its snapshot, from the project folder.
     pub snapshot_path: Option<String>,
     /// Whether it continues without asking; known once it is saved.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,8 @@ pub struct Extra {
     /// The node whose checkpoint waits for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_at: Option<String>,
-    /// The checkpoint that asked when the session was aborted: it was saved and not passed.
+    /// The checkpoint whose question was open when the session was aborted: it was saved and not
+    /// passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aborted_at: Option<String>,
     /// Nodes whose failure needs a decision.
@@ -239,12 +240,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Whether nothing is bounded.
+    /// Whether it has no limits.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether nothing is left of it.
+    /// Whether any limit is reached.
     pub fn is_used_up(&self, used: &Used) -> bool {
         let tokens = used.input_tokens.saturating_add(used.output_tokens);
         let usd = used.usd.unwrap_or(0.0);
@@ -271,7 +272,7 @@ impl Used {
         *self == Self::default()
     }
 
-    /// Adds what a call used.
+    /// Adds the usage of a call.
     pub fn add(&mut self, usd: Option<f64>, input_tokens: u64, output_tokens: u64) {
         if let Some(usd) = usd {
             self.usd = Some(self.usd.unwrap_or(0.0) + usd);
@@ -298,6 +299,6 @@ pub struct Snapshot {
     pub node_states_snapshot: NodeStates,
     /// The last node, in the order they run, that had completed.
     pub last_completed_node: Option<String>,
-    /// The node that comes next.
+    /// The next node.
     pub next_node: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! A template as it was written, with everything that is wrong with it said at once.
+//! Parses a template and reports all its problems at once.
 
 mod graph;
 mod rounds;
@@ -15,12 +15,12 @@ use super::plan::ExecutionPlan;
 use super::reference::{self, Field, Names, Odd, Part};
 pub use rounds::Round;
 
-/// A template whose nodes and edges fit together.
+/// A template whose nodes and edges are consistent.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
-    /// `wft-<slug>-<date>`, or what its writer chose.
+    /// `wft-<slug>-<date>`, or any other id.
     pub id: String,
-    /// For people; the id where there is none.
+    /// The display name; by default the id.
     pub name: String,
     /// For people.
     pub description: String,
@@ -56,7 +56,7 @@ pub struct Variable {
 pub struct Node {
     /// Unique in the template.
     pub id: String,
-    /// For people; the id where there is none.
+    /// The display name; by default the id.
     pub name: String,
     /// Its kind.
     pub kind: Kind,
@@ -83,7 +83,7 @@ pub enum Kind {
 /// A node that calls something.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// How its executor is called.
+    /// How its executor is invoked.
     pub call: Call,
     /// The name of the called skill, command or kind of agent.
     pub executor: String,
@@ -93,13 +93,13 @@ pub struct Work {
     pub args: Vec<Part>,
     /// The reaction to a failure.
     pub on_fail: OnFail,
-    /// Attempts and the waits between them, where the template says it.
+    /// Attempts and the waits between them, if the template sets them.
     pub retry: Option<Retry>,
-    /// The longest attempt, where the template says it.
+    /// The timeout of an attempt, if the template sets it.
     pub timeout_ms: Option<u64>,
 }
 
-/// How an executor is called.
+/// How an executor is invoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A skill of a coding agent.
@@ -150,7 +150,7 @@ pub struct Retry {
     pub retries: u32,
     /// Milliseconds before the first of them; they double.
     pub base_ms: u64,
-    /// No wait is longer.
+    /// The longest wait.
     pub max_ms: u64,
 }
 
@@ -158,8 +158,8 @@ pub struct Retry {
 const TYPES: [&str; 5] = ["skill", "command", "cli", "agent", "checkpoint"];
 
 impl Template {
-    /// Reads a template. `given` names context variables that are given although it does not
-    /// declare them; references to them are references, too.
+    /// Parses a template. `given` names context variables with a value that the template does not
+    /// declare; references to them are recognised too.
     ///
     /// # Errors
     /// Everything that is wrong, each with its line and column.
@@ -179,7 +179,7 @@ impl Template {
         }
     }
 
-    /// How many nodes call something, and how many are checkpoints. Rounds of loops do not count.
+    /// The numbers of work nodes and of checkpoints, without further rounds of loops.
     pub fn counts(&self) -> (usize, usize) {
         let is_work = |node: &&Node| matches!(node.kind, Kind::Work(_));
         let work = self.written().filter(is_work).count();
@@ -337,7 +337,7 @@ fn context(fields: &Fields<'_>, problems: &mut Problems) -> BTreeMap<String, Var
     context
 }
 
-/// Reads the nodes; gives the list as it is written, as far as it may be read at all.
+/// Parses the nodes; returns the original list, if it is one.
 fn nodes<'a>(
     fields: &Fields<'a>,
     template: &mut Template,
@@ -396,7 +396,7 @@ fn nodes<'a>(
     list
 }
 
-/// The id of a node as it is written, where it is a text.
+/// The id of a node, if it is a text.
 fn id_of(node: &Value) -> Option<&str> {
     node.get("id")?.as_str()
 }

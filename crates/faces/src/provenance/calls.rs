@@ -10,28 +10,28 @@ use super::hash::canonical_json;
 use super::read::Document;
 use super::seal::{self, Finding, Seal};
 
-/// The member of a call that has what its server of tools told unasked, with a `hash` each.
+/// The member of a call with the unrequested messages of its tool server, with a `hash` each.
 pub const NOTIFICATIONS: &str = "notifications";
-/// The member of a call that has what it changed in the working folder.
+/// The member of a call with its changes of the working folder.
 pub const EFFECTS: &str = "effects";
-/// The member of a call that says whether it was something else that a server of tools was asked.
+/// The member of a call that marks other requests to a tool server.
 pub const PROTOCOL: &str = "protocol";
 /// The member of a snapshot's `extensions` with the number and the hash of its calls.
 pub const CALLS: &str = "calls";
 
-/// One recorded call. Its bodies lie in the blobs of the folder, by these hashes.
+/// One recorded call. Its bodies are in the blobs of the folder, under these hashes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its step: its place among all calls, by start, from 1.
     pub seq: u64,
     /// The kind of the call.
     pub kind: CallKind,
-    /// The tool; of a model, the route it was asked on.
+    /// The tool; for a model, the route of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The hash of the redacted input; of a tool, the `input_hash` of the snapshot.
     pub key_hash: String,
-    /// The hash of the redacted result, or error; none where it was interrupted.
+    /// The hash of the redacted result, or error; `None` where it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_hash: Option<String>,
     /// The `seq` of the call it was made within.
@@ -55,14 +55,13 @@ pub struct Call {
 }
 
 impl Call {
-    /// By what a replay finds it: kind, name and input. Calls with equal keys are told apart by
-    /// their order among each other.
+    /// The key by which a replay finds it: kind, name and input. Calls with equal keys are
+    /// distinguished by their order.
     pub fn key(&self) -> (CallKind, Option<&str>, &str) {
         (self.kind, self.name.as_deref(), &self.key_hash)
     }
 
-    /// The hashes of everything that it takes to answer it again: input, result, what it changed in
-    /// the folder, notifications.
+    /// The hashes of all contents that serving it needs: input, result, folder changes, messages.
     pub fn contents(&self) -> impl Iterator<Item = &str> {
         let list = |name: &str| self.other.get(name).and_then(Value::as_array);
         let called = [Some(self.key_hash.as_str()), self.result_hash.as_deref()];
@@ -80,8 +79,8 @@ impl Call {
     }
 }
 
-/// The hashes of the contents of a change of a file: now, and before where it was modified. None where
-/// they were too large to be kept.
+/// The hashes of the contents of a changed file: now, and before if it was modified. Empty where
+/// they were too large to keep.
 pub fn contents_of_change(change: &Value) -> impl Iterator<Item = &str> {
     let is_kept = change["not_kept"] != Value::Bool(true);
     let hashes = [&change["hash"], &change["before"]].map(Value::as_str);
@@ -174,7 +173,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Model => "model",
@@ -190,7 +189,7 @@ impl CallKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
-    /// Nothing.
+    /// None.
     Read,
     /// It writes in the working folder.
     WriteLocal,
@@ -203,7 +202,7 @@ pub enum EffectClass {
 /// One attempt to replay a snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Its number among all attempts, from 1; the folder gives it.
+    /// Its number among all attempts, from 1; assigned by the folder.
     #[serde(default)]
     pub attempt: u64,
     /// When it ended, RFC 3339.
@@ -219,10 +218,10 @@ pub struct Attempt {
     /// Whether that passes the strategy.
     #[serde(default)]
     pub pass: bool,
-    /// Scores and who gave them.
+    /// Scores and their scorer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scores: Option<Value>,
-    /// The first place where it went another way.
+    /// The first divergence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<Value>,
     /// The snapshot of the new execution.
@@ -240,7 +239,7 @@ impl Attempt {
             .is_some_and(|status| status != MatchStatus::NotReplayed)
     }
 
-    /// Whether it failed: its strategy was not passed, nothing matched, or it went another way.
+    /// Whether it failed: its strategy was not passed, nothing matched, or it diverged.
     pub fn has_failed(&self) -> bool {
         let no_match = self.status == Some(MatchStatus::NoMatch);
         self.is_complete() && (!self.pass || no_match || self.divergence.is_some())
@@ -310,7 +309,8 @@ impl ReplayStatus {
         }
     }
 
-    /// Whether its members agree: replayed, a count, a time and a status, or none of these.
+    /// Whether its members agree: either replayed with a count, a time and a status, or none of
+    /// these.
     pub fn is_consistent(&self) -> bool {
         let said = [
             self.replay_count > 0,

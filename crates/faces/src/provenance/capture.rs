@@ -25,7 +25,7 @@ use super::hash::{canonical_json, hash_json, hash_text, written};
 /// The data to write for a run.
 #[derive(Clone, Debug)]
 pub struct Captured {
-    /// The snapshot, not sealed yet.
+    /// The unsealed snapshot.
     pub snapshot: Snapshot,
     /// The calls of tools.
     pub calls: Vec<Call>,
@@ -51,7 +51,7 @@ pub struct RunCapture {
     bodies: Vec<String>,
 }
 
-/// How the run ended.
+/// The end of the run.
 struct Ended {
     status: &'static str,
     response: Value,
@@ -185,7 +185,7 @@ impl RunCapture {
         record.is_error = call.status != ToolStatus::Ok;
     }
 
-    /// Keeps a value; gives its hash.
+    /// Keeps a value; returns its hash.
     fn body(&mut self, mut value: Value, redact: &mut dyn FnMut(&mut Value)) -> String {
         redact(&mut value);
         let body = canonical_json(&value);
@@ -194,7 +194,7 @@ impl RunCapture {
         hash
     }
 
-    /// The snapshot of what was taken in of a run. `None` before its first event.
+    /// The snapshot of the events so far. `None` before the first event.
     pub fn build(self, run: &Run) -> Option<Captured> {
         let config = self.config(run);
         let (started, inputs) = self.started?;
@@ -286,7 +286,7 @@ impl RunCapture {
             let stops = stops.iter().filter_map(Value::as_str);
             stops.map(str::to_owned).collect()
         });
-        // A template says what was sent only where it has nothing to fill in.
+        // A template equals the sent text only without placeholders.
         let prompt = said.get("systemPrompt").and_then(Value::as_str);
         let prompt = prompt.filter(|prompt| !prompt.contains("${"));
         config.system_prompt_hash = prompt.map(hash_text);

@@ -1,5 +1,5 @@
-//! Lines of a file that are chained: each has a `link`, the hash of the line and of the link before
-//! it, so that no line can be changed, added or removed before the last one without being seen.
+//! Chained lines of a file: each has a `link`, the hash of the line and of the previous link, so
+//! that any change before the last line is detected.
 
 use serde::Serialize;
 use serde_json::{Value, json};

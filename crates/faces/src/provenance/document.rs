@@ -1,8 +1,8 @@
 //! The members of a snapshot, in the order they are written in.
 //!
-//! Hashes and times are texts here, because files of others have placeholders in their place; see
-//! [`hash::digest`](super::hash::digest) and [`Snapshot::captured`]. Members that are not known
-//! are kept and written again.
+//! Hashes and times are texts here, because foreign files have placeholders instead; see
+//! [`hash::digest`](super::hash::digest) and [`Snapshot::captured`]. Unknown members are kept and
+//! written again.
 
 use std::collections::BTreeMap;
 
@@ -37,20 +37,20 @@ pub struct Snapshot {
     /// By which agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Agent>,
-    /// From what.
+    /// Its inputs.
     pub inputs: Inputs,
     /// Its results.
     pub outputs: Outputs,
     /// Its metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
-    /// How replays of it ended. The only member that may change.
+    /// The outcomes of its replays. The only member that may change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_status: Option<ReplayStatus>,
     /// Data without a member in the schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Extensions>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -60,7 +60,7 @@ fn version() -> String {
 }
 
 impl Snapshot {
-    /// A snapshot with what it must have.
+    /// A snapshot with its required members.
     pub fn new(id: String, workflow_id: String, ended: Timestamp, config: Config) -> Self {
         Self {
             snapshot_id: id,
@@ -83,7 +83,7 @@ impl Snapshot {
         Timestamp::parse(&self.captured_at)
     }
 
-    /// The extensions, made where there are none.
+    /// The extensions, added if they are absent.
     pub fn extend(&mut self) -> &mut Extensions {
         self.extensions.get_or_insert_default()
     }
@@ -93,8 +93,8 @@ impl Snapshot {
         self.replay_status.clone().unwrap_or_default()
     }
 
-    /// Ids of other snapshots that this one needs kept: its parent, its baseline, and the earlier
-    /// one of the same run.
+    /// Ids of other snapshots that must be kept for this one: its parent, its baseline, and the
+    /// earlier one of the same run.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let extensions = self.extensions.iter();
         extensions.flat_map(|extensions| {
@@ -147,12 +147,12 @@ impl Snapshot {
     }
 }
 
-/// With which settings: what was sent, after defaults.
+/// The settings: as sent, with defaults applied.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     /// The model.
     pub model: Model,
-    /// How strict the execution was to be.
+    /// The mode of the execution.
     pub execution_mode: Mode,
     /// From 0 to 2; absent where none was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,19 +166,19 @@ pub struct Config {
     /// Nucleus sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Where answers end, in the order sent.
+    /// The stop sequences, in the order sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_sequences: Option<Vec<String>>,
     /// The hash of the whole system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt_hash: Option<String>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
 impl Config {
-    /// Settings of which nothing is known but model and mode.
+    /// Settings of which only model and mode are known.
     pub fn new(model: Model, execution_mode: Mode) -> Self {
         Self {
             model,
@@ -197,15 +197,15 @@ impl Config {
 /// A model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Model {
-    /// The id asked for.
+    /// The requested id.
     pub id: String,
-    /// Who serves it.
+    /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The id it answered with, or the provider's fingerprint. Never made up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -220,7 +220,7 @@ impl Model {
     }
 }
 
-/// How strict an execution was to be.
+/// The mode of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -230,12 +230,12 @@ pub enum Mode {
     Seeded,
     /// The captured data is on disk.
     Logged,
-    /// Nothing is asked of it.
+    /// Without requirements.
     Default,
 }
 
 impl Mode {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -261,7 +261,7 @@ pub struct Agent {
     /// The rules it was under; a set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules_active: Option<Vec<String>>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -281,7 +281,7 @@ pub struct Inputs {
     /// Variables and facts that matter, from an allow-list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<String, String>>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -298,7 +298,7 @@ pub struct ContextFile {
     /// Its length.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -318,7 +318,7 @@ pub struct Outputs {
     /// Calls of tools, in the order they began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<Vec<ToolCall>>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -329,13 +329,13 @@ pub struct Artifact {
     /// Its path below the root, with `/`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The hash of its bytes; of a deleted one, of its last.
+    /// The hash of its bytes, or of the last bytes of a deleted file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     /// How it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -344,7 +344,7 @@ pub struct Artifact {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
-    /// It was not there before.
+    /// It was created.
     Created,
     /// It was there with other bytes.
     Modified,
@@ -353,7 +353,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -372,13 +372,13 @@ pub struct ToolCall {
     /// The hash of its input as canonical JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_hash: Option<String>,
-    /// The hash of its output, or of its error; none where it was interrupted.
+    /// The hash of its output, or of its error; `None` where it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_hash: Option<String>,
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -395,21 +395,21 @@ pub struct Metrics {
     /// Tokens out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_output: Option<u64>,
-    /// How many tools were called.
+    /// The number of tool calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_calls_count: Option<u64>,
-    /// How often a model was asked.
+    /// The number of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u64>,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
 
-/// How replays ended.
+/// The outcomes of replays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplayStatus {
-    /// Whether there was one.
+    /// Whether it was replayed.
     #[serde(default)]
     pub replayed: bool,
     /// The number of finished replays.
@@ -421,7 +421,7 @@ pub struct ReplayStatus {
     /// The outcome of the latest.
     #[serde(default = "not_replayed")]
     pub match_status: MatchStatus,
-    /// Members that are not known.
+    /// Unknown members.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -452,14 +452,14 @@ pub enum MatchStatus {
     SemanticMatch,
     /// Something agrees.
     PartialMatch,
-    /// Nothing does.
+    /// Nothing matches.
     NoMatch,
-    /// There was no replay.
+    /// It was not replayed.
     NotReplayed,
 }
 
 impl MatchStatus {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ExactMatch => "exact_match",
@@ -480,7 +480,7 @@ pub struct Extensions {
     /// `succeeded`, `failed` or `cancelled`; for an unfinished run, its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_status: Option<String>,
-    /// The run it was made of.
+    /// The run it was captured from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The snapshot it continues from.
@@ -513,7 +513,7 @@ pub struct Extensions {
     /// A name to find it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Words to find it by.
+    /// Tags to find it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// The original text of a seed that was not a number.
@@ -547,12 +547,12 @@ pub struct RedactionCount {
     pub policy: String,
     /// The version of the rules.
     pub version: u32,
-    /// How many places.
+    /// The number of places.
     pub count: u64,
-    /// How many of each kind.
+    /// The number for each kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, u64>,
-    /// How many of each file that changed, by its path.
+    /// The number for each changed file, by its path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, u64>,
 }
@@ -563,8 +563,7 @@ pub struct RedactionCount {
 pub enum Content {
     /// They are.
     Full,
-    /// Their hashes alone: what is left can be verified, but neither replayed nor compared by
-    /// meaning.
+    /// Only their hashes: the rest can be verified, but neither replayed nor compared by meaning.
     HashesOnly,
 }
 
@@ -577,7 +576,7 @@ pub struct Git {
     /// The branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Whether anything was not committed.
+    /// Whether there were uncommitted changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dirty: Option<bool>,
 }

@@ -18,7 +18,7 @@ use super::document::{
 };
 use super::hash::{canonical_json, hash_json, hash_text};
 
-/// The member of `extensions` that says which save of which run of a browser it is.
+/// The member of `extensions` with the browser's run and the number of the save.
 pub const DOCUMENT: &str = "document";
 
 /// The snapshot of a document after a save. Exported data is redacted again before it is hashed.
@@ -125,7 +125,7 @@ struct Reading {
     calls: Vec<ToolCall>,
     records: Vec<Call>,
     bodies: Vec<String>,
-    /// Provider and model, with what each used.
+    /// Provider and model, with the usage of each.
     models: BTreeMap<String, Value>,
     answered: Option<Model>,
     tokens: (u64, u64),
@@ -219,7 +219,7 @@ impl Reading {
         Config::new(self.answered.clone().unwrap_or_else(none), Mode::Default)
     }
 
-    /// Keeps a value; gives its hash.
+    /// Keeps a value; returns its hash.
     fn body(&mut self, mut value: Value, redact: &mut dyn FnMut(&mut Value)) -> String {
         redact(&mut value);
         let body = canonical_json(&value);

@@ -29,7 +29,7 @@ pub fn written(digest: &Digest) -> String {
     format!("{PREFIX}{digest}")
 }
 
-/// Reads a hash: with or without its prefix, in any case. `None` for anything else, such as the
+/// Parses a hash: with or without its prefix, in any case. `None` for anything else, such as the
 /// placeholders in examples.
 pub fn digest(text: &str) -> Option<Digest> {
     text.strip_prefix(PREFIX).unwrap_or(text).parse().ok()
@@ -44,8 +44,8 @@ pub fn same(a: &str, b: &str) -> bool {
     }
 }
 
-/// The one text of a value by RFC 8785, except that whole numbers beyond 2^53 are written as they
-/// are: two of them must not come to the same hash.
+/// The canonical text of a value by RFC 8785, except that whole numbers beyond 2^53 keep their
+/// digits: two different ones must not have the same hash.
 pub fn canonical_json(value: &Value) -> String {
     let mut out = Vec::with_capacity(256);
     write(value, &mut out);

@@ -1,14 +1,14 @@
-//! From what was compared to the word a comparison ends with, and whether that passes.
+//! Derives the status of a comparison from its fields, and whether it passes.
 
 use serde::{Deserialize, Serialize};
 
 use super::document::{MatchStatus, Mode};
 
-/// How far one field of two snapshots agrees.
+/// The agreement of one field of two snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// It is missing on a side and takes no part.
+    /// It is missing on a side and is ignored.
     Unavailable,
     /// It differs.
     Different,
@@ -23,16 +23,16 @@ pub enum Level {
 /// A compared field in addition to the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// How far it agrees.
+    /// Its agreement.
     pub level: Level,
-    /// Whether it is an empty list on both sides: identical, but evidence of nothing.
+    /// Whether it is an empty list on both sides: identical, but not evidence.
     pub is_empty: bool,
 }
 
 /// Everything the ladder looks at.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared<'a> {
-    /// How far the responses agree.
+    /// The agreement of the responses.
     pub response: Level,
     /// The part of the responses' units that match, from 0 to 1.
     pub matching_units: f64,
@@ -47,8 +47,7 @@ impl Compared<'_> {
         fields.filter(|field| field.level != Level::Unavailable)
     }
 
-    /// The first rule that holds. `None`: without a response on both sides there is nothing to
-    /// say.
+    /// The status by the first matching rule. `None` without a response on both sides.
     pub fn status(&self) -> Option<MatchStatus> {
         if self.response == Level::Unavailable {
             return None;
@@ -101,7 +100,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exact => "exact",

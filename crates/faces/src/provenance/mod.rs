@@ -9,10 +9,10 @@
 //!   that a browser recorded.
 //! - [`calls`]: the sidecar files of a snapshot: recorded calls, attempts to replay; [`chain`]: how
 //!   their lines are chained.
-//! - [`hash`], [`naming`], [`retention`]: how texts and values are hashed, what a file is called,
-//!   when it may go.
-//! - [`compare`]: two of them side by side; [`export`]: one in the words of others.
-//! - [`ladder`]: from what was compared to one of the words a comparison ends with.
+//! - [`hash`], [`naming`], [`retention`]: hashes of texts and values, file names, and the retention
+//!   rules.
+//! - [`compare`]: compares two of them; [`export`]: converts one to other formats.
+//! - [`ladder`]: derives the status of a comparison from its fields.
 //!
 //! Files, blobs, models and networks are the crate `provenance`'s.
 

@@ -1,6 +1,6 @@
 //! The file name of a snapshot: `{workflow_id}-{timestamp}.json`.
 //!
-//! The name is for people. Nothing is ever read from it: ids may hold hyphens.
+//! The name is for people and never parsed: ids may contain hyphens.
 
 use kernel::digest::Digest;
 use kernel::time::Timestamp;

@@ -1,4 +1,4 @@
-//! Reads snapshots, those of others too: what can be understood is, and what is odd is told.
+//! Reads snapshots, including foreign ones: it accepts as much as possible, and reports oddities.
 
 use kernel::digest::Digest;
 use kernel::json::{self, Limits};
@@ -21,10 +21,10 @@ pub struct Document {
     pub warnings: Vec<Warning>,
 }
 
-/// Something odd that did not keep a snapshot from being read.
+/// An oddity that did not prevent reading a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// Where, as a JSON pointer.
+    /// The place, as a JSON pointer.
     pub path: String,
     /// Stable, for programs.
     pub code: &'static str,
@@ -100,7 +100,7 @@ pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
     })
 }
 
-/// Puts words of ours in the place of those of related formats.
+/// Replaces words of related formats with ours.
 fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<String, Value> {
     let mut labels = Vec::new();
     // The schema leaves the shape of `extensions` open: another tool's may be any.
@@ -149,9 +149,9 @@ fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<
     root
 }
 
-/// Writes whole numbers as such: `4096.0` is one in JSON Schema.
+/// Normalises whole numbers: `4096.0` is one in JSON Schema.
 fn whole(value: &mut Value) {
-    /// From here on a double does not tell whole numbers apart.
+    /// From here on a double cannot distinguish whole numbers.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {

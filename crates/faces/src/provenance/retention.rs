@@ -74,8 +74,8 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether the latest replay failed. Where no record says by which strategy it was judged, a
-    /// partial match counts as failed: the evidence is rather kept too long.
+    /// Whether the latest replay failed. Without a recorded strategy, a partial match counts as
+    /// failed, so that evidence is kept longer rather than shorter.
     fn has_failed(&self) -> bool {
         let status = self.replays.match_status;
         if status == MatchStatus::NoMatch {

@@ -82,11 +82,11 @@ pub fn integrity(document: &Value) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Seal {
-    /// The document is what was sealed.
+    /// The document matches its seal.
     Sealed,
-    /// It has no seal.
+    /// It is not sealed.
     Unsealed,
-    /// It was changed after it was sealed, or its seal is none.
+    /// It was changed after it was sealed, or its seal is malformed.
     Tampered,
 }
 
@@ -94,20 +94,20 @@ pub enum Seal {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// All of it is what was sealed.
+    /// Everything matches its seal.
     Valid,
-    /// It has no seal, so nothing can be said.
+    /// It is not sealed, so this is unknown.
     Unsealed,
-    /// It is what was sealed, and has no signature by a key that was asked for.
+    /// It matches its seal, but lacks a signature by a required key.
     Unsigned,
-    /// It is what was sealed, and its command could connect past the recorder.
+    /// It matches its seal, but its command could connect past the recorder.
     Unverified,
-    /// Something is missing, or is not what was sealed.
+    /// A part is missing, or does not match its seal.
     Tampered,
 }
 
 impl State {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -133,11 +133,12 @@ impl State {
     }
 }
 
-/// The code of a finding that a document has no seal.
+/// The code of a finding about a missing seal.
 pub const NOT_SEALED: &str = "not_sealed";
-/// The code of a finding that a snapshot has no signature by a key that was asked for.
+/// The code of a finding about a missing signature by a required key.
 pub const NOT_SIGNED: &str = "not_signed";
-/// The code of a finding that a command could connect past the recorder. An error where it is strict.
+/// The code of a finding about a command that could connect past the recorder. An error in strict
+/// mode.
 pub const UNVERIFIED: &str = "network_unverified";
 
 /// The seal of a document, if it has one.
@@ -154,8 +155,8 @@ pub fn of(document: &Document) -> Seal {
     }
 }
 
-/// The seal of a document that is a text; the empty text where it has none. The record of replays
-/// begins with it.
+/// The seal of a document if it is a text, else the empty text. The record of replays begins with
+/// it.
 pub fn text(document: &Value) -> &str {
     let seal = document.pointer("/extensions/integrity");
     seal.and_then(Value::as_str).unwrap_or_default()
@@ -183,7 +184,7 @@ fn check_seal(document: &Document) -> Option<Finding> {
     Some(Finding::error(path, code, message))
 }
 
-/// Something that does not hold of a snapshot.
+/// A violated rule of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The place, as a JSON pointer; for a sidecar file, its name.
@@ -197,7 +198,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Something that must hold and does not.
+    /// A violation that is an error.
     pub fn error(path: impl Into<String>, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),

@@ -127,7 +127,7 @@ fn a_file_of_others_loads_with_warnings() {
         ]
     );
     assert_eq!(document.snapshot.config.execution_mode, Mode::Strict);
-    // Nothing is lost on the way through the types.
+    // The types preserve every member.
     let again = serde_json::to_value(&document.snapshot).unwrap();
     assert_eq!(canonical_json(&again), canonical_json(&foreign()));
     assert!(
@@ -384,7 +384,7 @@ fn snapshots_are_kept_to_the_second() {
     check(&replayed(last, MatchStatus::NoMatch), None, day_180);
     check(&replayed(last, MatchStatus::PartialMatch), None, day_180);
     check(&replayed(last, MatchStatus::SemanticMatch), None, day_90);
-    // By the strategy it was judged by, where that is known.
+    // By the strategy of the attempt, where it is known.
     let passed = attempt(last, MatchStatus::PartialMatch, true);
     check(
         &replayed(last, MatchStatus::PartialMatch),
@@ -407,7 +407,7 @@ fn snapshots_are_kept_to_the_second() {
         Some(&older),
         day_90,
     );
-    // A failure long before the end shortens nothing.
+    // An earlier failure shortens nothing.
     check(
         &replayed("2025-01-01T00:00:00.000Z", MatchStatus::NoMatch),
         None,

@@ -20,10 +20,10 @@ mod agents;
 mod text;
 mod words;
 
-/// The longest text of a line, in characters; the rest is told by `…`.
+/// The longest text of a line, in characters; a cut is marked by `…`.
 pub const MAX_TEXT: usize = 160;
 
-/// An event, ready to be printed in one line. [`fmt::Display`] puts the parts in columns.
+/// An event as a printable line. [`fmt::Display`] puts the parts in columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The time of day, UTC, with milliseconds: `12:03:04.120`.
@@ -44,7 +44,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// The line of an event, with what its workflow hides left out.
+/// The line of an event, masked by its workflow.
 pub fn line(veil: Veil<'_>, event: &Event) -> Line {
     let event = &*veil.event(event);
     Line {
@@ -56,8 +56,8 @@ pub fn line(veil: Veil<'_>, event: &Event) -> Line {
     }
 }
 
-/// A text without anything a terminal acts on: control characters, line separators and what
-/// changes the direction of writing are spelled out as escapes.
+/// A text without characters that a terminal interprets: control characters, line separators and
+/// changes of the writing direction are written as escapes.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -82,7 +82,7 @@ fn is_unprintable(c: char) -> bool {
         )
 }
 
-/// The first `max` characters, the last of them `…` where something is left out.
+/// The first `max` characters; `…` marks a cut.
 fn shorten(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),

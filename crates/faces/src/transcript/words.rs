@@ -1,4 +1,4 @@
-//! The phrases lines are made of. An empty one is left out of its line.
+//! The phrases of lines. Empty ones are left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ pub(super) fn tried(visit: u32, attempt: u32) -> String {
     format!("{round}{space}attempt {}", u64::from(attempt) + 1)
 }
 
-/// As [`tried`], where a first attempt goes without saying.
+/// As [`tried`], but empty for a first attempt.
 pub(super) fn retried(visit: u32, attempt: u32) -> String {
     if attempt == 0 {
         round(visit)
@@ -36,7 +36,7 @@ pub(super) fn retried(visit: u32, attempt: u32) -> String {
     }
 }
 
-/// Only where a node is entered again does it matter which time it is.
+/// Empty for the first visit of a node.
 pub(super) fn round(visit: u32) -> String {
     if visit == 0 {
         String::new()

@@ -14,7 +14,7 @@ use super::{
 /// The kinds of a decision.
 const KINDS_OF_DECISION: [&str; 3] = ["next-worker", "ask-user", "terminate"];
 
-/// Hides what its workflow declares sensitive of an event.
+/// Masks the sensitive values of an event.
 pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
     use RunEvent as E;
     match body {
@@ -55,7 +55,7 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
             last_error: error,
             ..
         } => {
-            // That of a gate has what was answered to it.
+            // A gate's event contains the answer.
             if plan.hides_answers(node_id) {
                 *error = shortened(error);
             }
@@ -324,8 +324,8 @@ fn hide_answer(answer: &mut Value) {
     }
 }
 
-/// Whether a value is one of the words that questions are decided by. Signals and the answers to
-/// questions of no kind may have anything in its place.
+/// Whether a value is one of the keywords that decide questions. Signals and the answers to
+/// questions without a kind may have anything in its place.
 fn decides(value: &Value) -> bool {
     let of_governance = ["granted", "rejected", "overridden"];
     let of_failure = ["retry", "skip", "abort"];
@@ -369,7 +369,7 @@ fn hide_decision(decision: &mut Value) {
     }
 }
 
-/// Whether it is met stays, its name goes.
+/// Masks the name of a criterion; whether it is met stays.
 fn hide_criterion(criterion: &mut Value) {
     match criterion {
         Value::Object(fields) => {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{MASK, cover, mask, node_of, shortened};
 
-/// Fields that say who may answer, and how.
+/// Fields with the possible answerers and actions.
 const TERMS: [&str; 11] = [
     "actions",
     "agentId",
@@ -23,7 +23,7 @@ const TERMS: [&str; 11] = [
     "threshold",
 ];
 
-/// Hides what is hidden elsewhere of the data of a question.
+/// Masks hidden values in the data of a question.
 pub(super) fn hide(plan: &Plan, node: Option<&PlanNode>, data: &mut Value) {
     let Some(node) = node else {
         if plan.hides_all() {
@@ -50,13 +50,13 @@ pub(super) fn hide(plan: &Plan, node: Option<&PlanNode>, data: &mut Value) {
     }
 }
 
-/// Whether a field of what a node asks is hidden, by the node's id.
+/// Whether a field of a node's question is hidden, by the node's id.
 pub(super) fn asks_hidden(plan: &Plan, node: &NodeId, field: &str) -> bool {
     let node = node_of(plan, node);
     node.map_or(plan.hides_all(), |node| is_hidden(plan, node, field))
 }
 
-/// Whether a field of what a node asks is hidden.
+/// Whether a field of a node's question is hidden.
 fn is_hidden(plan: &Plan, node: &PlanNode, field: &str) -> bool {
     let is_given = |port: &str| node.inputs.iter().any(|(name, _)| name == port);
     let by_port = |port: &str| is_given(port) && plan.hides_input(node, port);
@@ -79,7 +79,7 @@ fn hide_field(name: &str, value: &mut Value) {
     }
 }
 
-/// One of several questions, without what it asks and which answers it takes.
+/// Masks one of several questions: its text and its possible answers.
 pub(super) fn hide_text(question: &mut Value) {
     if let Value::Object(fields) = question {
         fields.retain(|name, _| name == "id" || name == "question");

@@ -22,9 +22,9 @@ const INVALID: &str = "INVALID_RUN_BUNDLE";
 pub struct Verified {
     /// The run's id.
     pub run: String,
-    /// The hash of what it holds.
+    /// The hash of its content.
     pub sha256: Digest,
-    /// Whether it is the one the bundle names; `None` where it names none.
+    /// Whether it equals the bundle's own; `None` where the bundle has none.
     pub matches: Option<bool>,
     /// Artifacts whose data does not match their `payloadHash`. The client leaves a stale hash when
     /// it patches an artifact, so they do not cause a refusal.
@@ -69,8 +69,8 @@ pub fn export(body: &Body) -> Value {
     bundle
 }
 
-/// The part of a bundle that the hash covers, as the schema reads it. Events of unknown kinds,
-/// which no schema reads, stand as they are.
+/// The part of a bundle that the hash covers, reduced by the schema. Events of unknown kinds, which
+/// the schema does not cover, stay unchanged.
 fn hashed(bundle: &Value) -> Value {
     let mut out = Map::new();
     out.insert("run".into(), strip::object(&bundle["run"], strip::RUN));
@@ -139,12 +139,12 @@ fn shape(bundle: &Value) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Whether an import asks for the bundle's hash.
+/// Whether an import requires the bundle's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
     /// It must be there and right.
     Required,
-    /// It is not looked at.
+    /// It is not checked.
     Ignored,
 }
 

@@ -11,7 +11,7 @@ const STATE: &str = "INVALID_RUN_STATE";
 const WORKFLOW: &str = "INVALID_WORKFLOW";
 const EVENT: &str = "INVALID_TRACE_EVENT";
 
-/// The shapes that the API's description gives the eight members; a member may be absent.
+/// Checks the shapes that the API's description gives the eight members; a member may be absent.
 pub(super) fn shape(value: &Value) -> Result<(), Bad> {
     let Value::Object(members) = value else {
         return bad(STATE, "the body must be a serialized run state: an object");
@@ -89,7 +89,7 @@ pub(super) fn invariants(body: &Body, known: Option<&Body>) -> Result<(), Bad> {
     {
         return bad(STATE, "the gates of a step are an object");
     }
-    // Events that were looked at before still fit, where the run and its steps are the same.
+    // Previously checked events are still valid if the run and its steps are unchanged.
     let known = known.filter(|known| {
         let workflow = known.derived.run.get("workflowSnapshot");
         known.id() == body.id() && workflow == run.get("workflowSnapshot")

@@ -3,8 +3,8 @@
 use kernel::document::{Body, Entries};
 use serde_json::{Map, Value, json};
 
-/// The difference, as JSON: events that only one of them has, members of the run that changed,
-/// and for each map the keys that came, went and changed.
+/// The difference, as JSON: events that only one of them has, changed members of the run, and for
+/// each map the added, removed and changed keys.
 pub fn compare(from: &Body, to: &Body) -> Value {
     let common = from.common_prefix(to);
     json!({
@@ -33,7 +33,7 @@ fn members(from: &Map<String, Value>, to: &Map<String, Value>) -> Value {
     entries(&pairs(from), &pairs(to))
 }
 
-/// A change names both values; what is absent on a side is left out there.
+/// A change has both values; an absent one is left out.
 fn entries(from: &Entries, to: &Entries) -> Value {
     let mut changes = Map::new();
     for (key, old) in from.iter() {

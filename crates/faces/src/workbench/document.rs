@@ -30,14 +30,14 @@ pub fn is_run_id(text: &str) -> bool {
 pub struct Read {
     /// The document.
     pub body: Arc<Body>,
-    /// Its text, with members in the order in which they came.
+    /// Its text, with members in their original order.
     pub text: Option<Text>,
     /// The parts that the next text can reuse.
     pub sent: Option<Sent>,
 }
 
-/// Reads a document whose run has this id. `known` is the one that was sent before it: events
-/// that it began with are taken from there.
+/// Parses a document whose run has this id. `known` is the previously sent one: the events that
+/// both begin with are reused.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
@@ -49,7 +49,7 @@ pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad>
     let (body, events) = match shared {
         None => (of_value(read(&sent)?)?, None),
         Some(shared) => {
-            // A place is one in what was sent.
+            // Convert the place to one in the sent text.
             let rest = read(&shared.rest).map_err(|bad| match bad.at {
                 Some(_) => text::check(&sent).err().unwrap_or(bad),
                 None => bad,
@@ -122,7 +122,7 @@ fn shaped(value: Value) -> Result<Body, Bad> {
     }
 }
 
-/// A document that was made here, as strictly looked at as one that was sent.
+/// A document that was made here, with the same checks as a sent one.
 ///
 /// # Errors
 /// The first thing that is wrong with it.

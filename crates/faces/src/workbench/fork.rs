@@ -1,4 +1,4 @@
-//! A new run that begins with what another had come to.
+//! A new run that begins with the results of another.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use super::{Bad, document};
 
 /// Begins a run under a new id with the workflow, the latest artifacts (as their first versions),
-/// the rules, the subject and the metadata of another. It says where it comes from, in its
-/// context and with its first event. Without tags of its own it has its parent's and `fork`.
+/// the rules, the subject and the metadata of another. It names its origin in its context and its
+/// first event. Without tags of its own it has its parent's and `fork`.
 ///
 /// # Errors
-/// The step is not one of the workflow.
+/// When the step is not one of the workflow.
 pub fn fork(
     source: &Body,
     id: &str,

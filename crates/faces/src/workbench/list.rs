@@ -1,4 +1,4 @@
-//! Rows of lists: what an index row says, in the API's words.
+//! Rows of lists: index rows in the API's words.
 
 use kernel::batch::IndexRow;
 use kernel::document::SaveRecord;
@@ -7,8 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-/// A row of the list of runs. The members that the API does not know are left out where they say
-/// nothing.
+/// A row of the list of runs. Members beyond the API are left out where they are empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a>(pub &'a IndexRow);
 
@@ -87,6 +86,6 @@ pub fn save(save: &SaveRecord, is_branch: Standing) -> Value {
 pub enum Standing {
     /// It leads to the last save, or is it.
     Main,
-    /// Another took its place.
+    /// Superseded by another.
     Branch,
 }

@@ -26,9 +26,9 @@ use kernel::problem::Position;
 pub struct Bad {
     /// Stable, for programs.
     pub code: &'static str,
-    /// For a person. Repeats nothing of what was sent.
+    /// For a person. Never repeats sent data.
     pub message: &'static str,
-    /// Where in what was sent, if that is known.
+    /// The place in the sent data, if it is known.
     pub at: Option<Position>,
 }
 

@@ -1,4 +1,4 @@
-//! The hash that the client gives an artifact's data.
+//! The client's hash of an artifact's data.
 //!
 //! It differs from the hash of canonical JSON: the client sorts the keys of an object and builds it
 //! anew, but JavaScript puts keys that are array indices first, in numerical order, and treats

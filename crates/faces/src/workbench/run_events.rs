@@ -1,7 +1,7 @@
 //! The events of a document's run, and of the document itself.
 //!
-//! They are in the format of run streams, and so are rendered as those of any run; a save is one
-//! more, `runwright.document.saved`.
+//! They have the format of run streams, and are rendered like those of any run; a save is an
+//! additional kind, `runwright.document.saved`.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::openwop::v1::{self, Frame, StreamModes};
 /// The type of a save.
 const SAVED: &str = "runwright.document.saved";
 
-/// Events of the document's log as `RunEventDoc`s, in order and without a gap, from one on.
+/// Events of the document's log as `RunEventDoc`s, in order and without a gap, from a sequence on.
 pub fn events(document: &Document, from: Seq) -> Vec<Value> {
     let header = document.header();
     let mut all: BTreeMap<Seq, Value> = BTreeMap::new();
@@ -82,7 +82,7 @@ fn state(document: &Document, from: Seq) -> Option<Frame> {
 
 type Implied = (Seq, Timestamp, RunEvent);
 
-/// Events are in the order of their sequence, so those from one on are found at once.
+/// Events are ordered by sequence, so the first one is found by binary search.
 fn implied(document: &Document, from: Seq) -> impl Iterator<Item = &Implied> {
     let events = document.view().events();
     let first = events.partition_point(|event| event.0 < from);

@@ -81,7 +81,7 @@ pub fn snapshot(document: &Document) -> Option<Value> {
     Some(doc)
 }
 
-/// A row of the list of runs: what a document's index row says, in OpenWOP's words.
+/// A row of the list of runs: a document's index row in OpenWOP's words.
 pub fn row(run: &StreamId, events: Seq, index: &IndexRow) -> Value {
     let summary = &index.summary;
     let tags = index.tags.iter().filter(|tag| !is_mark(tag));
@@ -222,7 +222,7 @@ impl<'a> Folded<'a> {
         node.insert("completedAt".into(), json!(at.to_string()));
     }
 
-    /// Every step of the workflow; one that has not begun is `pending`.
+    /// Every step of the workflow; `pending` before its start.
     fn nodes(&self, run: &Map<String, Value>) -> Value {
         let steps = run
             .get("workflowSnapshot")

@@ -1,5 +1,5 @@
-//! A bundle as its schema reads it: unknown members of known objects left out, defaults filled.
-//! The integrity hash covers this, not what was sent.
+//! A bundle reduced by its schema: unknown members of known objects are removed, defaults are
+//! filled. The integrity hash covers this form, not the sent one.
 
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,13 @@ pub(super) enum As {
     Each(&'static Shape),
     /// A list of pairs of a key and an object.
     Pairs(&'static Shape),
-    /// As it is, or where it is absent this text.
+    /// Unchanged; by default this text.
     OrText(&'static str),
-    /// As it is, or where it is absent an empty list.
+    /// Unchanged; by default an empty list.
     OrEmpty,
-    /// A list of objects, or where it is absent an empty one.
+    /// A list of objects; by default empty.
     EachOrEmpty(&'static Shape),
-    /// As it is, or where it is absent an empty object.
+    /// Unchanged; by default an empty object.
     OrObject,
 }
 
@@ -168,7 +168,7 @@ fn of_kind(kind: &str) -> Option<&'static Shape> {
     })
 }
 
-/// An event as its schema reads it; `None` for a kind that bundles do not know.
+/// An event reduced by its schema; `None` for a kind that bundles do not know.
 pub(super) fn event(event: &Value) -> Option<Value> {
     let own = of_kind(event["type"].as_str()?)?;
     let (mut read, own) = (object(event, EVERY), object(event, own));

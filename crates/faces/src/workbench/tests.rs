@@ -55,7 +55,7 @@ fn a_bundle_is_hashed_as_its_schema_reads_it() {
     );
     let found = bundle::verify(&bundle).unwrap();
     assert_eq!(found.matches, Some(true));
-    // Members that the schema does not know, and defaults that are spelled out, change nothing.
+    // Unknown members, and explicit defaults, change nothing.
     let mut other = bundle.clone();
     other["run"]["own"] = json!(7);
     let step = other["run"]["workflowSnapshot"]["steps"][0]

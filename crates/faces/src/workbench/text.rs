@@ -24,7 +24,7 @@ pub(super) fn check(text: &[u8]) -> Result<(), Bad> {
     Ok(())
 }
 
-/// Looks through the string that begins here; answers where it has ended.
+/// Checks the string that begins here; returns its end.
 fn string(text: &[u8], begin: usize) -> Result<usize, Bad> {
     let mut at = begin + 1;
     while let Some(byte) = text.get(at) {
@@ -51,7 +51,7 @@ fn unit(text: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// Looks at the number that begins here; answers where it has ended.
+/// Checks the number that begins here; returns its end.
 fn number(text: &[u8], begin: usize) -> Result<usize, Bad> {
     let is_of_it = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
     let length = text[begin..].iter().take_while(|byte| is_of_it(byte));
@@ -72,7 +72,8 @@ fn number(text: &[u8], begin: usize) -> Result<usize, Bad> {
     })
 }
 
-/// Whether an integer is what JavaScript makes of it: as JavaScript writes that, or digit by digit.
+/// Whether JavaScript preserves an integer: its own output for it has the same text, or the same
+/// digits.
 fn is_kept(written: &str) -> bool {
     match written.parse::<f64>() {
         Ok(double) if double.is_finite() => {

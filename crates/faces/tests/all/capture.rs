@@ -44,7 +44,7 @@ fn every_run_is_a_valid_snapshot_and_the_same_one_twice() {
     }
 }
 
-/// The events of a node that asked two models and called a tool.
+/// The events of a node that called two models and a tool.
 fn log_of(world: &World) -> Vec<Event> {
     let node_id = NodeId::new("ask");
     let usage = |model: &str, output_tokens| RunEvent::ProviderUsage {

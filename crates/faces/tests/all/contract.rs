@@ -1,6 +1,6 @@
-//! The runtime contract's own document, where it is at hand: each line of JSON in it is read and
-//! printed byte for byte, comes out of a coordinator that lives it, and every field of its table
-//! is in a snapshot.
+//! The runtime contract's own document, where it is available: each line of JSON in it is parsed
+//! and printed byte for byte, is produced by a coordinator that follows it, and every field of its
+//! table is in a snapshot.
 
 use faces::coordinator::{CommandJson, EventJson, SnapshotJson};
 use kernel::coordinator::{Contract, Coordinator, CoordinatorCommand, LeaseRule, Recall};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::schemas::shared;
 
-/// The document. `None`, with a named skip, where there is none.
+/// The document. `None`, with a named skip, where it is missing.
 fn document(test: &str) -> Option<String> {
     let found = shared().and_then(|folder| {
         let documents = std::fs::read_dir(folder.join("seeds")).ok()?;
@@ -30,7 +30,7 @@ fn lines<'a>(document: &'a str, field: &str) -> Vec<&'a str> {
     lines.collect()
 }
 
-/// Tells a fresh native coordinator these commands, and lists the events as they are printed.
+/// Gives a fresh native coordinator these commands, and lists the events in their printed form.
 fn live(commands: impl IntoIterator<Item = CoordinatorCommand>) -> (Coordinator, Vec<String>) {
     let now = Timestamp::parse("2026-03-19T01:00:00Z").unwrap();
     let mut coordinator = Coordinator::unborn(&"t".into(), "c", Contract::Native, now);

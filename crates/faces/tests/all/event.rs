@@ -153,8 +153,8 @@ fn nothing_absent_is_null_outside_of_values_given_by_users() {
     }
 }
 
-/// Types of which the wire tells less than a line of the log does: no visit, no transport that
-/// OpenWOP has no word for, or an error without its code.
+/// Types whose rendering has less than a line of the log: no visit, no transport without an OpenWOP
+/// name, or an error without its code.
 const TOLD_OTHERWISE: &[&str] = &[
     "approval.granted",
     "approval.overridden",

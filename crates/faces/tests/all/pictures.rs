@@ -169,7 +169,7 @@ fn releasing() -> World {
         .fire()
 }
 
-/// A picture without its style sheet, which says nothing about the workflow.
+/// A picture without its style sheet, which does not depend on the workflow.
 fn without_style(svg: &str) -> String {
     let (before, rest) = svg.split_once("<style>").expect("a style sheet");
     let (_, after) = rest.split_once("</style>").expect("its end");

@@ -21,7 +21,7 @@ use kernel::stream::{
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// When the samples happen: one second apart from here.
+/// The time of the first sample; the others follow at one second each.
 pub(crate) const START: Timestamp = Timestamp(1_750_000_000_005);
 
 pub(crate) fn header() -> StreamHeader {
@@ -96,8 +96,7 @@ fn later(seconds: i64) -> Timestamp {
     Timestamp(START.0 + seconds * 1_000)
 }
 
-/// A log that no run could have, but whose every event is well formed: the first event of every
-/// fourth carries a cause.
+/// An impossible log whose events are all well formed: every fourth event begins a batch.
 pub(crate) fn log() -> Vec<Event> {
     let bodies = bodies();
     bodies

@@ -1,4 +1,4 @@
-//! The runs that golden files and schema checks are made of.
+//! The runs for golden files and schema checks.
 
 use kernel::run::cause::Found;
 use kernel::run::event::{DrainPolicy, OutputChannel};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::samples;
 
-/// The folder of outside data: not part of the project, for checking only.
+/// The folder of external data: not part of the project, for checks only.
 pub(crate) fn shared() -> Option<PathBuf> {
     let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(folder) => PathBuf::from(folder),
@@ -21,8 +21,7 @@ pub(crate) fn shared() -> Option<PathBuf> {
 
 const BASE: &str = "https://openwop.dev/spec/v1/";
 
-/// Types of the protocol that are younger than the schemas may be: there only the envelope is held
-/// against one.
+/// Protocol types that may be missing in the available schemas: only their envelope is validated.
 const YOUNGER: [&str; 2] = ["core.dispatch.fanOut", "core.dispatch.join"];
 
 /// The protocol's schemas, by the addresses they refer to each other with.
@@ -32,7 +31,7 @@ pub(crate) struct Schemas {
 }
 
 impl Schemas {
-    /// `None`, with a named skip, where there are none.
+    /// `None`, with a named skip, where they are missing.
     pub(crate) fn find(test: &str) -> Option<Self> {
         let Some(folder) = shared() else {
             testkit::skip(test, "there is no folder of OpenWOP schemas");

@@ -27,7 +27,7 @@ const NODE: [&str; 7] = [
     "node.dispatched",
 ];
 
-/// The modes that the protocol's table has for a kind; what it does not list is for `debug` alone.
+/// The modes of a kind by the protocol's table; unlisted kinds are for `debug` only.
 fn by_the_table(event: &Event, kind: &str) -> BTreeSet<&'static str> {
     let asks = ["approval.", "clarification.", "interrupt."];
     let is_update = RUN.contains(&kind)

@@ -13,7 +13,7 @@ use crate::world::{definition, node, plan};
 
 const CANARY: &str = "canary-7f3a";
 
-/// A workflow with something sensitive of each kind, and the same kinds of which nothing is.
+/// A workflow with a sensitive and a public value of each kind.
 fn declared() -> Plan {
     let mut work = node("work", "runwright.process", json!({}));
     work["outputSensitivity"] = json!({ "stdout": true });
@@ -287,7 +287,7 @@ fn a_declared_value_is_in_no_event_and_what_stands_beside_it_is() {
         assert_eq!(is_beside, stored.contains("in the open"), "{doc:#}");
         let line = transcript::line(Veil::of(&plan), &event);
         assert!(!line.text.contains(CANARY), "{}", line.text);
-        // Without its plan it would be told: the events do hold it.
+        // Without its plan it would be shown: the events do contain it.
         let bare = v1::event(&header, Veil::bare(), &event);
         assert!(bare.to_string().contains(CANARY), "{bare:#}");
     }
@@ -306,8 +306,8 @@ fn nodes_of_the_kernel_hide_what_they_show_again() {
     assert!(plan.hides_channel("found") && !plan.hides_channel("seen"));
 }
 
-/// Gates that give one another what they ask about; the first asks about the variable `pin`, and
-/// the last is told by an expression what was said to the one before it.
+/// Gates whose questions pass from one to the next; the first asks about the variable `pin`, and
+/// the last gets the answer of the one before it by an expression.
 fn gates(count: usize, pin: bool) -> Plan {
     let gates = (0..count).map(|n| {
         let mut gate = node(&format!("g{n}"), "core.approvalGate", json!({}));
@@ -425,7 +425,7 @@ fn how_an_answer_decides_is_shown_where_a_known_word_says_it() {
     }
 }
 
-/// The protocol's shape of such a question keeps what was asked.
+/// The protocol's shape of such a question keeps its content.
 #[test]
 fn what_is_asked_in_no_shape_of_its_own_is_correlation() {
     let header = samples::header();
@@ -498,7 +498,7 @@ fn a_class_of_compliance_hides_every_value_and_public_none() {
         let plan = of_class(class);
         for event in telling(&json!(CANARY), &json!(CANARY)) {
             let doc = v1::event(&header, Veil::of(&plan), &event);
-            // Errors and answers of nodes that this workflow does not have are nobody's.
+            // Errors and answers of nodes that are not part of this workflow.
             assert!(!doc.to_string().contains(CANARY), "{class}: {doc:#}");
         }
     }

@@ -29,7 +29,7 @@ impl NodeTypes for Types {
     }
 }
 
-/// A definition: `more` is laid over one that has nodes and edges and nothing else.
+/// A definition: `more` is merged over one that has nodes and edges only.
 pub(crate) fn definition(id: &str, nodes: Value, edges: Value, more: Value) -> Value {
     let mut document = json!({
         "id": id, "name": id, "version": "1.2.0",
@@ -78,7 +78,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A run that was not asked for yet.
+    /// A run before its creation.
     pub(crate) fn unborn(document: &Value) -> Self {
         Self::unborn_as("run-1", document)
     }

@@ -1,4 +1,4 @@
-//! Frames: every group becomes a rectangle with nothing else in it.
+//! Frames: every group becomes a rectangle that contains only its members.
 
 use super::items::Items;
 use super::place::Spacing;
@@ -17,8 +17,8 @@ enum Post {
     Right(usize),
 }
 
-/// Moves items to the right, as little as possible, until every frame is straight. Returns from
-/// where to where each group reaches.
+/// Moves items to the right, as little as possible, until every frame is straight. Returns the
+/// extent of each group.
 pub(super) fn frame(
     graph: &Graph,
     items: &Items,
@@ -58,7 +58,7 @@ pub(super) fn frame(
             waiting[to] += 1;
         }
     }
-    // The groups of a level stand in the same order in all ranks, so this is not circular.
+    // The groups of a level have the same order in all ranks, so this graph is acyclic.
     let mut ready: Vec<_> = (0..least.len()).filter(|&at| waiting[at] == 0).collect();
     while let Some(from) = ready.pop() {
         for &(to, distance) in &next[from] {
@@ -69,7 +69,7 @@ pub(super) fn frame(
             }
         }
     }
-    // Lines were pushed aside where they pass a frame; now they can be straight again.
+    // Lines that were pushed aside by a frame can be straightened again.
     taut::pull(runs, &beside, &mut least);
     across.copy_from_slice(&least[..count]);
     let side = |post| least[number(post)];

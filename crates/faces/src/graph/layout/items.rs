@@ -19,11 +19,11 @@ pub(super) struct Items {
     pub(super) after: Vec<Vec<usize>>,
     /// The items of each rank, in order.
     pub(super) layers: Vec<Vec<usize>>,
-    /// How each link goes.
+    /// The route of each link.
     pub(super) ways: Vec<Way>,
 }
 
-/// How a link goes.
+/// The route of a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Forward, through these bends.

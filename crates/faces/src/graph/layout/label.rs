@@ -1,4 +1,4 @@
-//! Where labels stand on their lines.
+//! Places labels on their lines.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Graph, Piece, Point, Rect, Route};
 
 /// The height of a label.
 const HEIGHT: f64 = 15.0;
-/// Where on a piece of line a label may stand, the best first.
+/// The positions of a label on a piece of line, best first.
 const SPOTS: [f64; 5] = [0.5, 0.68, 0.32, 0.82, 0.2];
 
 /// Puts every label at a free spot on its line.

@@ -1,12 +1,13 @@
-//! Where boxes and lines go.
+//! Positions of boxes and lines.
 //!
-//! A layered layout: nodes get ranks by their longest way from a beginning ([`rank`]); lines that
-//! pass ranks are cut into bends ([`items`]); each rank is ordered so that few lines cross
-//! ([`order`]) and placed so that they are straight ([`place`], [`taut`]); groups
-//! get frames ([`frame`]); at last the lines are drawn ([`route`]). Everything happens along two axes without a direction, *along* the ranks and
-//! *across* them; only the result knows what is down and what is right.
+//! A layered layout: nodes get ranks by their longest path from a start node ([`rank`]); lines that
+//! cross ranks are cut into bends ([`items`]); each rank is ordered so that few lines cross
+//! ([`order`]) and placed so that they are straight ([`place`], [`taut`]); groups get frames
+//! ([`frame`]); finally the lines are drawn ([`route`]). Everything is computed along two axes
+//! without a direction, *along* the ranks and *across* them; only the result maps them to down and
+//! right.
 //!
-//! Nothing here is random, so a workflow always looks the same. The work is bounded: the cost
+//! The layout is deterministic, so a workflow always looks the same. The work is bounded: the cost
 //! grows with nodes, links and at most [`items::MAX_BENDS`] bends.
 
 mod frame;
@@ -39,7 +40,7 @@ pub(super) struct Link {
     pub(super) target: usize,
     /// It leads back to an earlier rank.
     pub(super) back: bool,
-    /// How wide its label is; 0 without one.
+    /// The width of its label; 0 without one.
     pub(super) label: f64,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Group {
     pub(super) exits: Vec<usize>,
 }
 
-/// Which way the ranks follow each other.
+/// The direction in which ranks follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Down,
@@ -72,7 +73,7 @@ pub(super) struct Rect {
     pub(super) h: f64,
 }
 
-/// A piece of a line, from where the last one ended.
+/// A piece of a line, from the end of the previous one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Piece {
     Line(Point),
@@ -80,7 +81,7 @@ pub(super) enum Piece {
     Curve(Point, Point, Point),
 }
 
-/// A line, which ends where its arrow begins.
+/// A line, up to the base of its arrow.
 #[derive(Debug)]
 pub(super) struct Route {
     pub(super) start: Point,
@@ -89,7 +90,7 @@ pub(super) struct Route {
     pub(super) label: Point,
 }
 
-/// Where everything is.
+/// The positions of all elements.
 pub(super) struct Layout {
     pub(super) direction: Direction,
     pub(super) width: f64,
@@ -189,7 +190,7 @@ fn direction(ranks: &[usize], node: (f64, f64)) -> Direction {
         let size = metrics.point(along, across);
         (size.x / size.y.max(1.0) / PAGE).ln().abs()
     };
-    // Down is what readers expect, so right must be clearly better.
+    // Readers expect down, so right must be clearly better.
     if strangeness(Direction::Right) + 0.4 < strangeness(Direction::Down) {
         Direction::Right
     } else {

@@ -1,14 +1,14 @@
-//! In which order the items of a rank stand: few crossings, groups together.
+//! Orders the items of each rank: few crossings, groups together.
 
 use std::collections::BTreeMap;
 
 use super::Graph;
 use super::items::Items;
 
-/// Sweeps through all ranks, and how many without progress are enough.
+/// Maximum sweeps through all ranks, and the number without progress that ends them.
 const SWEEPS: usize = 24;
 const PATIENCE: usize = 6;
-/// Neighbours are exchanged one by one only in pictures up to this many items.
+/// Neighbours are exchanged singly only in pictures up to this many items.
 const MAX_EXCHANGED: usize = 600;
 
 /// Orders every rank.
@@ -49,19 +49,19 @@ struct Sweeper {
 #[derive(Clone, Copy)]
 struct Wish {
     item: usize,
-    /// Where it would stand best.
+    /// Its best position.
     x: f64,
-    /// Where what it belongs to, at the level in question, would stand best.
+    /// The best position of its unit at the level in question.
     unit_x: f64,
     /// Its unit at that level: itself or, with a higher number, a group.
     unit: usize,
 }
 
-/// Where groups would stand best.
+/// The best position of groups.
 enum GroupsBy<'a> {
-    /// In the middle of what their items in the rank wish.
+    /// In the middle of the best positions of their items in the rank.
     Wishes,
-    /// At these places, so that they stand in the same order in all ranks.
+    /// At these places, so that they have the same order in all ranks.
     Places(&'a [f64]),
 }
 
@@ -88,7 +88,7 @@ impl Sweeper {
         self.place[item] as f64 - (width - 1.0) / 2.0
     }
 
-    /// Brings groups together, in the same order in all ranks, and changes nothing else.
+    /// Brings groups together, in the same order in all ranks, without other changes.
     fn gather(&mut self, graph: &Graph, items: &mut Items) {
         if graph.groups.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl Sweeper {
         }
     }
 
-    /// Moves every item towards what it is linked to in the rank gone through before.
+    /// Moves every item towards its neighbours in the previous rank.
     fn sweep(&mut self, items: &mut Items, down: bool) {
         let mut ranks: Vec<_> = (0..items.layers.len()).collect();
         if !down {
@@ -228,7 +228,7 @@ impl Sweeper {
     }
 }
 
-/// How many lines cross between neighbouring ranks.
+/// The number of crossing lines between neighbouring ranks.
 pub(super) fn crossings(items: &Items, place: &[usize]) -> usize {
     let mut total = 0;
     for (rank, layer) in items.layers.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Where the items of each rank stand: in order, apart, and so that lines are straight.
+//! Positions the items of each rank: in order, apart, and so that lines are straight.
 
 use super::items::Items;
 use super::taut::{self, Beside};
@@ -15,7 +15,7 @@ const BEND: f64 = 8.0;
 pub(super) struct Placed {
     /// The middle of each item.
     pub(super) across: Vec<f64>,
-    /// From where to where each group reaches, frame included.
+    /// The extent of each group, frame included.
     pub(super) groups: Vec<(f64, f64)>,
 }
 
@@ -70,7 +70,7 @@ enum Look {
     BothWays,
 }
 
-/// How far items stand from each other.
+/// Distances between items.
 pub(super) struct Spacing<'a> {
     /// Half the extent of each item.
     pub(super) half: Vec<f64>,
@@ -125,8 +125,8 @@ impl<'a> Spacing<'a> {
         }
     }
 
-    /// Moves a rank as near as its order allows to what it is linked to (least squares, by
-    /// pooling neighbours that want to pass each other).
+    /// Moves the items of a rank as close to their neighbours as the order allows (least squares,
+    /// by pooling items that would pass each other).
     fn straighten(&self, items: &Items, layer: &[usize], look: Look, across: &mut [f64]) {
         struct Pool {
             sum: f64,
@@ -167,8 +167,8 @@ impl<'a> Spacing<'a> {
     }
 }
 
-/// Where an item would stand best, and how much that counts. Lines through bends count more:
-/// a long line with a kink is uglier than a short one.
+/// The best position of an item, and its weight. Lines through bends weigh more: a long line with a
+/// kink is uglier than a short one.
 fn wish(items: &Items, item: usize, look: Look, across: &[f64]) -> (f64, f64) {
     let (before, after): (&[usize], &[usize]) = match look {
         Look::Before => (&items.before[item], &[]),
@@ -193,7 +193,7 @@ fn wish(items: &Items, item: usize, look: Look, across: &[f64]) -> (f64, f64) {
     (sum / weight, weight)
 }
 
-/// Whether two nodes have no other link on the sides that face each other.
+/// Whether the link between two nodes is the only one on their facing sides.
 fn is_only_link(items: &Items, a: usize, b: usize) -> bool {
     let (above, below) = if items.rank[a] < items.rank[b] {
         (a, b)

@@ -17,7 +17,7 @@ pub(super) fn ranks(graph: &Graph) -> Vec<usize> {
     with_groups.extend(after_groups(graph));
     let mut ranks = longest_ways(graph.nodes, &with_groups)
         .or_else(|| longest_ways(graph.nodes, &forward))
-        // Not a plan that was checked; still no reason to fail.
+        // Not a checked plan; still no reason to fail.
         .unwrap_or_else(|| vec![0; graph.nodes]);
     pull_beginnings(&mut ranks, &forward);
     ranks
@@ -47,7 +47,7 @@ fn after_groups(graph: &Graph) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// The longest way to each node; `None` when the pairs lead in a circle.
+/// The longest path to each node; `None` when the pairs form a cycle.
 fn longest_ways(nodes: usize, pairs: &[(usize, usize)]) -> Option<Vec<usize>> {
     let mut next = vec![Vec::new(); nodes];
     let mut waiting = vec![0_usize; nodes];

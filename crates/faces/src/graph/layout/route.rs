@@ -1,4 +1,4 @@
-//! The lines, and how far apart the ranks are.
+//! Draws the lines, and determines the distances of ranks.
 
 use super::items::{Items, Way};
 use super::place::Placed;
@@ -6,7 +6,7 @@ use super::{
     ARROW, Direction, FRAME_ALONG, Graph, Layout, Link, Metrics, Piece, Point, Route, label,
 };
 
-/// How far a line that leads back swings out.
+/// How far a back link swings out.
 const SWING: f64 = 26.0;
 /// The height of a line of text.
 const TEXT: f64 = 14.0;
@@ -67,12 +67,12 @@ pub(super) fn draw(graph: &Graph, items: &Items, placed: &Placed, metrics: &Metr
     }
 }
 
-/// Where the ranks are.
+/// The positions of ranks.
 struct Ranks {
-    /// Where each rank begins.
+    /// The start of each rank.
     from: Vec<f64>,
     end: f64,
-    /// From where to where each group reaches, frame included.
+    /// The extent of each group, frame included.
     groups: Vec<(f64, f64)>,
 }
 
@@ -80,7 +80,7 @@ impl Ranks {
     fn new(graph: &Graph, items: &Items, placed: &Placed, metrics: &Metrics) -> Self {
         let count = items.layers.len();
         let reach = reach(graph, items);
-        // How many frames of the groups in a group begin, or end, with the group itself.
+        // The number of nested frames that begin, or end, at the same rank as the group.
         let (mut heads, mut feet) = (vec![0_usize; reach.len()], vec![0_usize; reach.len()]);
         for group in (0..reach.len()).rev() {
             if let Some(parent) = graph.groups[group].parent {
@@ -140,14 +140,14 @@ fn reach(graph: &Graph, items: &Items) -> Vec<(usize, usize)> {
             group = graph.groups[at].parent;
         }
     }
-    // Without anything in it there is nothing to frame.
+    // An empty group gets no frame.
     for (first, last) in &mut reach {
         *first = (*first).min(*last);
     }
     reach
 }
 
-/// The space after each rank: more where labels stand and where lines go far sideways.
+/// The space after each rank: more for labels and for lines with a long way across.
 fn gaps(graph: &Graph, items: &Items, placed: &Placed, metrics: &Metrics) -> Vec<f64> {
     let mut gaps = vec![metrics.gap; items.layers.len()];
     let mut widen = |rank: usize, gap: f64| {
@@ -174,7 +174,7 @@ fn gaps(graph: &Graph, items: &Items, placed: &Placed, metrics: &Metrics) -> Vec
     gaps
 }
 
-/// Where the links of a node begin and end, across.
+/// The start and end positions of a node's links, across.
 struct Ports {
     out: Vec<f64>,
     into: Vec<f64>,
@@ -215,7 +215,7 @@ impl Ports {
     }
 }
 
-/// Draws one line at a time.
+/// Draws a single line.
 struct Pen<'a> {
     items: &'a Items,
     placed: &'a Placed,

@@ -1,4 +1,4 @@
-//! Straight lines: what could stand in one position does.
+//! Straightens lines: items that can share a position do.
 
 use super::items::{Items, Way};
 
@@ -22,7 +22,7 @@ impl Beside {
         self.left[right] = Some((left, distance));
     }
 
-    /// From where to where an item may move.
+    /// The range in which an item may move.
     fn room(&self, item: usize, across: &[f64]) -> (f64, f64) {
         let from = self.left[item].map(|(other, distance)| across[other] + distance);
         let to = self.right[item].map(|(other, distance)| across[other] - distance);
@@ -33,8 +33,8 @@ impl Beside {
     }
 }
 
-/// Items that would best stand in one position: nodes one after the other without another link
-/// between them, and the bends of a line.
+/// Items that would best share a position: consecutive nodes without another link between them, and
+/// the bends of a line.
 pub(super) fn runs(items: &Items) -> Vec<Vec<usize>> {
     let next = |node: usize| match items.after[node].as_slice() {
         [next] if !items.is_bend(*next) && items.before[*next].len() == 1 => Some(*next),
@@ -77,7 +77,7 @@ pub(super) fn pull(runs: &[Vec<usize>], beside: &Beside, across: &mut [f64]) {
                 len += 1;
             }
             let (now, later) = left.split_at(len);
-            // An item in a rank that is too narrow stays where it is.
+            // An item without enough space in its rank stays.
             if least <= most {
                 let taut = (sum / len as f64).clamp(least, most);
                 now.iter().for_each(|&item| across[item] = taut);

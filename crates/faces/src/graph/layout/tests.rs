@@ -1,4 +1,4 @@
-//! Given boxes and lines, this is what holds of where they are.
+//! Checks the positions for given boxes and lines.
 
 use super::items::{Items, MAX_BENDS, Way};
 use super::order::crossings;
@@ -68,7 +68,7 @@ impl Grown {
         self.graph.links.len() - 1
     }
 
-    /// The node it begins with and the node it ends with.
+    /// The first and last node of the block.
     fn block(&mut self, depth: usize, group: Option<usize>) -> (usize, usize) {
         match (depth, self.below(6)) {
             (0, _) | (_, 0) => {
@@ -230,7 +230,7 @@ fn what_is_wide_goes_to_the_right() {
 
 #[test]
 fn lines_that_need_not_cross_do_not() {
-    // Two trees whose leaves are declared in turn.
+    // Two trees whose leaves are declared alternately.
     let links: Vec<_> = (2..12).map(|at| (at % 2, at)).collect();
     let graph = plain(12, &links);
     let mut items = Items::new(&graph, &rank::ranks(&graph));

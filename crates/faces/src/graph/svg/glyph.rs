@@ -1,9 +1,9 @@
-//! The signs in the boxes: drawn, because no font has them all. Each is centred on 0, 0 and
-//! reaches about 4.5 to every side.
+//! The glyphs in the boxes: drawn, because fonts lack some of them. Each is centred on 0, 0 and
+//! extends about 4.5 to every side.
 
 use crate::graph::picture::{Kind, State};
 
-/// The sign of a state; pending has none of its own.
+/// The glyph of a state; `None` for pending.
 pub(super) fn of_state(state: State) -> Option<&'static str> {
     Some(match state {
         State::Pending => return None,
@@ -17,7 +17,7 @@ pub(super) fn of_state(state: State) -> Option<&'static str> {
     })
 }
 
-/// The sign of what a node is for.
+/// The glyph of a kind.
 pub(super) fn of_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Work => "M-4-3.2-.8 0-4 3.2M.8 3.4H4.4",
@@ -31,5 +31,5 @@ pub(super) fn of_kind(kind: Kind) -> &'static str {
     }
 }
 
-/// An arrow that goes round.
+/// A circular arrow.
 const ROUND: &str = "M3.3-2.4A4.1 4.1 0 1 0 4.1.6M3.6-4.8V-2.2H1";

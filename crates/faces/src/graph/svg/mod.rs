@@ -14,7 +14,7 @@ const STYLE: &str = include_str!("style.css");
 
 const BOX_HEIGHT: f64 = 52.0;
 const BOX_WIDTH: std::ops::RangeInclusive<f64> = 128.0..=232.0;
-/// Where the text in a box begins, and how far from the right side it must end.
+/// The start of the text in a box, and its distance from the right side.
 const TEXT_AT: f64 = 44.0;
 const TEXT_END: f64 = 12.0;
 const LABEL_WIDTH: f64 = 160.0;
@@ -104,7 +104,7 @@ fn graph(picture: &Picture) -> Graph {
     }
 }
 
-/// Which states there are to explain, and how often each occurs.
+/// The states to explain, with their counts.
 struct Legend {
     entries: Vec<(State, String)>,
     width: f64,
@@ -374,7 +374,7 @@ fn took(progress: &Progress) -> Option<String> {
     progress.took_ms.filter(|&ms| ran && ms > 0).map(duration)
 }
 
-/// Rounds, else attempts, where there was more than one.
+/// The number of rounds, else of attempts, if there was more than one.
 fn badge(progress: &Progress) -> Option<String> {
     match (progress.visits, progress.attempts) {
         (0 | 1, 0 | 1) => None,
@@ -387,9 +387,9 @@ fn at(point: Point) -> String {
     format!("{} {}", num(point.x), num(point.y))
 }
 
-/// A number with at most one digit after the point: finer than anybody sees, and short.
+/// A number with at most one digit after the point, which is precise enough and short.
 fn num(value: f64) -> String {
     let tenths = (value * 10.0).round() / 10.0;
-    // Not "-0".
+    // Avoids "-0".
     format!("{}", tenths + 0.0)
 }

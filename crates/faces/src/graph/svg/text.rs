@@ -1,8 +1,8 @@
-//! Text in an SVG: how wide it is, and how it is written.
+//! Text in an SVG: its width, and its escaping.
 
 use std::fmt::Write;
 
-/// About how wide a text is at a font size. Fonts differ, so this leans to the wide side.
+/// The approximate width of a text at a font size. Fonts differ, so this is an upper estimate.
 pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(em).sum::<f64>() * size
 }
@@ -14,13 +14,13 @@ fn em(c: char) -> f64 {
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 0.92,
         'A'..='Z' | '&' | '#' | '≠' | '=' | '<' | '>' | '~' | '+' => 0.7,
         '\u{300}'..='\u{36f}' => 0.0,
-        // Most of what comes later is as wide as it is high.
+        // Most later characters are as wide as they are high.
         '\u{1100}'.. => 1.05,
         _ => 0.59,
     }
 }
 
-/// A text cut to a width, with `…` where something is left out.
+/// A text cut to a width, with `…` for the removed part.
 pub(super) fn fit(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -38,7 +38,7 @@ pub(super) fn fit(text: &str, size: f64, room: f64) -> String {
     out
 }
 
-/// A text cut to a width in its middle: of a condition the end says more than the beginning.
+/// A text cut in its middle to a width: the end of a condition tells more than the beginning.
 pub(super) fn fit_ends(text: &str, size: f64, room: f64) -> String {
     if width(text, size) <= room {
         return text.to_owned();
@@ -62,7 +62,7 @@ pub(super) fn fit_ends(text: &str, size: f64, room: f64) -> String {
         .collect()
 }
 
-/// Text as XML takes it. Characters that no XML document may hold are shown as `�`.
+/// Text escaped for XML. Characters that XML forbids are shown as `�`.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::fields::Fields;
 
-/// An artifact of a run and where its bytes are.
+/// An artifact of a run and the address of its bytes.
 pub fn artifact(run: &StreamId, node: &NodeId, artifact: &Artifact) -> Value {
     let id = &artifact.artifact_id;
     Fields::new()

@@ -1,4 +1,4 @@
-//! All there is of a run in one document: a `RunDebugBundle`.
+//! A run as one document: a `RunDebugBundle`.
 //!
 //! It is bounded. Excess is dropped from the end of the events, and from the largest parts of the
 //! run's state; the bundle marks this.
@@ -16,11 +16,11 @@ use super::event::event_caused_by;
 use super::snapshot::snapshot;
 use crate::veil::Veil;
 
-/// Bytes of a bundle, about: what is around its parts comes on top.
+/// The approximate size limit of a bundle: the envelope of its parts is not included.
 pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
 /// Bytes of the run's state in it.
 const RUN_BYTES: usize = MAX_BUNDLE_BYTES / 2;
-/// Bytes of what was said about the run.
+/// Bytes for the notes about the run.
 const NOTES_BYTES: usize = MAX_BUNDLE_BYTES / 8;
 /// Bytes of its spans at most.
 pub const SPANS_BYTES: usize = MAX_BUNDLE_BYTES / 8;
@@ -84,7 +84,7 @@ impl Bundle {
         }
     }
 
-    /// The bundle, with what was said about the run. `at` is when it is made.
+    /// Builds the bundle, with the notes about the run. `at` is its time.
     pub fn build(mut self, notes: &[notes::Event], at: Timestamp) -> Value {
         let mut annotations = Vec::new();
         let mut bytes = 0;

@@ -1,7 +1,7 @@
 //! Two runs side by side: a `RunDiffResponse`.
 //!
-//! Events are compared place by place, by what they say: type, node and payload. Ids, times and
-//! causes are of the run, not of what happened in it.
+//! Events are compared place by place, by type, node and payload. Ids, times and causes differ in
+//! every run.
 
 use kernel::ids::Seq;
 use kernel::run::{Event, Run};
@@ -12,9 +12,9 @@ use super::event::event;
 use super::snapshot::snapshot;
 use crate::veil::Veil;
 
-/// Differences listed at most; the answer says that there are more.
+/// Maximum listed differences; the answer marks a truncated list.
 pub const MAX_DIFFS: usize = 1_000;
-/// Bytes of listed differences at most, but for one.
+/// Maximum bytes of listed differences, except the first.
 pub const MAX_DIFF_BYTES: usize = 4 << 20;
 
 /// The compared members of a state, in addition to the maps in [`MAPS`].
@@ -30,7 +30,7 @@ const MAPS: [&str; 3] = ["variables", "channels", "nodeStates"];
 /// Times in a node's state, which are not compared.
 const TIMES: [&str; 3] = ["startedAt", "completedAt", "dueAt"];
 
-/// An event of a run, with the header of the run and what is hidden of it.
+/// An event of a run, with the header of the run and its mask.
 pub type Told<'a> = (&'a StreamHeader, Veil<'a>, &'a Event);
 
 /// A comparison in the making. Give it the events of both runs in order, then their states.
@@ -43,8 +43,8 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares the events at the next place; a run that has ended before has none. Answers
-    /// whether there is room for more.
+    /// Compares the events at the next place; a run that has ended before has none. Returns whether
+    /// more differences fit.
     pub fn pair(&mut self, seq: Seq, a: Option<Told<'_>>, b: Option<Told<'_>>) -> bool {
         if let (Some((_, _, a)), Some((_, _, b))) = (a, b)
             && a.body == b.body
@@ -71,7 +71,7 @@ impl Diff {
         !self.cut
     }
 
-    /// The answer. A run that has not ended makes it one about beginnings only.
+    /// Builds the answer. With an unfinished run it covers beginnings only.
     pub fn build(self, a: &Run, b: &Run) -> Value {
         let have_ended = a.is_settled() && b.is_settled();
         self.build_shown(&snapshot(a), &snapshot(b), have_ended)
@@ -123,7 +123,7 @@ fn state_diff(a: &Value, b: &Value) -> Value {
     Value::Object(diff)
 }
 
-/// A value of both runs, left out where a run has none.
+/// A value of both runs; a missing one is left out.
 fn sides(a: Option<&Value>, b: Option<&Value>) -> Value {
     let both = [("a", a), ("b", b)].into_iter();
     let there = both.filter_map(|(side, value)| Some((side.to_owned(), value?.clone())));

@@ -12,8 +12,8 @@ use super::report::is_untrusted;
 use crate::record;
 use crate::veil::{Veil, conceal};
 
-/// Every event type this engine writes, in the order of the storage format. Those that OpenWOP
-/// has no word for begin with `runwright.`.
+/// Every event type this engine writes, in the order of the storage format. Those without an
+/// OpenWOP name begin with `runwright.`.
 pub const EVENT_TYPES: &[&str] = record::KINDS;
 
 /// The version of each event type's payload contract.
@@ -24,8 +24,8 @@ pub fn event(header: &StreamHeader, veil: Veil<'_>, event: &Event) -> Value {
     event_caused_by(header, veil, event, None)
 }
 
-/// A stored event as a `RunEventDoc`, with the sequence of the first event of its batch, which
-/// caused it unless the event itself says what it follows. An event is not said to cause itself.
+/// A stored event as a `RunEventDoc`. `cause` is the sequence of the first event of its batch,
+/// which caused it unless the event itself names its predecessor. An event is never its own cause.
 pub fn event_caused_by(
     header: &StreamHeader,
     veil: Veil<'_>,
@@ -50,7 +50,7 @@ pub fn event_caused_by(
         .with("schemaVersion", SCHEMA_VERSION)
         .text(
             "engineVersion",
-            // Logs that do not say it in their header are the first version's.
+            // Logs without a version in their header are of the first version.
             header.engine_version.unwrap_or(1),
         )
         .maybe_text("causationId", cause);
@@ -77,7 +77,7 @@ fn follows(body: &RunEvent) -> Option<Seq> {
 /// A stretch of a log as `RunEventDoc`s, each with the event that caused it.
 ///
 /// A batch begins at the event that carries a cause. Events before the first such event are
-/// rendered without one: read from where a batch begins to have them all.
+/// rendered without one: begin at the start of a batch to get all causes.
 pub fn events<'a>(
     header: &StreamHeader,
     veil: Veil<'_>,

@@ -64,7 +64,7 @@ impl Fields {
 }
 
 /// # Panics
-/// Never for what the kernel holds: its map keys are texts and its floats finite.
+/// Cannot fail for the kernel's values: map keys are texts and floats are finite.
 fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("kernel values are always JSON")
 }

@@ -142,7 +142,7 @@ pub(super) fn outcome(kind: &str, answer: &Value) -> Option<&'static str> {
     }
 }
 
-/// This event still has the older word for one of the actions.
+/// This event still has the older name of one action.
 fn requested(action: &ApprovalAction) -> Value {
     match action {
         ApprovalAction::EditAccept => json!("edit"),

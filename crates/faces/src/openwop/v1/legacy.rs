@@ -1,7 +1,7 @@
-//! Variables with the names by which workflows kept what channels are for before there were any.
+//! Variables with the names that workflows used before channels existed.
 //!
-//! The protocol wants a write to one of them told as a write to a channel: by the name without its
-//! underscore, with the reducer that goes with the name.
+//! The protocol renders a write to one of them as a write to a channel: under the name without its
+//! underscore, with the reducer of the name.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ const CHANNEL_WRITTEN: &str = "channel.written";
 /// The version of an undeclared channel.
 const SCHEMA_VERSION: u32 = 1;
 
-/// How such names begin, and the reducer of each.
+/// The prefixes of such names, with their reducers.
 const PREFIXES: [(&str, &str); 8] = [
     ("_approvalVotes:", "append"),
     ("_askExchanges:", "append"),
@@ -67,8 +67,8 @@ struct Named<'a> {
     name: Cow<'a, str>,
 }
 
-/// The type of a stored event on the wire, by the type it is stored with. Its content is read only
-/// where that does not say it.
+/// The type of a stored event on the wire, from its stored type. The content is only parsed where
+/// the type is not sufficient.
 pub fn event_type<'a>(stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str> {
     if stored != VARIABLE_CHANGED {
         return stored;

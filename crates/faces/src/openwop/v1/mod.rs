@@ -1,8 +1,7 @@
 //! OpenWOP v1: events and snapshots as a v1 client reads them.
 //!
-//! Two rules hold for all of it. A value that is absent is left out, never `null`. Where the
-//! protocol's schema closes an object, nothing is added to it; what this engine knows beyond
-//! the protocol goes into open objects only.
+//! Two rules hold for all of it. An absent value is left out, never `null`. Objects that the
+//! protocol's schema closes have no additional members; extensions go into open objects only.
 
 mod ancestry;
 mod annotation;

@@ -1,4 +1,4 @@
-//! The payloads of what supervisors, agents and dispatch nodes say.
+//! The payloads of events of supervisors, agents and dispatch nodes.
 //!
 //! Those of `runOrchestrator.decided`, `core.workflowChain.*` and `core.dispatch.*` are closed: the
 //! node is next to the payload. In them, a replay names the same run as its source does.

@@ -1,9 +1,9 @@
 //! The payload of each event type.
 //!
 //! Objects that the protocol closes get its fields only: `node.dispatched`, `channel.written`,
-//! `runOrchestrator.decided`, `core.workflowChain.*`, `envelope.*`,
-//! `approval.granted`, `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta` of
-//! `output.chunk`. The others also say which visit and attempt of the node they are about.
+//! `runOrchestrator.decided`, `core.workflowChain.*`, `envelope.*`, `approval.granted`,
+//! `approval.rejected`, `provider.usage`, `run.dead_lettered`, `interrupt.requested` and the `meta`
+//! of `output.chunk`. The others also have the visit and attempt of their node.
 
 use std::borrow::Cow;
 
@@ -19,8 +19,8 @@ use super::orchestration::orchestration;
 use super::report::report;
 use crate::veil::MASK;
 
-/// The transports the protocol knows. A run that came in by another way (the command line) says
-/// none rather than a wrong one.
+/// The protocol's transports. For a run of another origin (the command line) the member is left
+/// out.
 const TRANSPORTS: [&str; 4] = ["rest", "mcp", "a2a", "ui"];
 
 /// The settings of a run's creator. The credential reference is masked for every reader.
@@ -462,8 +462,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
     fields.build()
 }
 
-/// The key of a question, which no other of the run has: from the second one with the same key on
-/// it says which one it is.
+/// The unique key of a question in its run: repeated keys get a number from the second one on.
 pub(super) fn counted(key: &str, asked_before: u32) -> Cow<'_, str> {
     match asked_before {
         0 => Cow::Borrowed(key),
@@ -554,7 +553,8 @@ pub(super) fn failure(node_error: &NodeError) -> Value {
         .build()
 }
 
-/// A bound in the unit of its kind: money is kept in millionths of a dollar and told in dollars.
+/// A bound in the unit of its kind: money is stored in millionths of a dollar and rendered in
+/// dollars.
 fn cap_amount(kind: CapKind, amount: u64) -> Value {
     match kind {
         CapKind::BudgetCost => json!(amount as f64 / 1e6),

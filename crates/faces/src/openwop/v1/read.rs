@@ -1,7 +1,7 @@
 //! Reads a `RunEventDoc` back into an event, for displays of a server's answers.
 //!
-//! The wire says less than the log, so what is read back is there to be shown and never to be
-//! folded: what the wire leaves out is empty.
+//! The wire has less than the log, so the result is for display only, and must not be folded:
+//! missing parts are empty.
 
 use kernel::digest::Digest;
 use kernel::run::{Event, RunEvent};
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 use super::gate::BY_TIMEOUT;
 use super::payload::as_said;
 
-/// The event that [`event`](super::event) rendered. `None` for a type that this version does not
-/// know, and for one of which the wire leaves out too much to tell it as the log would.
+/// The event that [`event`](super::event) rendered. `None` for an unknown type, and for types whose
+/// rendering lacks too much to display it.
 ///
 /// The following are empty: the variables a run began with, a transport without an OpenWOP name,
 /// the definition, inputs and budget of a dispatched child, the parts of an artifact, the interrupt
@@ -134,7 +134,7 @@ fn rename(data: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-/// The log counts milliseconds where the wire has a date.
+/// Converts a date of the wire to the log's milliseconds.
 fn instant(data: &mut Map<String, Value>, name: &str) {
     let at = data.get(name).and_then(Value::as_str);
     if let Some(at) = at.and_then(Timestamp::parse) {

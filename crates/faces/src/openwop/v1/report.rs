@@ -1,4 +1,4 @@
-//! The payloads of what attempts report: tool calls, and answers that were not as asked for.
+//! The payloads of attempts' reports: tool calls, and answers without the required shape.
 
 use std::collections::BTreeMap;
 

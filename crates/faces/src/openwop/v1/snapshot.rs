@@ -1,7 +1,7 @@
 //! The state of a run: a folded run as a `RunSnapshot`.
 //!
-//! A snapshot says nothing that the log does not, and nothing of "now": two reads of an unchanged
-//! run give the same bytes.
+//! A snapshot depends on the log only, not on the current time: two reads of an unchanged run give
+//! the same bytes.
 
 use kernel::definition::{NodeIx, Plan, PlanNode, is_model_class};
 use kernel::ids::{NodeId, StreamId};
@@ -21,8 +21,8 @@ const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
 /// A folded run as a `RunSnapshot`.
 ///
-/// The object `interrupt` (the oldest one that is open; `interrupts` has them all) says neither
-/// token nor address: both are secrets that only a host can sign.
+/// The object `interrupt` (the oldest open one; `interrupts` has them all) contains neither token
+/// nor address: both are secrets that only a host can sign.
 pub fn snapshot(run: &Run) -> Value {
     let mut doc = unveiled(run);
     conceal(&mut doc);
@@ -167,8 +167,8 @@ fn outcome(doc: Fields, status: &NodeStatus, (veil, node): (Veil<'_>, &PlanNode)
     .build()
 }
 
-/// The runs that a run has started: node by node, and each node's in the order of its visits and
-/// workers, those that were started again last.
+/// The child runs of a run: node by node, and for each node in the order of visits and workers,
+/// with repeated ones last.
 fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
     let child_run = |(id, child): (&StreamId, &Child)| {
         let doc = Fields::new().text("runId", id);

@@ -22,7 +22,7 @@ use super::legacy;
 use super::snapshot::snapshot;
 use crate::veil::Veil;
 
-/// How much of a log a subscriber wants.
+/// The part of a log that a subscriber wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMode {
     /// Changes.
@@ -132,7 +132,7 @@ pub struct Frame {
     pub event: &'static str,
     /// A `RunEventDoc`.
     pub data: Value,
-    /// It is not to wait in a buffer for others.
+    /// Sent without waiting in a buffer.
     pub urgent: bool,
 }
 
@@ -158,8 +158,8 @@ pub fn frame(
     })
 }
 
-/// The frame of a state, in mode `values`: the run as it is right after the last event folded
-/// into it. `None` for a run without events.
+/// The frame of a state, in mode `values`: the run after the last folded event. `None` for a run
+/// without events.
 pub fn state_frame(run: &Run, urgent: bool) -> Option<Frame> {
     let at = run.head.next_seq.checked_sub(1)?;
     let stream = &run.header.stream;

@@ -1,5 +1,5 @@
-//! References that come to nothing: a node that was skipped, or said nothing, leaves a gap in what
-//! later nodes are given.
+//! Finds empty references: a node that was skipped, or produced nothing, leaves a gap in the inputs
+//! of later nodes.
 
 use kernel::run::RunEvent;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! How the nodes of a template hang together.
+//! Reads the edges of a template.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +22,8 @@ struct Edge {
     index: usize,
 }
 
-/// Reads the edges and plans the nodes. `listed` are the nodes as they are written: whether one of
-/// them could be read does not matter here, so that everything wrong is said at once.
+/// Reads the edges and plans the nodes. `listed` are the original nodes, including invalid ones, so
+/// that all problems are reported at once.
 pub(super) fn edges(
     fields: &Fields<'_>,
     listed: &[Value],
@@ -125,7 +125,7 @@ fn read(
 
 /// The rounds that an edge declares.
 enum Rounds {
-    /// Nothing: it leads forward.
+    /// None: it leads forward.
     One,
     /// It leads back, with this maximum number of rounds.
     Most(u32),
@@ -157,7 +157,7 @@ fn alone(listed: &[Value], edges: &[Edge]) -> Vec<usize> {
     (0..listed.len()).filter(is_alone).collect()
 }
 
-/// Plans the nodes; names every circle, by taking one edge after the other out of them.
+/// Plans the nodes; reports every cycle, by removing one edge after the other.
 fn plan(
     fields: &Fields<'_>,
     listed: &[Value],
@@ -194,7 +194,7 @@ fn plan(
     None
 }
 
-/// Warns of references to nodes that are not over when the reference is read.
+/// Warns about references to nodes that are not over when the reference is read.
 fn check_order(template: &mut Template, written: usize) {
     let batch_of = template.plan.batch_of(template.nodes.len());
     let first = |at: usize| template.nodes[at].round.map(|round| round.first);
@@ -205,7 +205,7 @@ fn check_order(template: &mut Template, written: usize) {
         for part in &work.args {
             if let Part::Node(of, _) = part
                 && batch_of[*of] >= batch_of[index]
-                // A later round has what this one has not.
+                // A later round has it, but this one does not.
                 && (first(*of).is_none() || first(*of) != first(index))
             {
                 let what = format!(

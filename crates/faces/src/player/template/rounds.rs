@@ -27,7 +27,7 @@ pub struct Round {
     pub number: u32,
     /// The rounds there may be.
     pub rounds: u32,
-    /// The node, by position, that must fail before this one runs.
+    /// The position of the node that must fail before this one runs.
     pub after: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Back {
     pub(super) first: usize,
     /// The rounds there may be.
     pub(super) rounds: u32,
-    /// Where the edge is written.
+    /// The place of the edge in the template.
     pub(super) path: String,
 }
 
@@ -61,8 +61,8 @@ struct Loop<'a> {
     nodes: Vec<usize>,
 }
 
-/// Plans the nodes with their loops, and adds the copies of further rounds to the template.
-/// `edges` are those that lead forward; they have no circle.
+/// Plans the nodes with their loops, and adds the copies of further rounds to the template. `edges`
+/// are the acyclic forward edges.
 pub(super) fn unroll(
     template: &mut Template,
     edges: &[(usize, usize)],
@@ -130,7 +130,7 @@ pub(super) fn unroll(
     check_ids(template, &loops, problems);
 }
 
-/// The nodes between the ends of a loop, in the order they run; none where no edges lead there.
+/// The nodes between the ends of a loop, in their order; empty where no edges lead there.
 fn between(count: usize, edges: &[(usize, usize)], back: &Back) -> Vec<usize> {
     let behind = reached(count, back.first, edges.iter().copied());
     let against = edges.iter().map(|(from, to)| (*to, *from));

@@ -10,12 +10,12 @@ use super::rules::{Ruling, rule};
 use super::tokens::{Style, Token, code_tokens, tokens};
 use super::units::{Kind, Unit};
 
-/// Units of both sides that belong together, or of one that has no other.
+/// Corresponding units of both sides, or a one-sided unit.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) a: Option<String>,
     pub(super) b: Option<String>,
-    /// How many units of each side.
+    /// The number of units on each side.
     pub(super) counts: (usize, usize),
     pub(super) ruling: Ruling,
 }
@@ -60,8 +60,8 @@ pub(super) fn align(a: &[Unit], b: &[Unit], order: Order) -> Aligned {
     aligned
 }
 
-/// A number for each unit, the same for units that are the same. Where the order is free, units are the
-/// same below the same headings and as parts of the same kind alone.
+/// A number for each unit, equal for equal units. In free order, units only count as equal under
+/// the same headings and as parts of the same kind.
 fn keys(units: &[Unit], order: Order, known: &mut HashMap<String, usize>) -> Vec<usize> {
     let keys = units.iter().map(|unit| {
         let key = match order {
@@ -119,7 +119,7 @@ fn in_any_order(a: &[usize], b: &[usize], mut equal: impl FnMut(usize, usize)) -
     vec![(left, right)]
 }
 
-/// The units that stand on both sides, and not in the same order.
+/// The units that are on both sides in a different order.
 fn moved(gaps: &[Gap], a: &[usize], b: &[usize]) -> HashSet<usize> {
     let left = gaps
         .iter()
@@ -145,7 +145,7 @@ impl Aligned {
         });
     }
 
-    /// Two units with the same text: they are the same where they are parts of the same kind.
+    /// Two units with the same text: they are equal if they are parts of the same kind.
     fn equal(&mut self, a: &Unit, b: &Unit) {
         match structure(&a.kind, &b.kind) {
             None => self.same += 1,
@@ -173,7 +173,8 @@ impl Aligned {
         }
         if a.is_empty() || b.is_empty() {
             for unit in a.iter().chain(b) {
-                // A sentence more may be a courtesy; a step, a row or a block of code is none.
+                // An additional sentence may be a courtesy; a step, a row or a block of code is
+                // not.
                 let ruling = match unit.kind {
                     Kind::Sentence => Ruling::Doubtful("missing"),
                     _ => Ruling::Differs("missing"),
@@ -187,11 +188,11 @@ impl Aligned {
             }
             return;
         }
-        // Other numbers of units: one may have been said in two. Code and rows are never.
+        // Different counts: one unit may have been split into two, except code and rows.
         let is_fixed = |unit: &&Unit| matches!(unit.kind, Kind::Code(_) | Kind::Row);
         let fixed = |units: &[Unit]| units.iter().filter(is_fixed).count();
         if fixed(a) != fixed(b) {
-            // A table may have been put into words; a row of a table is missing.
+            // A table may have been rephrased as prose; otherwise a row is missing.
             let is_all_fixed = a.iter().chain(b).all(|unit| is_fixed(&unit));
             return self.push(
                 a,

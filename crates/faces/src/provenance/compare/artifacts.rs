@@ -88,7 +88,7 @@ fn ending(path: &str) -> String {
     ending.to_ascii_lowercase()
 }
 
-/// The pairs of units of files of prose that a reader has to be asked about.
+/// The pairs of units of prose files that a reader has to judge.
 pub(super) fn pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Vec<Undecided> {
     let list = |side: &Side<'_>| {
         let artifacts = &side.snapshot.outputs.artifacts_created;
@@ -113,7 +113,7 @@ pub(super) fn pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -
     pairs
 }
 
-/// How far the contents of one path agree.
+/// The agreement of the contents of one path.
 fn content(
     a: (&Side<'_>, &Artifact),
     b: (&Side<'_>, &Artifact),

@@ -8,9 +8,9 @@ use super::super::ladder::Level;
 use super::report::{FieldReport, FirstDivergence, Verdict};
 use super::{Side, drift};
 
-/// A call of the second list that the first one lacks.
+/// A call that only the second list has.
 const ADDED: &str = "the call is added";
-/// A call of the second list that the first one has later.
+/// A call that the first list has later.
 const IN_ANOTHER_ORDER: &str = "the calls are in another order";
 
 /// The properties that distinguish two calls, in the order of the rules.
@@ -81,8 +81,8 @@ pub(super) fn divergence(
     Some(at_call(step, one, other, what))
 }
 
-/// How two lists part at their beginnings, where it is more than that one call is another: by how
-/// often each of the two calls that stand there comes.
+/// The kind of divergence of two lists, unless a single call was replaced: by the counts of the two
+/// calls at that place.
 fn parted(a: &[ToolCall], b: &[ToolCall]) -> Option<&'static str> {
     let asked = |call: &ToolCall| {
         let (tool, input, _) = key(call);

@@ -8,9 +8,9 @@ use super::super::document::{Metrics, Snapshot};
 /// Something that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Where: a path in the document, or of a file.
+    /// The place: a path in the document, or of a file.
     pub path: String,
-    /// In words.
+    /// A description.
     pub what: &'static str,
     /// The value on the first side.
     pub a: Option<Value>,
@@ -47,7 +47,7 @@ pub(super) fn drift(a: &Snapshot, b: &Snapshot) -> Vec<Difference> {
     );
     let inputs = |snapshot: &Snapshot| {
         let mut inputs = value(serde_json::to_value(&snapshot.inputs));
-        // Files by their path: one more does not shift the others.
+        // Files by their path: an additional one does not shift the others.
         let files = snapshot.inputs.context_files.iter().flatten().map(|file| {
             let hash = file.hash.clone().unwrap_or_default();
             (file.path.clone().unwrap_or_default(), Value::from(hash))
@@ -135,7 +135,7 @@ pub(super) fn metrics(a: &Snapshot, b: &Snapshot) -> Vec<MetricDelta> {
         .collect()
 }
 
-/// The first place where two values differ, as a JSON pointer.
+/// The first difference of two values, as a JSON pointer.
 pub(super) fn first_pointer(a: &Value, b: &Value) -> String {
     let step = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
     match (a, b) {

@@ -1,23 +1,22 @@
 //! The English that the rules know: three closed lists, and a short table of opposites.
 //!
-//! Nothing here is needed for a text in another language: what the lists do not know is left for
-//! review.
+//! A text in another language needs none of this: words outside these lists are left for review.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Words that deny what is said.
+/// Words of negation.
 const NEGATIONS: [&str; 12] = [
     "not", "no", "never", "none", "nothing", "nobody", "nowhere", "neither", "nor", "without",
     "hardly", "unless",
 ];
 
-/// Whether a word denies what is said.
+/// Whether a word is a negation.
 pub(super) fn is_negation(word: &str) -> bool {
     NEGATIONS.contains(&word)
 }
 
-/// A word of a contraction: as it is taken, and what it may stand for besides.
+/// A word of a contraction: the assumed word, and an alternative.
 pub(super) type Expanded = (String, Option<&'static str>);
 
 /// Words whose `'s` is a verb. After any other word it is a possessive.
@@ -82,7 +81,7 @@ pub(super) fn expand(word: &str) -> Option<Vec<Expanded>> {
     Some(words)
 }
 
-/// The American spelling of a word that is spelt in several ways (the VarCon list of SCOWL).
+/// The American spelling of a word with several spellings (the VarCon list of SCOWL).
 pub(super) fn one_spelling(word: String) -> String {
     let found = typos_vars::VARS.find(&unicase::UniCase::new(word.as_str()));
     let american = found.and_then(|entries| match entries {
@@ -175,8 +174,8 @@ pub(super) fn month(word: &str) -> Option<usize> {
     Some(MONTHS.iter().position(is_meant)? + 1)
 }
 
-/// Opposites: verbs by their base, with forms that no ending makes, and common words. A word of the
-/// first side denies what one of the second says.
+/// Opposites: verbs by their base, with irregular forms, and common words. A word of the first side
+/// contradicts one of the second.
 const OPPOSITES: &[(&[&str], &[&str])] = &[
     (
         &["pass", "succeed", "success", "successful"],
@@ -290,12 +289,12 @@ pub(super) fn sides(word: &str) -> &'static [(usize, Side)] {
     SIDES.get(word).map_or(&[], Vec::as_slice)
 }
 
-/// The one or the other side of two opposites.
+/// A side of two opposites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Side {
-    /// The word that says it.
+    /// The first word.
     First,
-    /// The word that says the opposite.
+    /// Its opposite.
     Second,
 }
 
@@ -321,7 +320,7 @@ fn forms(word: &str) -> Vec<String> {
     forms
 }
 
-/// A word without a prefix that turns it into its opposite: `safe` of `unsafe`.
+/// A word without a negating prefix: `safe` of `unsafe`.
 pub(super) fn without_negating_prefix(word: &str) -> Option<&str> {
     const PREFIXES: [&str; 8] = ["un", "in", "im", "ir", "il", "non", "dis", "de"];
     let mut stems = PREFIXES

@@ -14,7 +14,7 @@ const AROUND: usize = 3;
 pub enum Line {
     /// The same on both.
     Same(String),
-    /// Another one on each.
+    /// A different one on each.
     Changed(String, String),
     /// On the first side only.
     Gone(String),
@@ -51,7 +51,7 @@ fn shown(line: &str) -> String {
     shown_from(line, 0)
 }
 
-/// Two lines that differ: of long ones the part where they begin to.
+/// Two differing lines: of long ones the part at the first difference.
 fn both_shown(a: &str, b: &str) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     let from = if same < CHARS - AHEAD {
@@ -112,7 +112,7 @@ fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<u
     lines.iter().map(&mut number).collect()
 }
 
-/// Leaves out what is far from any difference.
+/// Leaves out lines far from any difference.
 fn shorten(lines: Vec<Line>) -> Vec<Line> {
     let is_near = |at: usize| {
         let from = at.saturating_sub(AROUND);

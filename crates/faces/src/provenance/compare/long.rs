@@ -8,7 +8,7 @@ use super::*;
 
 /// Bytes of a text.
 const LENGTH: usize = 24 << 10;
-/// Bytes of one for a single step, which would be at it for hours if it were slow.
+/// Bytes per step: slow code would take hours with them.
 const LONG: usize = 1 << 20;
 
 /// The repeated parts of long texts.
@@ -106,7 +106,7 @@ fn a_text_of_one_piece_over_and_over_is_compared_once_through() {
     }
 }
 
-/// Runs of a sign, each longer than the one before.
+/// Runs of a sign of increasing length.
 fn runs(sign: &str, length: usize) -> String {
     let runs = (1..).map(|n| sign.repeat(n) + " ");
     let mut sum = 0;

@@ -21,7 +21,7 @@ fn verdict(a: &str, b: &str) -> Verdict {
 
 #[test]
 fn contradicted_sentence_never_passes() {
-    // A reader to whom everything means the same.
+    // A reader for whom everything means the same.
     let a = "The cache is cleared on every deploy. All twelve checks pass. Nothing else changed.";
     for wrong in [
         "The cache is not cleared on every deploy. All twelve checks pass. Nothing else changed.",

@@ -1,4 +1,4 @@
-//! Two snapshots side by side: how far they agree, and where they begin to differ.
+//! Compares two snapshots: their agreement, and their first divergence.
 //!
 //! Each field gets a [`Level`]; the [`ladder`](super::ladder) derives a status from the levels, and
 //! the strategy decides whether that passes. Two texts agree when they are equal after normalising;
@@ -44,7 +44,7 @@ pub use lines::{Line, side_by_side};
 pub use report::{Comparison, FieldReport, FirstDivergence, Meaning, UnitPair, Verdict};
 pub use semantic::{Judgement, Judgements, Reading, Scorer, Undecided, Vectors, pairs_to_read};
 
-/// How similar two units are at least to count as equivalent.
+/// The minimum similarity of equivalent units.
 pub const DEFAULT_SIMILARITY: f32 = 0.95;
 
 /// One of the two sides.
@@ -54,7 +54,7 @@ pub struct Side<'a> {
     pub snapshot: &'a Snapshot,
     /// The calls recorded with it.
     pub calls: &'a [Call],
-    /// The bytes of a hash, where they are kept.
+    /// Resolves a hash to its bytes, if they are kept.
     pub contents: &'a dyn Fn(&str) -> Option<Vec<u8>>,
 }
 
@@ -68,11 +68,11 @@ impl Side<'_> {
         }
     }
 
-    /// The hash of the response: as it is said, or computed.
+    /// The hash of the response: recorded or computed.
     fn response_hash(&self) -> Option<String> {
         let outputs = &self.snapshot.outputs;
         let said = outputs.response_hash.as_deref();
-        // A placeholder says nothing where the text itself is there.
+        // A placeholder is ignored if the text itself is available.
         match (
             said.filter(|said| hash::digest(said).is_some()),
             &outputs.response,
@@ -100,7 +100,7 @@ pub struct Fields {
 /// Whether a field takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It does, where both sides have it.
+    /// Compared, where both sides have it.
     Taken,
     /// Not requested.
     Left,
@@ -125,7 +125,7 @@ pub enum Order {
     Any,
 }
 
-/// How to compare.
+/// Options of a comparison.
 pub struct Options<'a> {
     /// The condition to pass; by default derived from the mode and the response.
     pub strategy: Option<Strategy>,
@@ -133,9 +133,9 @@ pub struct Options<'a> {
     pub fields: Fields,
     /// Whether the order of units counts.
     pub order: Order,
-    /// From where on two units are similar.
+    /// The minimum similarity of similar units.
     pub similarity: f32,
-    /// Who reads meaning, if anybody does.
+    /// The reader of meaning, if any.
     pub scorer: Option<Scorer<'a>>,
 }
 
@@ -151,7 +151,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Compares: `a` is what is measured by.
+/// Compares two snapshots: `a` is the baseline.
 pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison {
     let (text_a, text_b) = (a.response(), b.response());
     let (text_a, text_b) = (
@@ -235,8 +235,8 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
     }
 }
 
-/// The pairs of units that a reader has to be asked about to compare two snapshots: of the responses
-/// and of files of prose.
+/// The pairs of units that a reader has to judge to compare two snapshots: of the responses and of
+/// prose files.
 pub fn all_pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Vec<Undecided> {
     let mut pairs = std::collections::BTreeSet::new();
     if let (Some(one), Some(other)) = (a.response(), b.response()) {
@@ -254,7 +254,7 @@ fn is_prose(text: &Text<'_>) -> bool {
     text.data().is_none() && !text.is_code()
 }
 
-/// How far two texts agree. Data is compared as data, code by its lines, prose by its units.
+/// The agreement of two texts. Data is compared as data, code by its lines, prose by its units.
 fn texts(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> (Level, Meaning) {
     if let (Some(one), Some(other)) = (a.data(), b.data()) {
         let is_equal = hash::canonical_json(one) == hash::canonical_json(other);
@@ -268,7 +268,7 @@ fn texts(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> (Level, Meaning) 
     let meaning = match (is_prose(a), is_prose(b)) {
         (true, true) => semantic::compare(a, b, options),
         (false, false) if a.is_code() && b.is_code() => code(a.raw(), b.raw()),
-        // Data may have been put into words.
+        // Data may have been rephrased as prose.
         _ => Meaning::reason(Verdict::NeedsReview, "other_kind"),
     };
     let level = if meaning.is_equivalent {
@@ -292,8 +292,7 @@ fn code(a: &str, b: &str) -> Meaning {
     }
 }
 
-/// Where the executions first went different ways: at a call; if at none, where the first field
-/// differs.
+/// The first divergence of the executions: at a call; without one, at the first differing field.
 fn divergence(
     (a, text_a): (&Side<'_>, Option<&Text<'_>>),
     (b, text_b): (&Side<'_>, Option<&Text<'_>>),

@@ -1,4 +1,4 @@
-//! One text for all ways to write the same: characters, line ends, white space, emphasis.
+//! Normalises equivalent notations of a text: characters, line ends, white space, emphasis.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(super) fn normal(text: &str) -> String {
         if std::mem::take(&mut blank) {
             out.push('\n');
         }
-        // Most lines have nothing that emphasis is written with.
+        // Most lines have no sign of emphasis.
         if in_fence || is_fence || !line.contains(['*', '_', '`']) {
             out.push_str(line)
         } else {
@@ -113,7 +113,7 @@ fn plain(line: &str) -> String {
     left.map(|(c, _)| *c).collect()
 }
 
-/// Where runs of backticks begin, by their length, in order.
+/// The places of runs of backticks by their length, in order.
 fn ticks(chars: &[char]) -> HashMap<usize, Vec<usize>> {
     let mut ticks: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut at = 0;
@@ -127,8 +127,8 @@ fn ticks(chars: &[char]) -> HashMap<usize, Vec<usize>> {
     ticks
 }
 
-/// The end of the code that a run of backticks opened. Looked up: runs that nothing closes would
-/// each be looked for through the whole line.
+/// The end of the code that a run of backticks opened. An index, since searching the line for each
+/// unclosed run would take quadratic time.
 fn code_end(ticks: &HashMap<usize, Vec<usize>>, from: usize, length: usize) -> Option<usize> {
     let starts = ticks.get(&length)?;
     let next = starts.partition_point(|start| *start < from);

@@ -4,7 +4,7 @@ use super::english::{self, NumberWord};
 use super::quantity::Quantity;
 use super::tokens::{Class, Token};
 
-/// Numbers in words become numbers: `twenty-three`, `two hundred`.
+/// Converts numbers in words: `twenty-three`, `two hundred`.
 pub(super) fn with_numbers(tokens: Vec<Token>) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     // The sum of the number words so far: whole thousands, and the rest.
@@ -86,7 +86,7 @@ pub(super) fn with_units(tokens: Vec<Token>) -> Vec<Token> {
     out
 }
 
-/// A day of a year is one token, in whichever order it is written: `4 March 2026`, `March 4, 2026`.
+/// Converts a date to one token, in any order: `4 March 2026`, `March 4, 2026`.
 pub(super) fn with_dates(tokens: Vec<Token>) -> Vec<Token> {
     let mut out: Vec<Token> = Vec::with_capacity(tokens.len());
     let quantity = |token: Option<&Token>| token.and_then(|token| token.quantity.clone());

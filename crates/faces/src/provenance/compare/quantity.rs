@@ -1,4 +1,4 @@
-//! Numbers with their units: one form for all ways to write the same quantity.
+//! Numbers with their units: one form for all notations of the same quantity.
 
 /// The units of measurement: the words for one, its base unit, and the number of base units in it.
 const MEASURES: &[(&[&str], &str, f64)] = &[
@@ -82,7 +82,7 @@ impl Quantity {
         }
     }
 
-    /// A number as a word of a text has it, with the unit that it has there.
+    /// Parses a number from a word, with its attached unit.
     pub(super) fn parse(word: &str) -> Option<Self> {
         let number = word.find(|c: char| c.is_ascii_digit())?;
         let (before, rest) = word.split_at(number);
@@ -166,7 +166,7 @@ impl Quantity {
         })
     }
 
-    /// The one way in which it is written.
+    /// Its normal form.
     pub(super) fn text(&self) -> String {
         match (self.measure, self.digits.parse::<f64>()) {
             (Some((unit, each)), Ok(value)) => {

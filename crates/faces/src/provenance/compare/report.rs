@@ -12,9 +12,9 @@ use super::drift::{Difference, MetricDelta};
 pub struct Comparison {
     /// The snapshot that is measured by.
     pub a: String,
-    /// The other one.
+    /// The other snapshot.
     pub b: String,
-    /// By the ladder; none where there is nothing to compare.
+    /// The status by the ladder; `None` without anything to compare.
     pub match_status: Option<MatchStatus>,
     /// The condition to pass.
     pub strategy: Strategy,
@@ -22,13 +22,13 @@ pub struct Comparison {
     pub pass: bool,
     /// Whether both mean the same, for any strategy.
     pub verdict: Verdict,
-    /// Where the executions first went different ways.
+    /// The first divergence of the executions.
     pub first_divergence: Option<FirstDivergence>,
-    /// How far the responses agree.
+    /// The agreement of the responses.
     pub response: Level,
-    /// How their meaning was read.
+    /// The comparison of their meaning.
     pub meaning: Meaning,
-    /// From where on two units were taken as similar.
+    /// The minimum similarity that was used.
     #[serde(serialize_with = "rounded")]
     pub similarity: f32,
     /// The other fields.
@@ -52,7 +52,7 @@ impl Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// They do not.
+    /// They differ.
     Mismatch,
     /// Undecided without a review.
     NeedsReview,
@@ -61,7 +61,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mismatch => "mismatch",
@@ -76,9 +76,9 @@ impl Verdict {
 pub struct FieldReport {
     /// Its path in the document.
     pub field: &'static str,
-    /// How far it agrees.
+    /// Its agreement.
     pub level: Level,
-    /// Whether both sides say the same in it.
+    /// Whether both sides mean the same in it.
     pub verdict: Verdict,
     /// Whether it is an empty list on both sides.
     #[serde(skip)]
@@ -100,7 +100,7 @@ impl FieldReport {
     }
 }
 
-/// Where two executions first went different ways.
+/// The first divergence of two executions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FirstDivergence {
     /// In which field.
@@ -117,7 +117,7 @@ pub struct FirstDivergence {
     /// At which line of a text, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// In words.
+    /// A description.
     pub what: String,
     /// The value on the first side.
     pub a: Option<Value>,
@@ -125,16 +125,16 @@ pub struct FirstDivergence {
     pub b: Option<Value>,
 }
 
-/// How the meaning of two texts was read.
+/// The comparison of the meaning of two texts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Meaning {
     /// Whether they mean the same.
     pub verdict: Verdict,
     /// Whether that is certain.
     pub is_equivalent: bool,
-    /// `identical`, `normalized`, or who scored.
+    /// `identical`, `normalized`, or the name of the scorer.
     pub scorer: String,
-    /// Why nothing could be said.
+    /// The reason for a missing result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
     /// The lowest similarity of two units.
@@ -154,7 +154,7 @@ pub struct Meaning {
     /// The pairs that differ, and those that need review.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub worst: Vec<UnitPair>,
-    /// The part of words both have: shown, and never decides.
+    /// The share of common words: shown, but never decides.
     #[serde(
         skip_serializing_if = "Option::is_none",
         serialize_with = "maybe_rounded"
@@ -196,7 +196,7 @@ impl Meaning {
     }
 }
 
-/// Two units that are not the same, or one that has no other.
+/// Two differing units, or a one-sided one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnitPair {
     /// The unit of the first side.
@@ -216,7 +216,7 @@ pub struct UnitPair {
     pub score: Option<f32>,
 }
 
-/// Four digits are shown; what decides is not rounded.
+/// Shows four digits; decisions use the exact value.
 fn rounded<S: Serializer>(number: &f32, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((f64::from(*number) * 10_000.0).round() / 10_000.0)
 }

@@ -1,5 +1,5 @@
-//! The five rules about two units that are not the same: numbers, identifiers, negation, opposites,
-//! and the same words in another order.
+//! The five rules about two differing units: numbers, identifiers, negation, opposites, and the
+//! same words in another order.
 //!
 //! A rule says that two units differ, or that they may not be considered equal without a review. No
 //! rule says that two units mean the same.
@@ -18,18 +18,18 @@ pub(super) enum Ruling {
     Differs(&'static str),
     /// Undecided without a review; this rule overrides a measure of similarity.
     Doubtful(&'static str),
-    /// No rule says anything. The part of their words that both have, from 0 to 1.
+    /// No rule applies. The share of their common words, from 0 to 1.
     Open(f32),
 }
 
-/// From which part of their words on two units are an edit of each other.
+/// The minimum share of common words of an edited unit.
 const SMALL_EDIT: f32 = 0.5;
-/// Pairs of words that are held against each other.
+/// Maximum pairs of words to compare.
 const MAX_STEPS: usize = 1 << 20;
 
 impl Ruling {
-    /// Whether a measure of similarity may take the units for the same. It does not hear an exchange of
-    /// few words, which turns a sentence around as easily as a `not`.
+    /// Whether a measure of similarity may equate the units. It is not sensitive to an exchange of
+    /// few words, which can invert a sentence as easily as a `not`.
     pub(super) fn is_open_to_similarity(self) -> bool {
         matches!(self, Self::Open(shared) if shared < SMALL_EDIT)
     }
@@ -67,7 +67,7 @@ pub(super) fn rule(a: &[Token], b: &[Token]) -> Ruling {
     );
     if denied + flips > 0 {
         let rule = if flips > 0 { "opposites" } else { "negation" };
-        // Said twice it may come out the same again: `did not pass`, `failed`.
+        // Two negations may cancel out: `did not pass`, `failed`.
         return if (denied + flips) % 2 == 1 && is_edit {
             Ruling::Differs(rule)
         } else {
@@ -88,8 +88,8 @@ pub(super) fn rule(a: &[Token], b: &[Token]) -> Ruling {
     doubt.map_or(Ruling::Open(shared(&one, &other)), Ruling::Doubtful)
 }
 
-/// Whether one side is the other with few words exchanged: of the words that are neither a negation nor
-/// one of two opposites, two thirds stand in the same order on both.
+/// Whether one side is the other with few words exchanged: of the words that are neither a negation
+/// nor one of two opposites, two thirds have the same order on both.
 fn is_edit(a: &[Token], b: &[Token]) -> bool {
     let plain = |tokens: &[Token]| -> Vec<String> {
         let words = tokens.iter().filter(|token| {
@@ -122,7 +122,7 @@ fn is_edit(a: &[Token], b: &[Token]) -> bool {
     longest <= 1 || common * 3 >= longest * 2
 }
 
-/// The words of a unit, in small letters; marks are left out.
+/// The words of a unit, in lower case, without marks.
 fn words(tokens: &[Token]) -> Vec<String> {
     let words = tokens.iter().filter(|token| token.class != Class::Mark);
     words.map(|token| token.text.to_lowercase()).collect()
@@ -135,7 +135,7 @@ enum Exchange {
     OneForOne,
     /// A number that is counted in the same unit on either side.
     SameUnit,
-    /// More on one side.
+    /// More elements on one side.
     Other,
 }
 
@@ -193,7 +193,7 @@ fn exchanged_identifiers(a: &[Token], b: &[Token]) -> Exchange {
     }
 }
 
-/// On how many pairs of opposites the units stand on different sides.
+/// The number of pairs of opposites in which the units are on different sides.
 fn opposites(a: &[String], b: &[String]) -> usize {
     let sides = |words: &[String]| -> BTreeMap<usize, Vec<Side>> {
         let mut sides: BTreeMap<usize, Vec<Side>> = BTreeMap::new();
@@ -266,7 +266,7 @@ fn is_one_part_moved(a: &[String], b: &[String]) -> bool {
     (1..a.len()).any(|at| a[at..] == b[..a.len() - at] && a[..at] == b[a.len() - at..])
 }
 
-/// The part of the words of two units that both have.
+/// The share of common words of two units.
 fn shared(a: &[String], b: &[String]) -> f32 {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for word in a {

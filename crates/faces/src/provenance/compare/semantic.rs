@@ -14,9 +14,9 @@ use super::rules::Ruling;
 use super::text::Text;
 use super::units::units;
 
-/// Units of a text that are read for their meaning; of longer ones nothing is said.
+/// Maximum units of a text that are read for their meaning; longer texts get no verdict.
 const MAX_UNITS: usize = 4_000;
-/// Bytes of a text whose words are counted.
+/// Maximum bytes of a text whose words are counted.
 const MAX_OVERLAP: usize = 1 << 20;
 /// Bytes of a unit that a report repeats.
 const SHOWN: usize = 300;
@@ -31,18 +31,18 @@ pub type Judgements = BTreeMap<(String, String), Judgement>;
 /// A judge's verdict on two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// They say the same.
+    /// They mean the same.
     Same,
-    /// They do not.
+    /// They differ.
     Different,
     /// The judge cannot tell.
     Unsure,
 }
 
-/// A reader of meaning, and what it said.
+/// A reader of meaning, and its results.
 #[derive(Clone, Copy, Debug)]
 pub struct Scorer<'a> {
-    /// Which model, by who serves it.
+    /// The model, with its server.
     pub id: &'a str,
     /// Its results for [`pairs_to_read`].
     pub reading: Reading<'a>,
@@ -68,7 +68,7 @@ pub struct Undecided {
     pub is_open_to_similarity: bool,
 }
 
-/// The pairs of units that a reader has to be asked about to compare two texts.
+/// The pairs of units that a reader has to judge to compare two texts.
 pub fn pairs_to_read(a: &str, b: &str, options: &Options<'_>) -> Vec<Undecided> {
     let (a, b) = (normal(a), normal(b));
     if a == b {
@@ -107,7 +107,7 @@ pub(super) fn compare(a: &Text<'_>, b: &Text<'_>, options: &Options<'_>) -> Mean
     found
 }
 
-/// The meaning of what was aligned, by the rules and by who reads.
+/// The meaning of aligned units, by the rules and by the reader.
 fn judged(aligned: Aligned, all: (usize, usize), options: &Options<'_>) -> Meaning {
     let mut same = (aligned.same, aligned.same);
     let (mut scores, mut worst) = (Vec::new(), Vec::new());
@@ -127,7 +127,7 @@ fn judged(aligned: Aligned, all: (usize, usize), options: &Options<'_>) -> Meani
         });
     }
     let verdict = match worst.iter().map(|pair| pair.verdict).min() {
-        // A text without any unit says nothing.
+        // Only one of the texts is empty.
         None if (all.0 == 0) != (all.1 == 0) => Verdict::Mismatch,
         None => Verdict::Match,
         Some(verdict) => verdict,
@@ -209,7 +209,7 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// The cosine of two vectors; 0 of those that do not go together.
+/// The cosine of two vectors; 0 if their lengths differ.
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
     let length = |vector: &[f32]| vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     let lengths = length(a) * length(b);
@@ -220,7 +220,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
     }
 }
 
-/// The part of the words of both texts that both have.
+/// The share of common words of two texts.
 fn overlap(a: &str, b: &str) -> f32 {
     let words = |text: &str| -> BTreeSet<String> {
         let words = text.split(|c: char| !c.is_alphanumeric());

@@ -42,7 +42,7 @@ pub(super) fn same(a: &Text<'_>, b: &Text<'_>) -> bool {
 #[derive(PartialEq, Eq)]
 enum Part<'a> {
     Code(&'a str, &'a str),
-    /// With how many bars, counted once: a long row may stand before many short ones.
+    /// With the number of bars, counted once: a long row may be before many short ones.
     Row(usize),
     Heading(usize),
     Item(ItemKind),
@@ -81,8 +81,8 @@ fn outline<'a>(text: &'a Text<'_>) -> Vec<Part<'a>> {
     parts
 }
 
-/// A bare text as a value, an object or a list: JSON, TOML that says so by a table (assignments
-/// alone may as well be a program), or YAML that cannot be meant as prose.
+/// Parses a bare text into a value, an object or a list: JSON, TOML with a table (assignments alone
+/// may as well be a program), or YAML that cannot be prose.
 pub(super) fn data(text: &str) -> Option<Value> {
     let is_header = |line: &str| line.starts_with('[') && line.ends_with(']');
     let toml = || {
@@ -126,8 +126,8 @@ fn toml(text: &str) -> Option<Value> {
     serde_json::to_value(table).ok()
 }
 
-/// Whether two values have the same shape: the same keys, kinds of numbers taken as one, lists by
-/// the shapes of what is in them and not by their length.
+/// Whether two values have the same shape: the same keys, all kinds of numbers alike, and lists by
+/// the shapes of their items, regardless of their length.
 pub(super) fn same_value(a: &Value, b: &Value) -> bool {
     shape(a) == shape(b)
 }
@@ -195,7 +195,7 @@ const OPENINGS: [&str; 16] = [
     "async ",
 ];
 
-/// Whether a bare text is a program: most of its lines end, begin or are written as no sentence is.
+/// Whether a bare text is a program: most of its lines do not look like a sentence.
 pub(super) fn is_code(text: &str) -> bool {
     if text.contains("```") {
         return false;
@@ -246,12 +246,13 @@ pub(super) fn is_code(text: &str) -> bool {
     sure > 0 && (sure + likely) * 3 >= lines * 2
 }
 
-/// Whether two texts have the same lines, but for how these end.
+/// Whether two texts have the same lines, except for white space at their ends.
 pub(super) fn same_lines(a: &str, b: &str) -> bool {
     lines(a) == lines(b)
 }
 
-/// The lines of a piece of code but for how they end, and for how far all of them stand to the right.
+/// The lines of a piece of code without white space at their ends, and without a common
+/// indentation.
 pub(super) fn lines(code: &str) -> Vec<&str> {
     let lines = code.lines().map(str::trim_end);
     let margin = lines.clone().filter(|line| !line.is_empty()).map(indent);
@@ -270,8 +271,8 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches([' ', '\t']).len()
 }
 
-/// Whether two pieces of code are the same but for names, literals, comments and white space; where
-/// no braces say what belongs to what, the beginnings of lines do.
+/// Whether two pieces of code are the same except for names, literals, comments and white space.
+/// Without braces, indentation counts.
 pub(super) fn same_code(a: &str, b: &str) -> bool {
     let is_held = |code: &str| code.contains('{');
     let is_nested_alike = (is_held(a) && is_held(b)) || depths(a) == depths(b);
@@ -307,7 +308,7 @@ fn depths(code: &str) -> Vec<usize> {
     depths
 }
 
-/// Words that shape a program in one of the usual languages.
+/// Keywords that structure a program in common languages.
 const KEYWORDS: [&str; 58] = [
     "if",
     "else",
@@ -373,7 +374,7 @@ fn tokens(code: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = code;
     let mut at_line_start = true;
-    // Quotes that nothing closes on this line: looked for once, not again from each of them.
+    // Unclosed quotes of this line: each kind is searched for once only.
     let mut open = Vec::new();
     while let Some(c) = rest.chars().next() {
         let skip =
@@ -437,7 +438,7 @@ fn literal(rest: &str, sign: char, open: &mut Vec<char>) -> Option<usize> {
     length
 }
 
-/// How long a literal is that begins here, if it ends on its line. A lifetime does not.
+/// The length of the literal that begins here, if it ends on its line. A lifetime does not.
 fn closes(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -97,7 +97,7 @@ fn writing_the_same_otherwise_is_equivalent_without_any_scorer() {
     assert_eq!(found.match_status, Some(MatchStatus::SemanticMatch));
     assert_eq!(normal("a_b * c"), "a_b * c");
     assert_eq!(normal("* _item_\n__all__"), "* item\nall");
-    // Emphasis has two ends, around words.
+    // Emphasis needs two ends, around words.
     assert_eq!(
         normal("**so** _it_ ***is*** (*now*) 2*3*4"),
         "so it is (now) 2*3*4"
@@ -115,7 +115,7 @@ fn writing_the_same_otherwise_is_equivalent_without_any_scorer() {
     for long in ["x".repeat(4 << 20), "**c d_ ".repeat(1 << 19)] {
         assert_eq!(normal(&long), long.trim_end());
     }
-    // Inside code nothing is emphasis.
+    // Inside code, signs are literal.
     assert_eq!(normal("```\n_x_ = **y\n```"), "```\n_x_ = **y\n```");
 }
 
@@ -198,7 +198,7 @@ fn code_and_markdown_have_a_shape_and_prose_has_none() {
         "```rust\nfn total(value: u32) -> u32 { value - 20 }\n```"
     ));
     assert!(!same(one, &other.replace("rust", "c")));
-    // Assignments are a program, whose names do not count, unless they are called data.
+    // Assignments are a program, whose names are ignored, unless they are marked as data.
     let fenced = |language: &str, text: &str| format!("```{language}\n{text}\n```");
     let of = |language| same(&fenced(language, "x = 1"), &fenced(language, "total = 7"));
     assert!(of("python") && of("") && !of("toml"));
@@ -428,7 +428,7 @@ fn the_first_call_that_differs_is_named() {
     assert_eq!(step(all), (2, "the call is added".into(), "List".into()));
     let other = vec![read.clone(), list, read.clone()];
     assert_eq!(step(other), (2, "another tool".into(), "Edit".into()));
-    // Another order alone is equivalent, and still goes another way.
+    // A different order alone is equivalent, and still a divergence.
     let turned = first(&with(vec![edit("one"), read.clone(), read]));
     assert_eq!(turned.fields[1].level, Level::Equivalent);
     assert_eq!(turned.match_status, Some(MatchStatus::SemanticMatch));

@@ -8,7 +8,7 @@ use super::normal::normal;
 use super::shape;
 use super::units::{Unit, units};
 
-/// A text, and what was read in it so far.
+/// A text, with its parsed forms so far.
 pub(super) struct Text<'a> {
     raw: &'a str,
     data: OnceCell<Option<Value>>,
@@ -33,7 +33,7 @@ impl<'a> Text<'a> {
         self.raw
     }
 
-    /// As a value, where it is data.
+    /// As a value, if it is data.
     pub(super) fn data(&self) -> Option<&Value> {
         self.data.get_or_init(|| shape::data(self.raw)).as_ref()
     }

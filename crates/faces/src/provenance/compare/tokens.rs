@@ -1,5 +1,5 @@
-//! A unit as the tokens it is compared by: words, numbers, names, identifiers and marks, each in one
-//! form for all light ways to write it.
+//! The tokens of a unit for comparison: words, numbers, names, identifiers and marks, each in one
+//! form for all light rewrites.
 
 use super::english;
 use super::passes::{with_dates, with_numbers, with_units, without_oxford_commas};
@@ -8,9 +8,9 @@ use super::quantity::Quantity;
 /// The class of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// A word, in small letters.
+    /// A word, in lower case.
     Word,
-    /// A word with a capital that does not begin a sentence.
+    /// A capitalised word that does not begin a sentence.
     Name,
     /// A path, a flag, a version, code, an arrow: compared literally.
     Identifier,
@@ -23,7 +23,7 @@ pub(super) enum Class {
 /// A part of a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Token {
-    /// Its one form.
+    /// Its normal form.
     pub(super) text: String,
     pub(super) class: Class,
     /// A further reading of a contraction: `it's` is `it is` or `it has`.
@@ -70,7 +70,7 @@ pub(super) enum Style {
     Title,
 }
 
-/// The tokens of a line of code: its words, numbers and signs, as they stand.
+/// The tokens of a line of code: its words, numbers and signs, unchanged.
 pub(super) fn code_tokens(code: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = code;
@@ -112,7 +112,7 @@ pub(super) fn tokens(text: &str, style: Style) -> Vec<Token> {
         }
     }
     let mut tokens = with_dates(with_units(with_numbers(reader.tokens)));
-    // How a unit ends says nothing, unless it asks.
+    // Final marks are ignored, unless they change the meaning.
     while let Some(last) = tokens.last() {
         if last.class != Class::Mark || !matches!(&*last.text, "." | ":" | ";" | ",") {
             break;
@@ -186,7 +186,7 @@ impl Reader {
         core[bare.len()..].chars().for_each(|c| self.mark(c));
     }
 
-    /// A word without the punctuation around it.
+    /// Reads a word without the punctuation around it.
     fn core(&mut self, core: &str) {
         if let Some(quantity) = Quantity::parse(core) {
             return self.push(Token::number(quantity));
@@ -294,7 +294,7 @@ fn is_identifier(core: &str) -> bool {
         || (has_inner_capital && !core.contains('-'))
 }
 
-/// One sign for the usual ways to write it.
+/// One sign for its common notations.
 fn one_sign(sign: &str) -> &str {
     match sign {
         "!=" | "=/=" => "≠",

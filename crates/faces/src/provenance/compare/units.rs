@@ -9,7 +9,7 @@ pub(super) struct Unit {
     pub kind: Kind,
     /// Its text, white space folded.
     pub text: String,
-    /// The same as tokens; none of code.
+    /// Its tokens; empty for code.
     pub tokens: Vec<Token>,
     /// The headings above it.
     pub path: String,
@@ -56,7 +56,7 @@ impl Unit {
     }
 }
 
-/// A block of JSON in its one form; none for other code.
+/// A block of JSON in normal form; `None` for other code.
 fn json(text: &str) -> Option<String> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let value = is_json.then(|| serde_json::from_str(text).ok())??;
@@ -78,13 +78,13 @@ pub(super) fn units(normal: &str) -> Vec<Unit> {
 struct Reader {
     units: Vec<Unit>,
     paragraph: String,
-    /// Whether that is one line so far.
+    /// Whether that is a single line so far.
     is_one_line: bool,
     /// An open fence: its closing sign, its language, its content.
     code: Option<(&'static str, String, String)>,
     /// An open item of a list.
     item: Option<(ItemKind, usize, String)>,
-    /// How far the open lists stand to the right.
+    /// The indentations of the open lists.
     indents: Vec<usize>,
     /// The headings so far, each with its level.
     headings: Vec<(usize, String)>,
@@ -121,7 +121,7 @@ impl Reader {
             self.heading(level, text);
         } else if bare.starts_with('|') {
             self.end_paragraph();
-            // The line below a table's head says nothing.
+            // The line below a table's head is ignored.
             if !bare.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ')) {
                 self.push(Kind::Row, folded(bare));
             }
@@ -211,7 +211,7 @@ fn indent(line: &str) -> usize {
     white.map(|c| if c == '\t' { 4 } else { 1 }).sum()
 }
 
-/// The level of the heading that a line makes of the line above it.
+/// The level of the heading that an underline makes of the line above it.
 fn underline(line: &str) -> Option<usize> {
     let is_all = |sign: char| line.len() > 1 && line.chars().all(|c| c == sign);
     match (is_all('='), is_all('-')) {
@@ -230,7 +230,7 @@ fn is_rule(line: &str) -> bool {
             .any(|sign| signs.replace(sign, "").is_empty())
 }
 
-/// The text of an item with one sign for whether it is done.
+/// The text of an item with a normalised check mark.
 fn checked(text: &str) -> String {
     for (sign, marks) in [("✓ ", ["[x] ", "[X] "]), ("☐ ", ["[ ] ", "[] "])] {
         for mark in marks {
@@ -242,7 +242,7 @@ fn checked(text: &str) -> String {
     text.to_owned()
 }
 
-/// A line without the sign of a quotation. Before a number it says how that compares.
+/// A line without the sign of a quotation. Before a number it is a comparison.
 fn unquoted(line: &str) -> &str {
     let inner = line.strip_prefix("> ").map(str::trim_start);
     let inner = inner.filter(|inner| !inner.starts_with(|c: char| c.is_ascii_digit()));
@@ -269,7 +269,7 @@ fn item(line: &str) -> Option<(ItemKind, &str)> {
     (digits > 0 && digits <= 4).then_some((ItemKind::Number, text))
 }
 
-/// Abbreviations whose dot ends no sentence.
+/// Abbreviations whose full stop does not end a sentence.
 const SHORT: [&str; 12] = [
     "e.g.", "i.e.", "etc.", "cf.", "vs.", "mr.", "mrs.", "dr.", "no.", "fig.", "approx.", "st.",
 ];

@@ -1,4 +1,4 @@
-//! YAML as a value, within bounds: what JSON can say of it.
+//! Parses YAML into a value, within bounds, as far as JSON can represent it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value, json};
 
 /// Bytes of a text that is read.
 const MAX_BYTES: usize = 1 << 20;
-/// Parts of a value at most, with what aliases repeat.
+/// Maximum parts of a value, including those that aliases repeat.
 const MAX_PARTS: usize = 1 << 18;
 
 /// Parses a text into a value; several documents become a list. `None` where it is invalid YAML, or
@@ -53,7 +53,7 @@ pub(super) fn bare(text: &str) -> Option<Value> {
     is_data.then_some(value)
 }
 
-/// Whether a key is one that a program would look up.
+/// Whether a key looks like one of a program.
 fn is_name(key: &str) -> bool {
     let key = key.trim_matches(['"', '\'']);
     let begins = key.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -66,7 +66,7 @@ enum Open {
     Object(Map<String, Value>, Option<String>),
 }
 
-/// One that has begun and not ended.
+/// An open value.
 struct Level {
     open: Open,
     anchor: usize,
@@ -176,13 +176,13 @@ impl Reader {
     }
 }
 
-/// The name of a tag that YAML itself does not know.
+/// The name of a tag that is not YAML's own.
 fn own(tag: &Tag) -> Option<String> {
     (!tag.is_yaml_core_schema() && !tag.suffix.is_empty())
         .then(|| format!("{}{}", tag.handle, tag.suffix))
 }
 
-/// A value under the name of its tag, which is a part of what it says.
+/// A value under the name of its tag, which is part of its meaning.
 fn tagged(tag: Option<String>, value: Value) -> Value {
     match tag {
         Some(tag) => json!({ tag: value }),

@@ -1,5 +1,5 @@
-//! Snapshots in the words of others: W3C PROV and OpenLineage. Paths and hashes only: no text of
-//! a prompt or a response goes out.
+//! Snapshots in other formats: W3C PROV and OpenLineage. Paths and hashes only, never the text of a
+//! prompt or a response.
 
 pub mod openlineage;
 pub mod prov;

@@ -1,4 +1,4 @@
-//! OpenLineage: a run that started, and one that completed or failed.
+//! OpenLineage: the start of a run, and its completion or failure.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ const SCHEMA: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/
 const FACET: &str = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunFacet";
 const DATASET_FACET: &str =
     "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/DatasetFacet";
-/// The standard facet of what became of a dataset.
+/// The standard facet for the change of a dataset.
 const LIFECYCLE_FACET: &str = "https://openlineage.io/spec/facets/1-0-1/LifecycleStateChangeDatasetFacet.json#/$defs/LifecycleStateChangeDatasetFacet";
-/// Who says it.
+/// The producer of the events.
 const PRODUCER: &str = "urn:runwright:snapshot";
 
 /// The two events of a snapshot, in order. Its id is the run's, so it should be a UUID.

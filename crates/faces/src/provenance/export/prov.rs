@@ -1,7 +1,7 @@
 //! PROV-JSON, as submitted to the W3C in 2013.
 //!
-//! One run is one activity. A file's content is an entity of its own, a specialisation of the
-//! file: an entity of PROV does not change. Start and end are members of the activity; relations
+//! One run is one activity. A file's content is an entity of its own, a specialisation of the file,
+//! since an entity of PROV does not change. Start and end are members of the activity; relations
 //! for them are left out, as the published schema misspells one of them.
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl Prov {
         self.part(relation).insert(id, members);
     }
 
-    /// The content of a file as an entity; gives its id.
+    /// The content of a file as an entity; returns its id.
     fn content(&mut self, path: &str, hash: Option<&str>) -> String {
         let file = format!("aiwg:artifact:{}", escaped(path));
         self.declare("entity", &file, json!({ "prov:label": path }));
@@ -52,7 +52,7 @@ impl Prov {
         id
     }
 
-    /// A text that is known by its hash; gives its id.
+    /// A text that is known by its hash; returns its id.
     fn text(&mut self, kind: &str, hash: &str) -> String {
         let id = format!("aiwg:{kind}:{}", address(hash));
         let members =
@@ -101,7 +101,7 @@ pub fn document(snapshot: &Snapshot, attempts: &[Attempt]) -> Value {
     calls(&mut prov, snapshot, (&run, ended), &local);
     for (place, attempt) in attempts.iter().enumerate() {
         let at = &attempt.at;
-        // By its line: one that was given up may have the number of the next in files of before.
+        // By its line: older files give an abandoned attempt the number of the next one.
         let number = place + 1;
         let activity = format!("aiwg:activity:validation:{workflow}:{local}:{number}");
         let mut members = json!({
@@ -137,7 +137,7 @@ pub fn document(snapshot: &Snapshot, attempts: &[Attempt]) -> Value {
         .collect()
 }
 
-/// The model, and the agent it acts for; gives who made things.
+/// The model, and the agent it acts for; returns the id of the responsible one.
 fn agents(prov: &mut Prov, snapshot: &Snapshot, run: &str) -> String {
     let model = &snapshot.config.model;
     let id = format!("aiwg:agent:{}", escaped(&model.id));
@@ -219,7 +219,7 @@ fn outputs(prov: &mut Prov, snapshot: &Snapshot, run: &str, agent: &str) {
     }
 }
 
-/// A tool ends after as long as it took; one that was cut short ends with the run.
+/// The end of a tool derives from its duration; an interrupted one ends with the run.
 fn calls(prov: &mut Prov, snapshot: &Snapshot, (run, run_ended): (&str, Timestamp), local: &str) {
     for (at, call) in snapshot.outputs.tool_calls.iter().flatten().enumerate() {
         let tool = call.tool.as_deref().unwrap_or("unknown");
@@ -256,7 +256,7 @@ fn calls(prov: &mut Prov, snapshot: &Snapshot, (run, run_ended): (&str, Timestam
     }
 }
 
-/// A hash as it is written here; a placeholder without what no id can hold.
+/// A hash in its normal form; a placeholder without characters that ids forbid.
 fn address(text: &str) -> String {
     match hash::digest(text) {
         Some(digest) => hash::written(&digest),
@@ -264,7 +264,7 @@ fn address(text: &str) -> String {
     }
 }
 
-/// A text with what a URN cannot hold percent-encoded.
+/// A text with percent-encoding for URNs.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -151,7 +151,7 @@ impl Session {
         }
     }
 
-    /// A node ends well, saying nothing.
+    /// A node succeeds without output.
     pub(crate) fn complete(self, node: &str) -> Self {
         self.complete_saying(node, json!({ "output": format!("{node} is done") }))
     }

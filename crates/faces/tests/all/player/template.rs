@@ -150,7 +150,7 @@ fn a_wrong_graph_is_told_beside_wrong_nodes() {
     );
 }
 
-/// An edge may lead to a node whose id was forgotten: that is one mistake, not two.
+/// An edge may lead to a node without an id: that is one mistake, not two.
 #[test]
 fn edges_are_not_blamed_for_a_node_without_an_id() {
     let text = r#"{
