@@ -1,5 +1,5 @@
-//! The events of an audit stream, as they are stored. Changing this file is a change of the event
-//! format: see `docs/design/event-format.md`.
+//! The events of an audit stream, as stored. Changing this file is a change of the event format:
+//! see `docs/design/event-format.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +12,21 @@ use crate::time::Timestamp;
 pub struct Event {
     /// Its place in the log.
     pub seq: Seq,
-    /// When it came here. What it tells of was decided at or before this time.
+    /// When it was recorded here. It was decided at or before this time.
     pub at: Timestamp,
-    /// The SHA-256 of the entry before this one, as it is stored. The first entry has
-    /// none.
+    /// The SHA-256 of the entry before this one, as stored. Absent in the first entry.
     #[serde(default, rename = "prevHash", skip_serializing_if = "Option::is_none")]
     pub prev_hash: Option<Digest>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub body: AuditEvent,
 }
 
-/// What happened to an audit stream.
+/// The events of an audit stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum AuditEvent {
-    /// Something was done to the tenant, or refused.
+    /// An action on the tenant was done, or denied.
     #[serde(rename = "runwright.audit.recorded")]
     Recorded(Entry),
     /// The entries since the last checkpoint were signed.
@@ -41,93 +40,92 @@ pub enum AuditEvent {
 pub struct Checkpoint {
     /// Its id.
     pub checkpoint: String,
-    /// The last entry it covers, which stands right before its own.
+    /// The last entry it covers, directly before its own.
     pub at_sequence: Seq,
     /// The root.
     pub merkle_root: Digest,
     /// Ed25519 over the 32 bytes of the root, base64.
     pub signature: String,
-    /// The id of the key of the keyring that the signing key was made of.
+    /// The id of the keyring's key that the signing key was derived from.
     pub key: String,
 }
 
-/// Who did what to what.
+/// An action, its actor and its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// The message it came by. One that is here already is dropped.
+    /// The message that delivered it. A repeated message is dropped.
     pub message: MessageId,
     /// When it was decided.
     pub decided_at: Timestamp,
-    /// What was done.
+    /// The action.
     pub action: AuditAction,
-    /// Who did it.
+    /// The actor.
     pub by: Actor,
-    /// What it was done to.
+    /// The subject.
     pub on: Subject,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What can be done that an audit trail tells of.
+/// The actions in an audit trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditAction {
-    /// A workflow's name was given another definition.
+    /// A workflow's name was set to another definition.
     #[serde(rename = "workflow.put")]
     WorkflowPut,
-    /// A key was made.
+    /// A key was created.
     #[serde(rename = "key.created")]
     KeyCreated,
-    /// A key was given a successor.
+    /// A key was replaced by a successor.
     #[serde(rename = "key.rotated")]
     KeyRotated,
-    /// A key was taken back.
+    /// A key was revoked.
     #[serde(rename = "key.revoked")]
     KeyRevoked,
     /// A key was used, for the first time in an hour.
     #[serde(rename = "key.used")]
     KeyUsed,
-    /// A run was created by somebody.
+    /// A run was created by a principal.
     #[serde(rename = "run.created")]
     RunCreated,
-    /// What a run waited for was answered by somebody.
+    /// A question of a run was answered.
     #[serde(rename = "interrupt.answered")]
     InterruptAnswered,
-    /// A run was cancelled by somebody.
+    /// A run was cancelled by a principal.
     #[serde(rename = "run.cancelled")]
     RunCancelled,
-    /// Somebody decided a gate past those who should have.
+    /// A person overrode the regular deciders of a gate.
     #[serde(rename = "approval.overridden")]
     ApprovalOverridden,
-    /// Runs were to be answered or annotated; somebody without the right to was about to decide a
-    /// gate.
+    /// Denied: answering or annotating runs, or deciding a gate.
     #[serde(rename = "approvals.respond")]
     ApprovalsRespond,
-    /// A webhook was made.
+    /// A webhook was created.
     #[serde(rename = "webhook.registered")]
     WebhookRegistered,
-    /// A webhook was given another secret.
+    /// A webhook got another secret.
     #[serde(rename = "webhook.rotated")]
     WebhookRotated,
-    /// A webhook was taken away.
+    /// A webhook was removed.
     #[serde(rename = "webhook.removed")]
     WebhookRemoved,
-    /// Webhooks were to be read or changed.
+    /// Denied: reading or changing webhooks.
     #[serde(rename = "webhooks.manage")]
     WebhooksManage,
     /// A run was forked.
     #[serde(rename = "run.forked")]
     RunForked,
-    /// Something was noted about a run.
+    /// A run was annotated.
     #[serde(rename = "run.annotated")]
     RunAnnotated,
-    /// All there is of a run was taken out at once, for somebody to look at elsewhere.
+    /// All data of a run was exported as a bundle.
     #[serde(rename = "run.bundled")]
     RunBundled,
-    /// A run was erased by somebody.
+    /// A run was erased.
     #[serde(rename = "run.purged")]
     RunPurged,
-    /// A gate of a document was decided by somebody.
+    /// A gate of a document was decided.
     #[serde(rename = "gate.decided")]
     GateDecided,
     /// A document was saved.
@@ -136,79 +134,79 @@ pub enum AuditAction {
     /// A document was deleted with all its saves.
     #[serde(rename = "document.deleted")]
     DocumentDeleted,
-    /// Keys were to be read or changed.
+    /// Denied: reading or changing keys.
     #[serde(rename = "keys.manage")]
     KeysManage,
-    /// Workflows were to be changed.
+    /// Denied: changing workflows.
     #[serde(rename = "workflows.write")]
     WorkflowsWrite,
-    /// The audit trail was to be read.
+    /// Denied: reading the audit trail.
     #[serde(rename = "audit.read")]
     AuditRead,
-    /// Workflows were to be read.
+    /// Denied: reading workflows.
     #[serde(rename = "workflows.read")]
     WorkflowsRead,
-    /// Runs were to be created, or documents saved.
+    /// Denied: creating runs or saving documents.
     #[serde(rename = "runs.create")]
     RunsCreate,
-    /// Runs were to be read.
+    /// Denied: reading runs.
     #[serde(rename = "runs.read")]
     RunsRead,
-    /// Runs were to be cancelled, paused, resumed or told something.
+    /// Denied: cancelling, pausing, resuming or signalling runs.
     #[serde(rename = "runs.cancel")]
     RunsCancel,
-    /// Somebody was to be answered for.
+    /// Denied: answering for another person.
     #[serde(rename = "approvals.delegate")]
     ApprovalsDelegate,
-    /// Artifacts of runs were to be read.
+    /// Denied: reading artifacts of runs.
     #[serde(rename = "artifacts.read")]
     ArtifactsRead,
-    /// Tasks of a queue were to be taken.
+    /// Denied: taking tasks of a queue.
     #[serde(rename = "workers.take")]
     WorkersTake,
-    /// A queue was to be read.
+    /// Denied: reading a queue.
     #[serde(rename = "coordinator.read")]
     CoordinatorRead,
-    /// A queue's coordinator was to be told commands.
+    /// Denied: sending commands to a queue's coordinator.
     #[serde(rename = "coordinator.write")]
     CoordinatorWrite,
 }
 
-/// Somebody who acts.
+/// An actor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Actor {
     /// Opaque, never personal data.
     pub principal: String,
-    /// Who vouches for the principal.
+    /// The issuer of the principal's credential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
-    /// The request it was asked for with.
+    /// The id of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-/// Something that is acted on.
+/// The subject of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
-    /// What kind of thing: `run`, `workflow`, `key`, …
+    /// Its kind: `run`, `workflow`, `key`, …
     pub kind: String,
-    /// Which one, where it is one.
+    /// Its id, if it is a single thing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The part of the tenant it belongs to.
+    /// Its part of the tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
 }
 
-/// What came of it.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "as", rename_all = "lowercase")]
 pub enum Outcome {
     /// It was done.
     Done,
-    /// It was refused for want of this scope.
+    /// It was denied because this scope was missing.
     Denied {
         /// The scope.
         needs: String,

@@ -1,5 +1,5 @@
-//! The events of a coordinator stream, as they are stored. Changing this file is a change of the
-//! event format: see `docs/design/event-format.md`.
+//! The events of a coordinator stream, as stored. Changing this file is a change of the event
+//! format: see `docs/design/event-format.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,30 +14,30 @@ pub struct Event {
     pub seq: Seq,
     /// When it was decided.
     pub at: Timestamp,
-    /// How many replayable events there are up to and with this one. A replayable event is named
-    /// by it (`e7`); one that only keeps the books of a replay has the number of the one before.
+    /// Number of replayable events up to and including this one. It names a replayable event
+    /// (`e7`). An event that only records a replay's progress has the number of the one before.
     pub n: u64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub body: CoordinatorEvent,
 }
 
-/// What happened to a coordinator.
+/// The events of a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum CoordinatorEvent {
-    /// The log was begun only to say, by its header, which rules it keeps.
+    /// The log was begun only to record its contract in the header.
     #[serde(rename = "opened")]
     Opened,
-    /// What follows was taken over from files that another program wrote, whose events carry no
-    /// times: these have the time of the taking over. Only mailboxes say theirs.
+    /// The following events were imported from files of another program. Its events have no times,
+    /// so they get the time of the import. Only mailboxes have times of their own.
     #[serde(rename = "imported")]
     Imported {
-        /// How many events.
+        /// Number of events.
         events: u64,
     },
-    /// An entry of another program's log that has no effect here: its name is not known, or the
-    /// published rules pass over it where it stands. Kept as it was written.
+    /// An entry of another program's log without an effect here: its name is unknown, or the
+    /// published rules ignore it at this place. Kept as written.
     #[serde(rename = "foreign")]
     Foreign {
         /// The entry, as JSON text.
@@ -46,13 +46,13 @@ pub enum CoordinatorEvent {
     /// A lease of the authority is active.
     #[serde(rename = "authority.acquired")]
     AuthorityAcquired(Lease),
-    /// The active lease was replaced by its owner.
+    /// The owner replaced the active lease.
     #[serde(rename = "authority.renewed")]
     AuthorityRenewed(Lease),
-    /// The owner gave the authority up.
+    /// The owner released the authority.
     #[serde(rename = "authority.released")]
     AuthorityReleased {
-        /// Who held it.
+        /// The former holder.
         owner: String,
     },
     /// A request entered the backlog.
@@ -60,30 +60,30 @@ pub enum CoordinatorEvent {
     DispatchQueued {
         /// The request.
         request_id: RequestId,
-        /// Whom it is for.
+        /// Its target.
         target: String,
-        /// What its sender says about it, as JSON text: it comes out as it went in, and numbers
-        /// are then not written another way.
+        /// The sender's metadata, as JSON text, so that it is returned unchanged, including the
+        /// spelling of numbers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         metadata: Option<String>,
-        /// Of a task that a run gives to a worker: on what terms.
+        /// The terms, for a task that a run gives to a worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task: Option<Box<TaskTerms>>,
     },
-    /// A pending request was put before its target.
+    /// A pending request was presented to its target.
     #[serde(rename = "dispatch.notified", rename_all = "camelCase")]
     DispatchNotified {
         /// The request.
         request_id: RequestId,
-        /// By which way.
+        /// The channel.
         channel: String,
     },
-    /// A request ended well.
+    /// A request succeeded.
     #[serde(rename = "dispatch.delivered", rename_all = "camelCase")]
     DispatchDelivered {
         /// The request.
         request_id: RequestId,
-        /// What its worker said.
+        /// The report of its worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         report: Option<Box<Report>>,
     },
@@ -92,50 +92,50 @@ pub enum CoordinatorEvent {
     DispatchFailed {
         /// The request.
         request_id: RequestId,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Of a task: what its worker said, or what is said for a worker that was lost.
+        /// For a task: the report of its worker, or the one written for a lost worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         report: Option<Box<Report>>,
     },
-    /// Records were taken out of what is shown. Their ids stay taken.
+    /// Records were removed from the backlog. Their ids stay taken.
     #[serde(rename = "dispatch.removed", rename_all = "camelCase")]
     DispatchRemoved {
         /// The requests, in order.
         request_ids: Vec<RequestId>,
-        /// How many of them were delivered.
+        /// Number of delivered ones.
         delivered: u64,
-        /// How many of them had failed.
+        /// Number of failed ones.
         failed: u64,
     },
-    /// All settled records were taken out of what is shown. Their ids stay taken.
+    /// All settled records were removed from the backlog. Their ids stay taken.
     #[serde(rename = "dispatch.compacted")]
     DispatchCompacted,
-    /// A message lies in a mailbox.
+    /// A message is in a mailbox.
     #[serde(rename = "mailbox.created", rename_all = "camelCase")]
     MailCreated {
         /// The message.
         message_id: String,
         /// Its sender.
         from_worker: String,
-        /// Whose mailbox.
+        /// The owner of the mailbox.
         to_worker: String,
-        /// What it says. Missing in logs that others wrote.
+        /// The text. Absent in logs of other programs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<String>,
-        /// There was a message of this id before; what is said of the id is said of that one.
+        /// There was a message of this id before; later events of the id refer to that one.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         shadowed: bool,
-        /// When, as the files say that it was taken over from.
+        /// The time in the imported files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said_at: Option<String>,
     },
-    /// The mailbox's owner was told of a message.
+    /// The mailbox's owner was notified of a message.
     #[serde(rename = "mailbox.notified", rename_all = "camelCase")]
     MailNotified {
         /// The message.
         message_id: String,
-        /// When, as the files say that it was taken over from.
+        /// The time in the imported files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said_at: Option<String>,
     },
@@ -144,14 +144,14 @@ pub enum CoordinatorEvent {
     MailDelivered {
         /// The message.
         message_id: String,
-        /// When, as the files say that it was taken over from.
+        /// The time in the imported files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         said_at: Option<String>,
     },
-    /// Events behind a cursor are to be applied again; without a cursor, none are.
+    /// Events after a cursor are to be applied again; without a cursor, none are.
     #[serde(rename = "replay.requested")]
     ReplayRequested {
-        /// The cursor, as it was said.
+        /// The cursor, as received.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cursor: Option<String>,
     },
@@ -161,37 +161,37 @@ pub enum CoordinatorEvent {
         /// The name of the event.
         event_id: String,
     },
-    /// The leader will be told later.
+    /// The leader will be notified later.
     #[serde(rename = "leader.deferred")]
     LeaderDeferred,
-    /// Nothing waits for the leader any more.
+    /// The deferred notification of the leader is done.
     #[serde(rename = "leader.cleared")]
     LeaderCleared,
-    /// Somebody asked for a snapshot.
+    /// A snapshot was requested.
     #[serde(rename = "snapshot.captured")]
     SnapshotCaptured,
     /// The owner is alive and makes progress.
     #[serde(rename = "run.heartbeat")]
     Heartbeat {
-        /// Who.
+        /// The owner.
         owner: String,
-        /// What it is doing.
+        /// Its current activity.
         phase: String,
     },
     /// The owner waits for a person.
     #[serde(rename = "run.blocked_on_user")]
     BlockedOnUser {
-        /// Who.
+        /// The owner.
         owner: String,
-        /// For what.
+        /// The reason.
         reason: String,
     },
     /// The owner waits for tooling or repair.
     #[serde(rename = "run.blocked_on_system")]
     BlockedOnSystem {
-        /// Who.
+        /// The owner.
         owner: String,
-        /// For what.
+        /// The reason.
         reason: String,
     },
     /// A worker was given a task.
@@ -201,7 +201,7 @@ pub enum CoordinatorEvent {
         worker: WorkerId,
         /// The task.
         task_id: String,
-        /// Of a task that was taken from the backlog: which time it is handed out.
+        /// The assignment, for a task that was taken from the backlog.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handed: Option<Handed>,
     },
@@ -212,17 +212,17 @@ pub enum CoordinatorEvent {
         worker: WorkerId,
         /// The task.
         task_id: String,
-        /// Which time it was handed out.
+        /// The fence of the assignment.
         fence: u32,
     },
-    /// A worker gave a task back, or did not begin it in time.
+    /// A worker returned a task, or did not begin it in time.
     #[serde(rename = "worker.released", rename_all = "camelCase")]
     WorkerReleased {
         /// The worker.
         worker: WorkerId,
         /// The task.
         task_id: String,
-        /// Which time it was handed out.
+        /// The fence of the assignment.
         fence: u32,
     },
     /// A worker needs attention.
@@ -230,18 +230,18 @@ pub enum CoordinatorEvent {
     WorkerStalled {
         /// The worker.
         worker: WorkerId,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// The task that was taken from it, if one was.
+        /// The task that was taken from it, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         task_id: Option<String>,
     },
-    /// A worker goes on.
+    /// A worker continues.
     #[serde(rename = "worker.recovered")]
     WorkerRecovered {
         /// The worker.
         worker: WorkerId,
-        /// How.
+        /// How it recovered.
         recovery: String,
     },
 }
@@ -250,17 +250,16 @@ pub enum CoordinatorEvent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lease {
-    /// Who holds it.
+    /// The holder.
     pub owner: String,
     /// Its name.
     pub lease_id: String,
-    /// Until when, as the owner said it. Read as a time where the contract lets leases expire.
+    /// Its end as given by the owner. Parsed as a time if the contract lets leases expire.
     pub leased_until: String,
 }
 
 impl CoordinatorEvent {
-    /// The same, as something that happened when another program's files say. Only mailboxes
-    /// keep that.
+    /// The same event with the time from another program's files. Only mailbox events keep it.
     pub(super) fn dated(mut self, at: Option<String>) -> Self {
         if let Self::MailCreated { said_at, .. }
         | Self::MailNotified { said_at, .. }
@@ -271,7 +270,7 @@ impl CoordinatorEvent {
         self
     }
 
-    /// Whether whoever follows the coordinator has something to apply.
+    /// Whether followers of the coordinator have something to apply.
     pub fn is_replayable(&self) -> bool {
         !matches!(
             self,

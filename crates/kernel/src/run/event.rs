@@ -1,7 +1,7 @@
 //! The events of a run stream, as they are stored.
 //!
-//! One stored event is one event on the OpenWOP wire with the same sequence; the tags here are
-//! the storage's own and stable, the faces render them. What OpenWOP has no word for carries the
+//! One stored event is one event on the OpenWOP wire with the same sequence. The tags here are the
+//! storage's own and stable; the faces render them. Events that OpenWOP does not define have the
 //! vendor prefix `runwright.`. Changing this file is a change of the event format: see
 //! `docs/design/event-format.md`, which quotes its hash.
 
@@ -26,37 +26,37 @@ pub use parts::{
     Usage, Vote,
 };
 
-/// An event with its place and time. Run id and event id are not stored: they follow from the
-/// stream and the sequence, and a copied prefix hashes the same.
+/// An event with its place and time. Run id and event id are not stored: they are derived from the
+/// stream and the sequence, so that a copied prefix has the same hashes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Its place in the log.
     pub seq: Seq,
     /// When it was decided; never before its predecessor.
     pub at: Timestamp,
-    /// The command behind it, on the first event of a batch only.
+    /// The command of the batch, on its first event only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub body: RunEvent,
 }
 
-/// Why something failed.
+/// Why a node or a run failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeError {
     /// Stable, snake_case, for programs.
     pub code: String,
-    /// For a person: what went wrong and what to do.
+    /// For a person: the fault and its correction.
     pub message: String,
-    /// More, for programs.
+    /// Further data, for programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
-    /// `false` where trying again cannot help. Absent means: may help.
+    /// `false` if a retry cannot help. Absent means that it may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
-    /// The host lacks what the node needs (a provider, a secret). Once somebody has provided it,
-    /// another attempt can succeed, so the failure is never final by itself.
+    /// The host lacks something that the node needs (a provider, a secret). Another attempt can
+    /// succeed after the operator has provided it, so the failure is never final by itself.
     #[serde(
         default,
         rename = "hostLacks",
@@ -77,13 +77,13 @@ impl NodeError {
         }
     }
 
-    /// The same error, marked as one that trying again cannot help.
+    /// The same error, marked as one that a retry cannot fix.
     pub fn fatal(mut self) -> Self {
         self.retryable = Some(false);
         self
     }
 
-    /// The same error, marked as one that only the host's operator can mend.
+    /// The same error, marked as one that only the host's operator can fix.
     pub fn lacking(mut self) -> Self {
         self.host_lacks = true;
         self.fatal()
@@ -96,21 +96,21 @@ impl NodeError {
     }
 }
 
-/// How a pause treats what is in flight.
+/// How a pause treats attempts in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DrainPolicy {
-    /// Abandon it; it starts over as a new attempt after the resume.
+    /// Abandon them; they start over as new attempts after the resume.
     Immediate,
-    /// Let it finish and start nothing new.
+    /// Let them finish and start nothing new.
     DrainCurrentNode,
 }
 
-/// What happened. The tags are stable.
+/// The events of a run. The tags are stable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
 pub enum RunEvent {
-    /// Sequence 0 of every run: it was asked for.
+    /// Sequence 0 of every run: it was created.
     #[serde(rename = "run.started")]
     RunStarted {
         /// The workflow.
@@ -119,29 +119,29 @@ pub enum RunEvent {
         inputs: Map<String, Value>,
         /// Inputs and defaults bound to the declared variables.
         variables: Map<String, Value>,
-        /// Which face it came in by (`rest`, `cli`, …).
+        /// The face that received the request (`rest`, `cli`, …).
         transport: String,
         /// The engine that created it.
         engine_version: u32,
-        /// Caller's tags.
+        /// The caller's tags.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tags: Vec<String>,
-        /// Caller's metadata.
+        /// The caller's metadata.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         metadata: Map<String, Value>,
-        /// Caller's overlay of settings.
+        /// The caller's overlay of settings.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         configurable: Map<String, Value>,
     },
     /// Every node settled and none failed unhandled.
     #[serde(rename = "run.completed")]
     RunCompleted {
-        /// What the run gives back.
+        /// The outputs of the run.
         outputs: Map<String, Value>,
         /// Milliseconds since `run.started`.
         duration_ms: u64,
     },
-    /// The run ended in an error.
+    /// The run failed.
     #[serde(rename = "run.failed")]
     RunFailed {
         /// The error.
@@ -155,10 +155,10 @@ pub enum RunEvent {
     /// The run was cancelled and everything it had started has stopped.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// By whom.
+        /// The actor.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cancelled_by: Option<String>,
         /// The parent whose cancellation cascaded here.
@@ -170,90 +170,90 @@ pub enum RunEvent {
     /// The run must end, but attempts in flight have to be stopped first.
     #[serde(rename = "runwright.run.stopping")]
     RunStopping {
-        /// What it ends as once nothing is in flight.
+        /// How it ends once nothing is in flight.
         ending: Ending,
     },
-    /// A draining pause was asked for while attempts were in flight.
+    /// A draining pause was requested while attempts were in flight.
     #[serde(rename = "runwright.run.draining")]
     RunDraining {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Nothing new starts until `run.resumed`.
     #[serde(rename = "run.paused")]
     RunPaused {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// What became of what was in flight.
+        /// How attempts in flight were treated.
         drain_policy: DrainPolicy,
     },
     /// A pause ended.
     #[serde(rename = "run.resumed")]
     RunResumed {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Another holder took the run over and found attempts in flight.
+    /// Another holder took over the run and found attempts in flight.
     #[serde(rename = "run.resuming")]
     RunResuming {
         /// The status it was found in.
         from_status: String,
     },
-    /// A branch begins: the events before were copied from its source, what follows is its own.
-    /// Attempts in flight, delays and children start over, all other waits go on as if no time
-    /// had passed since the event before.
+    /// A branch begins: the events before were copied from its source, the following ones are its
+    /// own. Attempts in flight, delays and children start over; all other waits continue as if no
+    /// time had passed since the event before.
     #[serde(rename = "runwright.run.forked")]
     RunForked {
         /// The source.
         source_run_id: StreamId,
         /// The sequence the source was forked at.
         from_sequence: Seq,
-        /// Other tags than the source's.
+        /// Tags that differ from the source's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tags: Option<Vec<String>>,
-        /// Other metadata than the source's.
+        /// Metadata that differs from the source's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         metadata: Option<Map<String, Value>>,
-        /// Another overlay of settings than the source's.
+        /// An overlay of settings that differs from the source's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         configurable: Option<Map<String, Value>>,
     },
-    /// The run is given up and set aside for a person; `run.failed` follows.
+    /// The run failed for good and awaits a person; `run.failed` follows.
     #[serde(rename = "run.dead_lettered")]
     RunDeadLettered {
         /// The node that exhausted its attempts.
         node_id: NodeId,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How many attempts it had.
+        /// Number of its attempts.
         attempts: u32,
     },
-    /// An attempt may now begin; nothing of it happened before this was durable.
+    /// An attempt may now begin. No part of it ran before this was durable.
     #[serde(rename = "node.started")]
     NodeStarted {
         /// The node.
         node_id: NodeId,
         /// Its type.
         type_id: String,
-        /// How often the node was entered before.
+        /// Number of earlier visits of the node.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// How many attempts of this visit came before.
+        /// Number of earlier attempts of this visit.
         attempt: u32,
-        /// What its ports resolved to; later attempts of a visit use the first one's.
+        /// The resolved values of its ports; later attempts of a visit use the first one's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         inputs: Option<Map<String, Value>>,
-        /// When it is over by itself: a delay's end.
+        /// When it ends by itself: the end of a delay.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         due_at: Option<Timestamp>,
         /// When it fails with `node_timeout`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_at: Option<Timestamp>,
     },
-    /// An attempt that was in flight when its holder was lost starts again, with the same key.
+    /// An attempt that was in flight when its holder was lost restarts with the same key.
     #[serde(rename = "runwright.attempt.restarted")]
     AttemptRestarted {
         /// The node.
@@ -263,10 +263,10 @@ pub enum RunEvent {
         visit: u32,
         /// The attempt, unchanged.
         attempt: u32,
-        /// How often it has been restarted, this time included.
+        /// Number of restarts, including this one.
         restarts: u32,
     },
-    /// A visit of a node ended well.
+    /// A visit of a node completed.
     #[serde(rename = "node.completed")]
     NodeCompleted {
         /// The node.
@@ -276,18 +276,19 @@ pub enum RunEvent {
         visit: u32,
         /// The attempt that succeeded.
         attempt: u32,
-        /// What it gives to nodes connected to it.
+        /// Its outputs, for connected nodes.
         outputs: Map<String, Value>,
-        /// The output port a choosing node took (`true`, `false`, `body`, `done`).
+        /// The output port chosen by a choosing node (`true`, `false`, `body`, `done`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<String>,
-        /// Outgoing edges that are not followed (a condition was false, or another port chosen).
+        /// Outgoing edges that are not followed (their condition was false, or another port was
+        /// chosen).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         declined_edges: Vec<String>,
         /// Milliseconds since the visit's first `node.started`.
         duration_ms: u64,
     },
-    /// A visit of a node ended in an error, all attempts used.
+    /// A visit of a node failed; all attempts are used up.
     #[serde(rename = "node.failed")]
     NodeFailed {
         /// The node.
@@ -297,7 +298,7 @@ pub enum RunEvent {
         visit: u32,
         /// The last error.
         error: NodeError,
-        /// How many attempts there were.
+        /// Number of attempts.
         attempts: u32,
         /// Outgoing edges that are not followed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -311,7 +312,7 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The attempt to come.
+        /// The next attempt.
         attempt: u32,
         /// The wait before it.
         delay_ms: u64,
@@ -326,7 +327,7 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Why.
+        /// The reason.
         reason: SkipReason,
     },
     /// A node was stopped because the run ends.
@@ -337,10 +338,10 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A node waits for somebody or something outside.
+    /// A node waits for something outside.
     #[serde(rename = "node.suspended")]
     NodeSuspended {
         /// The node.
@@ -348,15 +349,15 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The interrupt it waits on.
+        /// The interrupt it waits for.
         interrupt_id: InterruptId,
         /// The interrupt's kind.
         kind: String,
-        /// Of a decision that was not sure enough: how sure it is.
+        /// The confidence and the threshold of a held decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         doubt: Option<Doubt>,
     },
-    /// A suspended node goes on.
+    /// A suspended node continues.
     #[serde(rename = "node.resumed")]
     NodeResumed {
         /// The node.
@@ -403,22 +404,22 @@ pub enum RunEvent {
         /// Its error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
-        /// What it used of the budget it was given, by dimension.
+        /// Its spending from the budget it was given, by dimension.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         spent: BTreeMap<String, u64>,
     },
-    /// A child run told what it waits for now.
+    /// A child run reported its waiting status.
     #[serde(rename = "runwright.child.reported")]
     ChildReported {
         /// The child run.
         child_run_id: StreamId,
-        /// Its status while it waits; none when it goes on.
+        /// Its status while it waits; `None` when it continues.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         status: Option<String>,
-        /// How long its log was: of two reports the later one counts.
+        /// The length of its log: the later one of two reports counts.
         child_sequence: Seq,
     },
-    /// An agent decided, and how sure it was.
+    /// An agent decided, with this confidence.
     #[serde(rename = "agent.decided")]
     AgentDecided {
         /// The node.
@@ -434,23 +435,23 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         confidence: Option<f64>,
     },
-    /// One agent hands the work to another.
+    /// One agent hands off the work to another.
     #[serde(rename = "agent.handoff")]
     AgentHandedOff {
-        /// The node that does.
+        /// The node that hands off.
         node_id: NodeId,
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Who had the work.
+        /// The agent that had the work.
         from_agent_id: String,
-        /// Who has it now.
+        /// The agent that has it now.
         to_agent_id: String,
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// The run's orchestrator decided who goes next; carried out by what follows its node.
+    /// The run's orchestrator decided which workers run next; the nodes after it carry this out.
     #[serde(rename = "runOrchestrator.decided")]
     OrchestratorDecided {
         /// The supervisor.
@@ -460,9 +461,9 @@ pub enum RunEvent {
         visit: u32,
         /// The run's orchestrator.
         agent_id: String,
-        /// The decision, as the protocol shapes it.
+        /// The decision in the protocol's form.
         decision: Value,
-        /// How many decisions of the run there are now.
+        /// Number of decisions of the run so far.
         iteration: u64,
     },
     /// A step of a dispatch node with one of its workers.
@@ -473,17 +474,17 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Which step.
+        /// The step.
         phase: ChainPhase,
         /// The worker: the id of its workflow.
         worker_id: String,
         /// Its place in the decision.
         #[serde(default, skip_serializing_if = "is_zero")]
         worker: u32,
-        /// Its run, once there is one.
+        /// Its run, once created.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         child_run_id: Option<StreamId>,
-        /// Variables of this run that its outputs were kept in.
+        /// Variables of this run that received its outputs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         harvested_keys: Vec<String>,
         /// Why it failed.
@@ -493,7 +494,7 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follows: Option<Seq>,
     },
-    /// The workers of a decision run at the same time from now on.
+    /// The workers of a decision run concurrently from now on.
     #[serde(rename = "core.dispatch.fanOut")]
     FannedOut {
         /// The dispatch node.
@@ -501,14 +502,14 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// How many workers.
+        /// Number of workers.
         child_count: u32,
-        /// How many of them at a time.
+        /// Maximum number that run at a time.
         max_concurrency: u32,
-        /// When they are enough: `wait-all`, `quorum`, `first` or `race`.
+        /// The join policy: `wait-all`, `quorum`, `first` or `race`.
         join_mode: String,
     },
-    /// Workers that ran at the same time are joined.
+    /// Concurrent workers are joined.
     #[serde(rename = "core.dispatch.join")]
     Joined {
         /// The dispatch node.
@@ -516,18 +517,18 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// How.
+        /// The outcome.
         join_outcome: JoinOutcome,
         /// Workers that completed.
         completed_count: u32,
-        /// Workers that failed, or could not be run.
+        /// Workers that failed, or could not be started.
         failed_count: u32,
-        /// Workers that were cancelled, those included that were not needed any more.
+        /// Workers that were cancelled, including abandoned ones.
         cancelled_count: u32,
         /// Runs whose outputs were kept, in this order.
         merge_order: Vec<StreamId>,
     },
-    /// A decision is not sure enough to be carried out; a person is asked.
+    /// A decision is below the floor of confidence; a person is asked.
     #[serde(rename = "core.workflowChain.confidence-escalated")]
     ConfidenceEscalated {
         /// The node.
@@ -535,30 +536,30 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// How sure it is.
+        /// Its confidence.
         confidence: f64,
-        /// How sure it must be.
+        /// The required confidence.
         floor: f64,
-        /// The first worker it names.
+        /// The first worker in it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker_id: Option<String>,
         /// The decision.
         original_decision: Value,
-        /// Where it was decided.
+        /// The event of the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         follows: Option<Seq>,
     },
-    /// A supervisor would dispatch once more than the definition allows.
+    /// A supervisor would dispatch more often than the definition allows.
     #[serde(rename = "workflow.loopback-limit")]
     LoopbackLimited {
         /// The supervisor.
         node_id: NodeId,
-        /// Rounds there were.
+        /// Number of rounds so far.
         iterations: u64,
-        /// Rounds there may be.
+        /// Maximum number of rounds.
         limit: u64,
     },
-    /// Somebody or something outside is asked.
+    /// A question is asked outside.
     #[serde(rename = "interrupt.requested")]
     InterruptRequested {
         /// Derived id.
@@ -575,16 +576,16 @@ pub enum RunEvent {
         /// How often the run has asked with this key before.
         #[serde(default, skip_serializing_if = "is_zero")]
         asked_before: u32,
-        /// What is asked, shaped by the kind.
+        /// The question, in the form of its kind.
         data: Value,
-        /// What an answer must look like.
+        /// The schema of an answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resume_schema: Option<Value>,
         /// When it expires.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_at: Option<Timestamp>,
     },
-    /// An interrupt got its answer; the first one counts.
+    /// An interrupt was answered; the first answer counts.
     #[serde(rename = "interrupt.resolved")]
     InterruptResolved {
         /// The interrupt.
@@ -595,11 +596,11 @@ pub enum RunEvent {
         kind: String,
         /// The answer.
         resume_value: Value,
-        /// Who answered.
+        /// The answering person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         resolved_by: Option<String>,
     },
-    /// A gate asks people to decide; stands behind its `interrupt.requested`.
+    /// A gate asks people to decide; follows its `interrupt.requested`.
     #[serde(rename = "approval.requested")]
     ApprovalRequested {
         /// The interrupt.
@@ -609,21 +610,21 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// What is to be approved.
+        /// The artifact to approve.
         artifact_id: String,
-        /// What kind of thing that is.
+        /// The kind of the artifact.
         artifact_type: String,
         /// The question in one line.
         title: String,
-        /// How it may be answered.
+        /// The allowed answers.
         actions: Vec<ApprovalAction>,
-        /// Who may answer. Empty means whoever may answer interrupts of the run.
+        /// The people who may answer. If empty, everyone may who can answer interrupts of the run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         approvers_list: Vec<String>,
-        /// How many must accept.
+        /// The required number of accepts.
         required_approvals: u32,
     },
-    /// A gate is decided; stands behind its `interrupt.resolved`, or alone when the gate timed
+    /// A gate is decided. Follows its `interrupt.resolved`, or is written alone when the gate timed
     /// out and fails.
     #[serde(rename = "approval.received")]
     ApprovalReceived {
@@ -634,25 +635,26 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// What was decided.
+        /// The decision.
         action: ApprovalAction,
-        /// Who decided; of several, the one whose vote closed the gate. None for a timeout.
+        /// The person who decided: of several, the one whose vote closed the gate. `None` for a
+        /// timeout.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decided_by: Option<String>,
         /// A remark.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         comment: Option<String>,
-        /// What is wrong, in free words.
+        /// Criticism in free words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         feedback: Option<String>,
-        /// What is to be refined: `scope` and more.
+        /// The requested refinement: `scope` and more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refine_feedback: Option<Value>,
-        /// What the artifact was changed to.
+        /// The edited data of the artifact.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited_artifact_data: Option<Value>,
     },
-    /// One of several people a gate needs has accepted.
+    /// One of several required people has accepted.
     #[serde(rename = "approval.granted")]
     ApprovalGranted {
         /// The interrupt.
@@ -662,17 +664,17 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Who.
+        /// The person.
         principal: String,
-        /// How many have accepted now.
+        /// Number of accepts so far.
         granted: u32,
-        /// How many must.
+        /// Number of required accepts.
         required: u32,
-        /// What they answered, unless an `interrupt.resolved` says it.
+        /// Their answer, unless an `interrupt.resolved` contains it.
         #[serde(flatten)]
         vote: Vote,
     },
-    /// One of several people a gate needs has rejected.
+    /// One of several required people has rejected.
     #[serde(rename = "approval.rejected")]
     ApprovalRejected {
         /// The interrupt.
@@ -682,16 +684,16 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Who.
+        /// The person.
         principal: String,
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// What they answered, unless an `interrupt.resolved` says it.
+        /// Their answer, unless an `interrupt.resolved` contains it.
         #[serde(flatten)]
         vote: Vote,
     },
-    /// Somebody decided a gate past those who should have; they have the role for it.
+    /// A person with the role for it has overridden the regular deciders of a gate.
     #[serde(rename = "approval.overridden")]
     ApprovalOverridden {
         /// The interrupt.
@@ -701,15 +703,15 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Who.
+        /// The person.
         principal: String,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What they answered, unless an `interrupt.resolved` says it.
+        /// Their answer, unless an `interrupt.resolved` contains it.
         #[serde(flatten)]
         vote: Vote,
     },
-    /// Somebody asked back; the gate stays open.
+    /// A person has asked back; the gate stays open.
     #[serde(rename = "runwright.approval.asked")]
     ApprovalAsked {
         /// The interrupt.
@@ -719,11 +721,11 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// What they said.
+        /// Their answer.
         #[serde(flatten)]
         vote: Vote,
     },
-    /// A node asks for answers to questions; stands behind its `interrupt.requested`.
+    /// A node asks for answers to questions; follows its `interrupt.requested`.
     #[serde(rename = "clarification.requested")]
     ClarificationRequested {
         /// The interrupt.
@@ -733,10 +735,10 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The questions: `id`, `question` and, where the answer has a shape, `schema`.
+        /// The questions: `id`, `question` and, if the answer has one, `schema`.
         questions: Vec<Value>,
     },
-    /// Every question has its answer; stands behind its `interrupt.resolved`.
+    /// Every question is answered; follows its `interrupt.resolved`.
     #[serde(rename = "clarification.resolved")]
     ClarificationResolved {
         /// The interrupt.
@@ -748,18 +750,18 @@ pub enum RunEvent {
         visit: u32,
         /// The answers by question.
         answers: Map<String, Value>,
-        /// Who answered.
+        /// The answering person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answered_by: Option<String>,
     },
-    /// Something arrived by name; kept until a node asks for it.
+    /// A signal arrived; kept until a node asks for it.
     #[serde(rename = "runwright.signal.received")]
     SignalReceived {
-        /// The name a node waits for.
+        /// The name that a node waits for.
         name: String,
         /// The sender's id of it: the same (name, id) counts once.
         id: String,
-        /// What it carries.
+        /// Its content.
         payload: Value,
     },
     /// A write to a channel: the input of the write, not the state after it.
@@ -769,13 +771,13 @@ pub enum RunEvent {
         channel: String,
         /// The write input.
         value: Value,
-        /// The reducer in force.
+        /// The reducer at the time of the write.
         reducer: String,
         /// The time stamp of the write, for time-to-live.
         written_at: Timestamp,
-        /// The channel's schema version in force.
+        /// The channel's schema version at the time of the write.
         schema_version: u32,
-        /// The channel forgets: its entries are kept with the time of their write.
+        /// The channel's entries expire: they are kept with the time of their write.
         #[serde(default, skip_serializing_if = "is_false")]
         stamped: bool,
         /// The writing node.
@@ -802,7 +804,7 @@ pub enum RunEvent {
         /// The node.
         node_id: NodeId,
     },
-    /// A piece of an attempt's output, as it came.
+    /// A piece of an attempt's output, in the order of arrival.
     #[serde(rename = "output.chunk")]
     OutputChunk {
         /// The node.
@@ -812,45 +814,45 @@ pub enum RunEvent {
         visit: u32,
         /// The attempt.
         attempt: u32,
-        /// How often the attempt had been started over: what an earlier start of it said is said
-        /// again.
+        /// How often the attempt had been restarted: a restart repeats the output of an earlier
+        /// start.
         #[serde(default, skip_serializing_if = "is_zero")]
         restart: u32,
-        /// Which output.
+        /// The output.
         channel: OutputChannel,
         /// The text; invalid UTF-8 is replaced, the artifact has the bytes.
         chunk: String,
-        /// Nothing more comes of this output (in the log: it may be capped).
+        /// The output ends here (in the log: it may be truncated).
         is_last: bool,
         /// Finish reason, usage and the like.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Value>,
     },
-    /// A line a node wants kept.
+    /// A log line of a node.
     #[serde(rename = "log.appended")]
     LogAppended {
         /// `debug`, `info`, `warn` or `error`.
         level: String,
         /// The line.
         message: String,
-        /// The attempt that logged it; none for a line of the engine.
+        /// The attempt that logged it; `None` for a line of the engine.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<AttemptId>,
     },
-    /// A bound was reached.
+    /// A limit was reached.
     #[serde(rename = "cap.breached")]
     CapBreached {
-        /// Which bound.
+        /// The limit's kind.
         kind: CapKind,
         /// Its value.
         limit: u64,
-        /// What was asked for; always greater.
+        /// The requested amount; always greater.
         observed: u64,
-        /// The node that was refused.
+        /// The rejected node.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node_id: Option<NodeId>,
     },
-    /// What a call used.
+    /// The usage of a call.
     #[serde(rename = "provider.usage")]
     ProviderUsage {
         /// The usage.
@@ -858,7 +860,7 @@ pub enum RunEvent {
         usage: Usage,
         /// The node.
         node_id: NodeId,
-        /// The attempt that reported it before it ended; absent where it came with the outcome.
+        /// The attempt that reported it before it ended; absent if it was part of the outcome.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         attempt: Option<AttemptId>,
     },
@@ -874,13 +876,13 @@ pub enum RunEvent {
     /// A model's answer was cut off.
     #[serde(rename = "envelope.truncated")]
     EnvelopeTruncated(EnvelopeTruncated),
-    /// A model is asked once more for an answer of the right shape.
+    /// A model is asked again for an answer of the right shape.
     #[serde(rename = "envelope.retry.attempted")]
     EnvelopeRetried(EnvelopeRetried),
     /// No answer of a model had the right shape.
     #[serde(rename = "envelope.retry.exhausted")]
     EnvelopesExhausted(EnvelopesExhausted),
-    /// An answer had its shape once what stood around it was taken away.
+    /// An answer had its shape after surrounding text was removed.
     #[serde(rename = "envelope.recovery.applied")]
     EnvelopeRecovered(EnvelopeRecovered),
     /// A model is asked to put its words into the shape.
@@ -889,32 +891,32 @@ pub enum RunEvent {
     /// A named prompt was filled in.
     #[serde(rename = "prompt.composed")]
     PromptComposed(PromptComposed),
-    /// Part of the run's budget was set aside for an attempt.
+    /// Part of the run's budget was reserved for an attempt.
     #[serde(rename = "runwright.budget.reserved")]
     BudgetReserved {
-        /// What for.
+        /// The attempt.
         attempt: AttemptId,
         /// Amount by dimension.
         amounts: BTreeMap<String, u64>,
     },
-    /// A reservation was settled: this much was used, the rest is free again.
+    /// A reservation was settled: this much was spent, the rest is free again.
     #[serde(rename = "runwright.budget.settled")]
     BudgetSettled {
-        /// What it was set aside for.
+        /// The attempt.
         attempt: AttemptId,
-        /// Amount used by dimension.
+        /// Spent amount by dimension.
         spent: BTreeMap<String, u64>,
     },
-    /// A replay decided something else than its source.
+    /// A replay decided differently from its source.
     #[serde(rename = "replay.diverged")]
     ReplayDiverged {
         /// The source.
         source_run_id: StreamId,
         /// The first sequence that differs.
         at_sequence: Seq,
-        /// How.
+        /// The kind of difference.
         divergence_kind: DivergenceKind,
-        /// The type of the event there: the source's, or the replay's where the source has none.
+        /// The type of the differing event: the source's, or the replay's if the source has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         divergence_point: Option<String>,
     },
@@ -934,10 +936,10 @@ pub enum Ending {
     },
     /// Cancelled.
     Cancelled {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
-        /// By whom.
+        /// The actor.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
         /// The parent whose cancellation cascaded here.
@@ -954,7 +956,7 @@ pub enum SkipReason {
     RuleNotMet,
     /// It is disabled in the definition.
     Disabled,
-    /// It failed and the definition says to go on as if skipped.
+    /// It failed and the definition treats the failure as a skip.
     OnFailure,
 }
 
@@ -962,13 +964,13 @@ pub enum SkipReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DivergenceKind {
-    /// Same type of event, other content.
+    /// The event has the same type and other content.
     Output,
-    /// The source has an event the replay does not decide.
+    /// The source has an event that the replay does not decide.
     Missing,
-    /// The replay decides an event the source does not have.
+    /// The replay decides an event that the source does not have.
     Extra,
-    /// Another type of event.
+    /// The event has another type.
     TypeMismatch,
 }
 

@@ -1,4 +1,4 @@
-//! What several events are made of.
+//! Types shared by several events.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use crate::digest::Digest;
 use crate::limits;
 
-/// A file or byte string a node produced, kept as blobs under the tenant.
+/// A file or byte string that a node produced, kept as blobs under the tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
     /// Derived id, unique in the run.
     pub artifact_id: String,
-    /// What it is (`process.stdout`, `http.body`, …).
+    /// Its type (`process.stdout`, `http.body`, …).
     pub artifact_type: String,
     /// The media type of its bytes.
     pub media_type: String,
@@ -20,11 +20,11 @@ pub struct Artifact {
     pub size: u64,
     /// The SHA-256 of its bytes.
     pub digest: Digest,
-    /// The blobs it consists of, in order.
+    /// The blobs of its bytes, in order.
     pub parts: Vec<Digest>,
 }
 
-/// What a model or paid tool call used, as the provider reported it.
+/// The usage of a model or paid tool call, as the provider reported it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -32,18 +32,18 @@ pub struct Usage {
     pub provider: String,
     /// The model.
     pub model: String,
-    /// Tokens in.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Estimated cost in `currency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_estimate_usd: Option<f64>,
-    /// How long the call took.
+    /// The duration of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Tokens read from the provider's cache, counted as the provider does: among the tokens in,
-    /// or beside them.
+    /// Tokens read from the provider's cache, counted as the provider does: included in the input
+    /// tokens, or in addition to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u64>,
     /// Tokens written to the provider's cache, counted likewise.
@@ -52,7 +52,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The same in numbers that JSON holds exactly.
+    /// The same, with numbers that JSON represents exactly.
     pub(crate) fn countable(&self) -> Self {
         let count = |n: u64| n.min(limits::MAX_COUNT);
         Self {
@@ -67,7 +67,7 @@ impl Usage {
     }
 }
 
-/// Which output of an attempt a chunk belongs to.
+/// The output of an attempt that a chunk belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputChannel {
@@ -75,50 +75,49 @@ pub enum OutputChannel {
     Stdout,
     /// A process's standard error.
     Stderr,
-    /// Text a model streams.
+    /// A model's streamed text.
     Text,
 }
 
-/// How a gate may be, or was, answered.
+/// A possible or given answer of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApprovalAction {
-    /// Go on.
+    /// Continue.
     Accept,
-    /// Do not go on.
+    /// Do not continue.
     Reject,
-    /// Do it again, differently.
+    /// Do it again differently.
     Refine,
-    /// Go on with what the answer says instead.
+    /// Continue with the data in the answer.
     EditAccept,
     /// A question back; decides nothing.
     Ask,
-    /// Nobody answered in time. Never asked for.
+    /// The time to answer has passed. Never an allowed answer.
     Timeout,
 }
 
-/// An answer that leaves its gate open, as it was given. Empty where an `interrupt.resolved`
-/// says it.
+/// An answer that leaves its gate open. Empty if an `interrupt.resolved` contains it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Vote {
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_value: Option<Value>,
-    /// Who answered, as far as the engine knows.
+    /// The answering person, if known to the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_by: Option<String>,
 }
 
-/// A decision that is not sure enough to be carried out.
+/// A decision below the floor of confidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Doubt {
-    /// Whose decision.
+    /// The deciding agent.
     pub agent_id: String,
-    /// How sure it must be.
+    /// The required confidence.
     pub threshold: f64,
-    /// How sure it is.
+    /// Its confidence.
     pub observed: f64,
 }
 
@@ -135,13 +134,13 @@ pub enum ChildStatus {
 }
 
 impl ChildStatus {
-    /// The end that a run's status tells of.
+    /// The end with the name of a run's status.
     pub fn of(status: &str) -> Option<Self> {
         let all = [Self::Completed, Self::Failed, Self::Cancelled];
         all.into_iter().find(|end| end.as_str() == status)
     }
 
-    /// The word for it.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -151,11 +150,11 @@ impl ChildStatus {
     }
 }
 
-/// How workers that ran at the same time were joined.
+/// How concurrent workers were joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JoinOutcome {
-    /// Enough of them completed, and none ended otherwise.
+    /// Enough of them completed, and none ended differently.
     Satisfied,
     /// Too few completed.
     Failed,
@@ -184,13 +183,13 @@ pub enum ChainPhase {
     /// Its run was cancelled.
     #[serde(rename = "child.cancelled")]
     ChildCancelled,
-    /// What it gave back was kept.
+    /// Its outputs were kept.
     #[serde(rename = "output.harvested")]
     OutputHarvested,
 }
 
 impl ChainPhase {
-    /// The step that tells of the end of a worker's run.
+    /// The step for the end of a worker's run.
     pub(crate) fn of_end(status: ChildStatus) -> Self {
         match status {
             ChildStatus::Completed => Self::ChildCompleted,
@@ -200,7 +199,7 @@ impl ChainPhase {
     }
 }
 
-/// Which bound was reached.
+/// The limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapKind {
@@ -210,9 +209,9 @@ pub enum CapKind {
     RunDuration,
     /// Rounds of a loop.
     LoopIterations,
-    /// How often a model is asked for an answer of a shape. The run may go on.
+    /// Number of requests to a model for an answer of a shape. The run may continue.
     Schema,
-    /// Tokens of the run's budget. The run may go on, as in the kinds below.
+    /// Tokens of the run's budget. The run may continue, as for the following kinds.
     BudgetTokens,
     /// Millionths of a US dollar of the run's budget.
     BudgetCost,
@@ -223,7 +222,7 @@ pub enum CapKind {
 }
 
 impl CapKind {
-    /// Whether a run ends that has reached it. The others end a node.
+    /// Whether a run ends when it reaches this limit. The others end a node.
     pub fn ends_the_run(self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! What attempts report while they work, as it is stored: tools called, and what became of answers
-//! a model was asked to give in a certain shape (an *envelope*).
+//! Reports of attempts while they work, as stored: called tools, and answers that a model was asked
+//! to give in a certain shape (an *envelope*).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::ids::NodeId;
 use crate::run::event::{NodeError, Usage};
 
-/// What a call of a provider used, while its attempt goes on.
+/// The usage of a provider's call during an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Used {
@@ -20,9 +20,9 @@ pub struct Used {
     pub visit: u32,
     /// The attempt.
     pub attempt: u32,
-    /// What it used.
+    /// The usage.
     pub usage: Usage,
-    /// What that is of the run's budget: it settles what the attempt has set aside.
+    /// Its part of the run's budget: it settles the attempt's reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<BTreeMap<String, u64>>,
 }
@@ -41,23 +41,23 @@ pub struct ToolCalled {
     /// The agent pinned to the node, else the node by its workflow. The decision fills it in.
     #[serde(default)]
     pub agent_id: String,
-    /// The tool, behind the name of its server: `server.tool`.
+    /// The tool, after the name of its server: `server.tool`.
     pub tool_name: String,
-    /// What the return carries, too; unique in the attempt.
+    /// The id that connects call and return; unique in the attempt.
     pub call_id: String,
-    /// What it is called with.
+    /// Its inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
-    /// SHA-256 of the canonical JSON of what it is called with, in hexadecimal.
+    /// SHA-256 of the canonical JSON of its inputs, in hexadecimal.
     pub args_hash: String,
-    /// How it is reached.
+    /// Its transport.
     pub transport: ToolTransport,
-    /// Of a call that a model wanted: in which answer of the attempt that wanted calls, from 1.
+    /// For a call requested by a model: the number of the attempt's answer with tool calls, from 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub round: u32,
 }
 
-/// How a tool is reached.
+/// The transport of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolTransport {
@@ -67,7 +67,7 @@ pub enum ToolTransport {
     Native,
 }
 
-/// A tool call is over.
+/// A tool call has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReturned {
@@ -78,31 +78,31 @@ pub struct ToolReturned {
     pub visit: u32,
     /// The attempt.
     pub attempt: u32,
-    /// As the call says.
+    /// As in the call.
     #[serde(default)]
     pub agent_id: String,
     /// The tool.
     pub tool_name: String,
     /// The call.
     pub call_id: String,
-    /// How it went.
+    /// Its result status.
     pub status: ToolStatus,
-    /// What it gave. It comes from outside and nobody vouches for it.
+    /// Its result. It comes from outside and is not trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Value>,
-    /// Why it gave nothing.
+    /// Why it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<NodeError>,
-    /// Milliseconds it took, as measured; absent when it was never called.
+    /// Measured milliseconds; absent when it was never called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
 
-/// How a tool call went.
+/// The result status of a tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It gave a result.
+    /// It returned a result.
     Ok,
     /// It failed.
     Error,
@@ -125,12 +125,12 @@ pub struct EnvelopeRefused {
     pub provider: String,
     /// The model.
     pub model: String,
-    /// The provider's word for why, where it has one.
+    /// The provider's reason, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub safety_category: Option<String>,
 }
 
-/// An answer was cut off before it was whole.
+/// An answer was truncated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeTruncated {
@@ -145,12 +145,12 @@ pub struct EnvelopeTruncated {
     pub provider: String,
     /// The model.
     pub model: String,
-    /// Tokens of the part that came.
+    /// Tokens of the received part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_token_count: Option<u64>,
 }
 
-/// A model is asked once more for an answer of the shape it did not give.
+/// A model is asked again for an answer of the required shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeRetried {
@@ -161,16 +161,16 @@ pub struct EnvelopeRetried {
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
-    /// Which time it is asked, from 2 on.
+    /// The number of the request, from 2 on.
     pub asked: u32,
-    /// What was wrong with the answer before.
+    /// The fault of the answer before.
     pub reason: EnvelopeFault,
-    /// What a validator said of it, quoting nothing.
+    /// A validator's message about it, which quotes nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_error: Option<String>,
 }
 
-/// No answer had the shape that was asked for.
+/// No answer had the required shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopesExhausted {
@@ -181,13 +181,13 @@ pub struct EnvelopesExhausted {
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
-    /// How often it was asked.
+    /// Number of requests.
     pub asked: u32,
-    /// What was wrong with the last answer.
+    /// The fault of the last answer.
     pub reason: EnvelopeFault,
 }
 
-/// An answer had its shape once what stood around it was taken away.
+/// An answer had its shape after surrounding text was removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeRecovered {
@@ -198,21 +198,21 @@ pub struct EnvelopeRecovered {
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
-    /// How it was found.
+    /// How the answer was found.
     pub path: RecoveryPath,
 }
 
-/// How an answer of a shape is found in what a model says.
+/// How an answer of a shape is found in a model's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryPath {
-    /// It stood in a fence.
+    /// It was inside a Markdown fence.
     MarkdownFence,
     /// It was the first value in braces.
     BraceWalker,
 }
 
-/// A model answered in plain words, and is asked to put just that into the shape.
+/// A model answered in plain words, and is asked to put the same content into the shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvelopeCoerced {
@@ -223,9 +223,9 @@ pub struct EnvelopeCoerced {
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
-    /// What the shape is called.
+    /// The name of the shape.
     pub envelope: String,
-    /// How often it is asked for that.
+    /// Number of these requests.
     pub calls: u32,
 }
 
@@ -240,39 +240,39 @@ pub struct PromptComposed {
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
-    /// The names of the prompts it is made of.
+    /// The names of its prompts.
     pub refs: Vec<String>,
-    /// Which parts there are.
+    /// Its parts.
     pub parts: PromptParts,
-    /// Whether the run's creator gave another text for the name.
+    /// Whether the run's creator replaced the text of the prompt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_override: bool,
-    /// SHA-256 of all of it, in hexadecimal; secrets are taken out before.
+    /// SHA-256 of the whole prompt without secrets, in hexadecimal.
     pub hash: String,
-    /// The same of what stands for each place in it.
+    /// The same for the value of each placeholder.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variable_hashes: BTreeMap<String, String>,
 }
 
-/// Which parts a prompt has.
+/// The parts of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptParts {
-    /// What the model is told before, and what it is asked.
+    /// A system prompt and a user prompt.
     SystemAndUser,
-    /// What it is asked.
+    /// A user prompt only.
     UserOnly,
 }
 
-/// What is wrong with an answer that should have had a shape.
+/// The fault of an answer that should have had a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnvelopeFault {
-    /// It is no JSON.
+    /// It is not JSON.
     ParseError,
     /// It is JSON of another shape.
     SchemaViolation,
-    /// It was cut off.
+    /// It was truncated.
     Truncation,
     /// It was refused.
     Refusal,
