@@ -287,7 +287,7 @@ impl Driver {
             return Next::TakeOver;
         }
         let stopping = matches!(run.phase(), Some(Phase::Stopping { .. }));
-        // None of its tasks is running: they stopped for another reason, or never began.
+        // Its task is not running: it stopped for another reason, or never began.
         let is_over = |live: &LiveAttempt<'_>| !self.running.contains_key(&live.id);
         if let (true, Some(live)) = (stopping, run.live_attempts().find(is_over)) {
             return Next::Decide(Command::Finish {

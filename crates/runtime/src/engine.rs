@@ -125,7 +125,7 @@ pub(crate) struct Inner {
     adopted: Mutex<HashSet<StreamId>>,
     /// Runs created and held here before [`Engine::start`]; `None` afterwards.
     awaits_start: Mutex<Option<Vec<(Run, Hold)>>>,
-    /// A run is no longer driven here.
+    /// Notified when this engine stops driving a run.
     pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: TaskTracker,
@@ -385,7 +385,7 @@ impl Engine {
         Ok(done)
     }
 
-    /// Checks inputs as they were given, and seals those that the workflow declares sensitive.
+    /// Checks inputs before they are sealed, and seals those that the workflow declares sensitive.
     fn seal_inputs(
         &self,
         tenant: &TenantId,

@@ -23,7 +23,7 @@ pub(crate) async fn renew(engine: Engine) {
             return;
         }
         tokio::select! {
-            // Biased, here and wherever the runtime waits, so that a seeded simulation is
+            // Biased, here and at every wait of the runtime, so that a seeded simulation is
             // reproducible.
             biased;
             () = stop.cancelled() => return,

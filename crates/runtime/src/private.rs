@@ -1,4 +1,4 @@
-//! Files and folders that only their owner can access, whatever the umask.
+//! Files and folders that only their owner can access, independent of the umask.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::erase::{self, EraseError};
 use crate::holder;
 
-/// Rows looked at at a time.
+/// Rows read at a time.
 const PAGE: usize = 256;
 /// The longest interval of rounds.
 const SELDOM: Duration = Duration::from_secs(15 * 60);

@@ -1,7 +1,7 @@
 //! The protocol's own workflow definitions that behave here as they are described. They are not
 //! part of this server; discovery lists those that are installed.
 
-/// Each of them is run by a test (`fixtures.rs`, `protocol_gates.rs`) where it is at hand.
+/// Each of them is run by a test (`fixtures.rs`, `protocol_gates.rs`) if it is installed.
 const KNOWN: [&str; 47] = [
     "conformance-agent-identity",
     "conformance-approval",

@@ -101,7 +101,7 @@ fn operation(route: &Route, params: &[(String, String)]) -> String {
     format!("{} {path}", route.method)
 }
 
-/// The identity of a request: the body, whatever the order and spacing of its JSON, and the query.
+/// The identity of a request: its query, and its body without the order and spacing of the JSON.
 fn digest(uri: &Uri, body: &[u8]) -> Digest {
     let limits = Limits {
         max_bytes: usize::MAX,

@@ -1,6 +1,6 @@
 //! How bearer tokens are checked, as configured.
 //!
-//! API keys need no configuration: they lie in the store. JWTs need to know their issuer:
+//! API keys need no configuration: they are in the store. JWTs need their issuer:
 //!
 //! ```toml
 //! [jwt]
@@ -10,10 +10,10 @@
 //! jwks = "https://login.example.org/keys" # or a file; for HS256 instead:
 //! # secret = "env:RUNWRIGHT_JWT_SECRET"   # or file:/run/secrets/jwt
 //! leeway_s = 30
-//! grant = ["runs:read"]                   # what tokens may do that say no scopes
+//! grant = ["runs:read"]                   # the scopes of tokens without a scope claim
 //!
 //! [jwt.claims]
-//! tenant = "org"                          # or ["org_id", "user:{sub}"]: the first that is there;
+//! tenant = "org"                          # or ["org_id", "user:{sub}"]: the first present one;
 //!                                         # or fixed_tenant = "acme" under [jwt]
 //! workspace = "team"
 //! principal = "sub"

@@ -32,7 +32,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// The owner of what this principal creates.
+    /// The owner of resources that this principal creates.
     pub fn owner(&self) -> Owner {
         Owner {
             tenant: self.tenant.clone(),

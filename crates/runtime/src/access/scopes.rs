@@ -20,9 +20,9 @@ pub enum Scope {
     RunsRead,
     /// Cancel, pause, resume and signal runs (OpenWOP).
     RunsCancel,
-    /// Read what nodes produced (OpenWOP).
+    /// Read artifacts (OpenWOP).
     ArtifactsRead,
-    /// Answer what a run waits for (OpenWOP).
+    /// Answer interrupts of runs (OpenWOP).
     ApprovalsRespond,
     /// Answer on behalf of others, whom the answer names. Ours: for a service that authenticates
     /// people itself, such as a chat, and forwards their votes.

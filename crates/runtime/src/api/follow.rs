@@ -188,8 +188,8 @@ impl Tail {
         }
     }
 
-    /// Finds the beginning of the next event's batch, so that every reader sees the same cause of
-    /// an event, wherever it began to read.
+    /// Finds the beginning of the next event's batch, so that the cause of an event does not depend
+    /// on where its reader began.
     async fn find_cause(&mut self) -> Result<(), StoreError> {
         let mut to = self.next;
         while to > 0 && self.cause.is_none() {

@@ -15,7 +15,7 @@ const CHUNK: usize = 512;
 /// Rows scanned for one page. A page that found fewer has a cursor to continue.
 const MAX_SCAN: usize = 20_000;
 
-/// Which runs to list. All given conditions must match.
+/// A filter of runs. All given conditions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFilter {
     /// Only runs of this workflow.

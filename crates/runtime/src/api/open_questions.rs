@@ -19,7 +19,7 @@ const ROWS: usize = 100;
 /// Runs scanned for one page, whether or not they have questions.
 const MAX_RUNS: usize = 1_000;
 
-/// Which questions to list. All given conditions must match.
+/// A filter of questions. All given conditions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuestionFilter {
     /// Only questions of runs of this workflow.

@@ -1,6 +1,6 @@
 //! The authority of queues: an engine that is a candidate takes the lease of every queue of its
 //! store that has work, renews it, watches for missed heartbeats, and releases it when it is idle
-//! or drained. Of several engines one holds a lease at a time; the log names it.
+//! or drained. One engine holds a lease at a time; the log names it.
 //!
 //! Other owners may take it by commands. They receive no heartbeats, as those go to servers: any
 //! engine reports missed ones in their name. And if a queue has no owner, any engine records that.
@@ -449,10 +449,9 @@ async fn give_up(engine: &Engine) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Delivers the messages of runs to a queue in order. A rejection means that the message was
-/// delivered before, or that the queue accepts no more; then the run is told. Returns how many were
-/// delivered: messages after a failed one are retried with it, so that nothing is withdrawn before
-/// it was queued.
+/// Delivers the messages of runs to a queue in order. A repeated message counts as delivered; any
+/// other rejection is reported to the run. Returns how many were delivered: messages after a failed
+/// one are retried with it, so that nothing is withdrawn before it was queued.
 pub(crate) async fn deliver(
     engine: &Engine,
     named: &CoordinatorName,

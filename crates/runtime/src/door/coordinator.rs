@@ -34,7 +34,7 @@ pub struct CoordinatorName {
     pub tenant: TenantId,
     /// Its name within the tenant.
     pub name: String,
-    /// The rules of the contract, if this command creates it.
+    /// The contract it keeps, if this command creates it.
     pub contract: Contract,
 }
 

@@ -226,7 +226,7 @@ impl Door {
             })?;
             *hold = appended.hold.or(hold.take());
             if let Some(held) = hold.as_ref().filter(|_| !fork.is_whole()) {
-                // Fails if the fork was treated as cut off: the next append is then fenced.
+                // A fork that was treated as cut off is not renewed: its next append is fenced.
                 self.store.renew(std::slice::from_ref(held), HOLD).await?;
             }
             // Followers of a fork read the copied events from the store.

@@ -97,7 +97,7 @@ fn message(message: &Message) -> Value {
 pub(super) struct Blocks {
     /// The block with the answer.
     answer: Option<u64>,
-    /// The indexes of calls, by block.
+    /// The block of each call.
     calls: Vec<u64>,
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Calling {
 /// Sends a request.
 ///
 /// # Errors
-/// If there is no answer, or it is an error.
+/// The provider's error, or a failure to receive its answer.
 pub(crate) async fn call(
     outbound: &Outbound,
     provider: &Provider,
@@ -157,7 +157,7 @@ impl Calling {
         Ok(())
     }
 
-    /// The complete answer, once there is no more text.
+    /// The complete answer, once [`Calling::next`] has returned `None`.
     ///
     /// # Errors
     /// If the answer broke off.

@@ -1,24 +1,24 @@
-//! The file that says which providers there are:
+//! The file that configures the providers:
 //!
 //! ```toml
-//! default = "local"                     # of nodes that name none
+//! default = "local"                     # for nodes that name none
 //!
 //! [provider.local]
 //! api = "openai"                        # or "anthropic"
-//! base_url = "http://127.0.0.1:8080/v1" # let through by --allow-http 127.0.0.1:8080
-//! model = "gemma-3-270m"                # of nodes that name none
-//! credential = "env:LOCAL_MODEL_KEY"    # or file:PATH; none is sent where none is named
-//! byok = true                           # tenants may name a credential of their own
-//! structured = "native"                 # or "prompt": ask for a shape in words
+//! base_url = "http://127.0.0.1:8080/v1" # allowed by --allow-http 127.0.0.1:8080
+//! model = "gemma-3-270m"                # for nodes that name none
+//! credential = "env:LOCAL_MODEL_KEY"    # or file:PATH; optional
+//! byok = true                           # tenants may use a credential of their own
+//! structured = "native"                 # or "prompt": ask for the schema in the prompt
 //!
 //! [provider.local.price."gemma-*"]      # US dollars for a million tokens
 //! input = 0.02
 //! output = 0.05
 //!
 //! [[policy]]
-//! tenant = "acme"                       # everybody unless said
-//! workspace = "lab"                     # all of the tenant unless said
-//! provider = "local"                    # every one unless said
+//! tenant = "acme"                       # every tenant by default
+//! workspace = "lab"                     # the whole tenant by default
+//! provider = "local"                    # every one by default
 //! mode = "restricted"                   # disabled, optional, required, restricted
 //! models = ["gemma-*"]
 //!
@@ -26,8 +26,8 @@
 //! command = ["mcp-server-files", "data"]
 //! env = { MODE = "read" }
 //! secret_env = { TOKEN = "env:FILES_TOKEN" }
-//! tools = ["read*"]                     # those that may be called; all unless said
-//! tenants = ["acme"]                    # who may; everybody unless said
+//! tools = ["read*"]                     # the allowed ones; all by default
+//! tenants = ["acme"]                    # the allowed tenants; all by default
 //!
 //! [mcp.search]                          # or over HTTP
 //! url = "https://search.example.com/mcp"

@@ -1,5 +1,5 @@
-//! The cost of calls by a price table of the operator. There are no built-in prices: the cost of a
-//! model missing from the table is unknown.
+//! The cost of calls by a price table of the operator. Without an entry the cost of a model is
+//! unknown: no prices are built in.
 
 use serde::Deserialize;
 

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use url::{Host, Url};
 
-/// Host names of cloud metadata services, whatever they resolve to.
+/// Host names of cloud metadata services, recognised without resolving them.
 const METADATA_HOSTS: [&str; 5] = [
     "metadata",
     "metadata.google.internal",

@@ -99,7 +99,7 @@ pub struct Request {
     pub redirects: Redirects,
 }
 
-/// Why there is no response.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OutboundError {
     /// The guard rejected the target. Nothing was sent to it.
@@ -190,7 +190,7 @@ impl Outbound {
     /// Sends a request and follows redirects; the body of the response is not read yet.
     ///
     /// # Errors
-    /// If there is no response. A response of any status is not an error.
+    /// A failure to receive a response. A response of any status is not an error.
     pub async fn send(&self, mut request: Request) -> Result<Response, OutboundError> {
         let deadline = tokio::time::Instant::now() + request.timeout;
         if let Some(trace) = &self.trace {

@@ -233,7 +233,7 @@ pub(super) fn masks() -> Vec<Shape> {
     ]
 }
 
-/// Words that are never secrets, whatever the name before them.
+/// Words that are never secrets, after any name.
 const WORDS: [&str; 26] = [
     "true",
     "false",

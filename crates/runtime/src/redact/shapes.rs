@@ -47,7 +47,7 @@ pub(super) fn shapes() -> Vec<Shape> {
     let pem = shape("[REDACTED]", PEM.to_owned(), Takes::All);
     let structured = STRUCTURED.iter();
     let structured = structured.map(|(_, pattern)| {
-        // A token may begin wherever a word does.
+        // A token may begin at the beginning of any word.
         let pattern = match pattern.strip_prefix(r"\b") {
             Some(rest) => format!("{BEGIN}{rest}"),
             None => (*pattern).to_owned(),
@@ -135,5 +135,5 @@ pub(super) fn looks_random(bytes: &[u8]) -> bool {
     different >= 6 && most * 2 < bytes.len() && parts.any(is_no_word)
 }
 
-/// The shortest part of a token between signs that is not a word.
+/// Characters of a part between signs below which it may be a word.
 const MIN_PART: usize = 8;

@@ -54,7 +54,7 @@ pub(super) enum Refused {
 pub(super) type Pause<'a> = &'a mut dyn FnMut(Duration) -> ControlFlow<()>;
 
 /// Enters the directory of an attempt. Among claimants of different generations the greatest wins,
-/// in whatever order they arrive; when this returns `Clear`, no process of an earlier instance is
+/// in any order of arrival; when this returns `Clear`, no process of an earlier instance is
 /// alive.
 pub(super) fn enter(
     dir: &mut AttemptDir,

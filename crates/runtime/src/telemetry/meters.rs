@@ -370,7 +370,7 @@ impl Values {
         }
     }
 
-    /// Records an answer if a question is no longer open.
+    /// Records an answer if a question has closed.
     fn answered(&mut self, run: &Run, events: &[Event], asked: &Asked) {
         let mut open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
         let Some(first) = events.first().filter(|_| !open.any(|it| it.id == asked.id)) else {

@@ -316,7 +316,7 @@ async fn attempts_without_the_right_are_told_but_cannot_flood() {
     world.clock.advance(Duration::from_secs(60));
     try_to(Action::ManageKeys).await;
     assert_eq!(world.trail().await.len(), 3);
-    // Whatever is tried, and however often: at most one entry per scope and minute.
+    // Any actions, any number of times: at most one entry per scope and minute.
     for _ in 0..3 {
         for action in Action::ALL {
             if action != Action::ReadRun {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Problem;
 
 /// The source of a replay diverges at its first event under the rules of this build. A later
-/// divergence yields a replay that reports it; here there is no replay to report it.
+/// divergence yields a replay that reports it; at the first event no replay is made.
 fn diverged(code: &'static str, left: &Divergence) -> Problem {
     let type_of = |event: &Option<Event>| {
         let stored = json!(event.as_ref().map(|event| &event.body));

@@ -252,7 +252,7 @@ enum Wanted {
     Other,
 }
 
-/// The format the client accepts: a stream wherever possible.
+/// The format the client accepts: a stream if possible.
 fn wanted(headers: &HeaderMap) -> Wanted {
     let given = headers.get_all(ACCEPT).iter();
     let types: Vec<String> = given

@@ -109,7 +109,7 @@ async fn pages_of_allowed_origins_call_every_face() {
     assert_eq!(answer.header("access-control-allow-origin"), Some(PAGE));
     let exposed = answer.header("access-control-expose-headers").unwrap();
     assert!(exposed.contains("retry-after") && exposed.contains("x-request-id"));
-    // No other origin is allowed, and there is no wildcard.
+    // No other origin is allowed, and no wildcard is sent.
     for origin in [
         "https://evil.example",
         "http://app.example.org",

@@ -58,7 +58,7 @@ async fn a_gate_is_for_members_of_a_group_and_holders_of_a_role() {
     let received = host.payload(&run, "approval.received").await;
     assert_eq!(received["decidedBy"], "ada");
 
-    // The memberships are recorded, so the decision is the same whoever is a member now.
+    // The memberships are recorded, so later changes of them do not change the decision.
     let replay = host
         .post(
             &format!("/v1/runs/{run}:fork"),

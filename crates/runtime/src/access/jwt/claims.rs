@@ -38,7 +38,7 @@ impl Default for ClaimNames {
     }
 }
 
-/// Where a token's tenant comes from.
+/// The source of a token's tenant.
 #[derive(Clone, Debug)]
 pub enum TenantFrom {
     /// From the first of these claims that the token has.

@@ -21,7 +21,7 @@ pub struct News {
     pub first: usize,
     /// The events.
     pub events: Vec<Arc<Value>>,
-    /// Whether events reported earlier are no longer in the trace.
+    /// Whether the trace has lost events reported earlier.
     pub rebased: bool,
     /// The document's own revision number.
     pub revision: u64,

@@ -22,7 +22,7 @@ const MAX_READ_BYTES: usize = 64 << 20;
 /// Rows read at a time.
 const CHUNK: usize = 512;
 
-/// Which documents to list. All given conditions must match.
+/// A filter of documents. All given conditions must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DocumentFilter {
     /// Only these statuses; empty means all.

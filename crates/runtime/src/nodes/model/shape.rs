@@ -1,4 +1,4 @@
-//! Answers with a schema: requested, parsed, and validated here, whatever the provider promises.
+//! Answers with a schema: requested, parsed, and validated here, as providers are not trusted to.
 
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::{ValidationError, Validator};

@@ -13,7 +13,7 @@ pub struct Span {
     pub trace: TraceId,
     /// Its id.
     pub id: SpanId,
-    /// The span it lies in.
+    /// The parent span.
     pub parent: Option<SpanId>,
     /// When it began.
     pub start: Timestamp,
