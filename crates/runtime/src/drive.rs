@@ -396,7 +396,7 @@ impl Driver {
                 let (answer, stop) = match result {
                     Ok(Ok(())) => (Ok(()), Ok(())),
                     Ok(Err(rejection)) => (Err(DoorError::Rejected(rejection)), Ok(())),
-                    // As if the reply had been dropped: the caller goes to the door.
+                    // This drops the reply, and the caller goes to the door.
                     Err(stop) => return Err(stop),
                 };
                 let _ = reply.send(answer);

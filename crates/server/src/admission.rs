@@ -145,7 +145,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 /// How often a full server checks whether other processes have ended counted runs.
 const RECOUNT: Duration = Duration::from_secs(1);
 
-/// Requests that create runs, and the last count of runs.
+/// The number of requests creating runs, and the time of the last recount.
 #[derive(Default)]
 pub(crate) struct Room {
     creating: Arc<AtomicUsize>,

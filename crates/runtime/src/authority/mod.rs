@@ -473,7 +473,7 @@ pub(crate) async fn deliver(
     (done, told.into_iter().collect())
 }
 
-/// Reports to a run that its task will never be done: no worker would.
+/// Reports a rejected task to its run, which would otherwise wait for it.
 async fn refuse(
     engine: &Engine,
     message: &TaskMessage,

@@ -259,7 +259,7 @@ impl Door {
         }
     }
 
-    /// Looks up the ids of the commands in the unique keys.
+    /// Looks up the ids of a command in the unique keys.
     async fn recalled(
         &self,
         coordinator: &Coordinator,
@@ -318,7 +318,7 @@ impl Door {
         Ok(row.and_then(|row| taken_before(&row.answer?)))
     }
 
-    /// The tasks assigned under the key of a take. `None` if there are none.
+    /// The tasks assigned under the key of a take. `None` if the key is unused.
     ///
     /// # Errors
     /// The store's.
@@ -427,7 +427,7 @@ impl Door {
         events.collect()
     }
 
-    /// The payload of a task: the metadata of its request, and its terms.
+    /// The event that queued a task: the metadata of its request, and its terms.
     ///
     /// # Errors
     /// `Corrupt` if the event is not such a request, or the store's.

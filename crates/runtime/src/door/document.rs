@@ -197,7 +197,7 @@ impl Door {
                 let blob = self.store.blob(header.tenant(), &digest).await;
                 entry.insert(match blob {
                     Err(StoreError::Missing) => {
-                        // The log was deleted since it was read, or lost.
+                        // The document was deleted since its log was read, or the blob is lost.
                         let end = ReadFrom::Seq(Seq::MAX);
                         self.store.load(&header.stream, end, 0).await?;
                         return Err(damaged(&header.stream));

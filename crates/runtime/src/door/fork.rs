@@ -139,7 +139,7 @@ impl Door {
     /// its queue.
     ///
     /// A fork of several appends is leased to `holder` until it is complete. One that is cut off by
-    /// a crash has no effect and loses its lease: [`erase`](crate::erase) removes it.
+    /// a crash has no effect, and its lease expires: [`erase`](crate::erase) removes it.
     ///
     /// # Errors
     /// `Refused` if the source cannot be forked there; the rejection `Existing` if the id is taken;
