@@ -31,11 +31,11 @@ pub const MAX_EXPRESSION_STEPS: usize = 1_000_000;
 pub const MAX_EVENT_BYTES: usize = 8 << 20;
 /// Bytes of a chunk of output in one event.
 pub const MAX_CHUNK_BYTES: usize = 64 << 10;
-/// Bytes of the values that an attempt reports in one event: what a tool is given, or gives.
+/// Bytes of the values that an attempt reports in one event: a tool's inputs, or its result.
 pub const MAX_REPORT_BYTES: usize = 1 << 20;
-/// Node executions of one run, unless the host says less (`cap.breached` node-executions).
+/// Node executions of one run, unless the host sets less (`cap.breached` node-executions).
 pub const MAX_NODE_EXECUTIONS: u64 = 1_000_000;
-/// Rounds of one loop, unless the definition says less.
+/// Default maximum rounds of one loop.
 pub const DEFAULT_LOOP_ITERATIONS: u32 = 1_000;
 /// Maximum rounds of one loop, even if the definition sets more.
 pub const MAX_LOOP_ITERATIONS: u32 = 1_000_000;
@@ -75,7 +75,7 @@ pub const DEFAULT_CHANNEL_ENTRIES: usize = 10_000;
 pub const MAX_CHANNEL_ENTRIES: usize = 100_000;
 /// The largest amount or count in an event: JSON numbers are exact up to here.
 pub const MAX_COUNT: u64 = (1 << 53) - 1;
-/// Bytes of a value that comes in with a command. An event may hold it twice.
+/// Bytes of a value in a command. An event may hold it twice.
 pub const MAX_VALUE_BYTES: usize = MAX_EVENT_BYTES / 4;
 /// Keys of a tenant that work at a time.
 pub const MAX_KEYS: usize = 10_000;
@@ -103,8 +103,7 @@ pub const MAX_OPEN_MAIL: usize = 100_000;
 pub const MAX_KNOWN_WORKERS: usize = 10_000;
 /// Tasks that a worker takes at once.
 pub const MAX_TAKEN_AT_ONCE: usize = 64;
-/// How long a worker may wait before it says that it begins a task that was offered to it, in
-/// milliseconds.
+/// How long a worker may wait before it reports that it begins an offered task, in milliseconds.
 pub const MAX_TASK_OFFER_MS: u64 = 10_000;
 /// Bytes of the key of a take.
 pub const MAX_TAKE_KEY_BYTES: usize = 128;

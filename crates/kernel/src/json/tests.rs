@@ -288,7 +288,7 @@ proptest! {
         prop_assert_eq!(canonical(&value), theirs);
     }
 
-    /// Canonical bytes are a fixed point, and say the same thing.
+    /// Canonical bytes are a fixed point with the same meaning.
     #[test]
     fn canonical_bytes_are_stable(value in values()) {
         let bytes = canonical(&value);

@@ -75,7 +75,7 @@ pub enum CausedBy {
         /// Number of leading events that were observed; the others are consequences.
         observed: u32,
     },
-    /// An attempt gave output.
+    /// An attempt wrote output.
     Output,
     /// An attempt logged a line.
     Log,

@@ -62,7 +62,7 @@ pub enum Command {
         /// Its outcome.
         outcome: Outcome,
     },
-    /// An attempt gave output.
+    /// An attempt wrote output.
     Output {
         /// The attempt.
         attempt: AttemptId,
