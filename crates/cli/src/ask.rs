@@ -13,7 +13,7 @@ pub(crate) fn somebody() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// The one thread that reads lines, and who gets the next one.
+/// The one thread that reads lines, and the receiver of the next one.
 struct Reader {
     is_reading: bool,
     answer: Option<oneshot::Sender<Option<String>>>,
@@ -74,7 +74,7 @@ pub(crate) async fn which(names: &[&str], what: &str) -> Option<usize> {
     }
 }
 
-/// One of several answers, by a letter or the word.
+/// Shows several answers, each with its letter.
 pub(crate) fn choices(words: &[&str]) -> String {
     let word = |word: &&str| {
         let (first, rest) = word.split_at(1);
@@ -83,7 +83,7 @@ pub(crate) fn choices(words: &[&str]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The word that an answer means.
+/// The word of an answer.
 pub(crate) fn meant<'a>(answer: &str, words: &[&'a str]) -> Option<&'a str> {
     let answer = answer.to_ascii_lowercase();
     let fits = |word: &&&str| !answer.is_empty() && word.to_ascii_lowercase().starts_with(&answer);

@@ -1,4 +1,4 @@
-//! Budgets as they are typed, and what was spent of them as people read it.
+//! Budgets on the command line, and their usage for display.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -149,7 +149,7 @@ impl Used {
         Ok(used)
     }
 
-    /// Adds what one run used itself; gives its children.
+    /// Adds the usage of one run; returns its children.
     fn take(&mut self, part: Part) -> Vec<String> {
         self.input = self.input.saturating_add(part.input);
         self.output = self.output.saturating_add(part.output);
@@ -160,7 +160,7 @@ impl Used {
         part.children
     }
 
-    /// In words; nothing where nothing was used.
+    /// In words; empty without usage.
     pub(crate) fn words(&self) -> String {
         let tokens = self.input.saturating_add(self.output);
         if tokens == 0 && self.usd.is_none() {

@@ -1,4 +1,4 @@
-//! Data to stdout: what programs parse and pipes carry.
+//! Data on stdout: for programs and pipes.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 
-/// The buffered standard output; [`Data::done`] says whether all of it was written.
+/// The buffered standard output; [`Data::done`] reports whether all of it was written.
 pub(crate) struct Data(BufWriter<AutoStream<StdoutLock<'static>>>);
 
 impl Data {
@@ -21,7 +21,7 @@ impl Data {
         Ok(writeln!(self.0, "{}", text.as_ref())?)
     }
 
-    /// A value on one line, for programs that read line by line.
+    /// A value on one line, for line-based readers.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer(&mut self.0, value).map_err(io::Error::from)?;
         Ok(writeln!(self.0)?)
@@ -40,7 +40,7 @@ impl Data {
         Ok(io::stdout().lock().write_all(bytes)?)
     }
 
-    /// Lets readers see what was written so far.
+    /// Makes the output so far visible to readers.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.0.flush()?)
     }

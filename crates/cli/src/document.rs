@@ -30,7 +30,7 @@ impl From<&str> for Source {
 }
 
 impl Source {
-    /// How messages name it.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Stdin => "standard input".into(),
@@ -109,7 +109,7 @@ impl Source {
 fn open(path: &Path) -> Result<File, Failure> {
     let fail = |error| Failure::file(path, &error);
     let file = File::open(path).map_err(fail)?;
-    // Opening a folder succeeds; reading it does not say so.
+    // Opening a folder succeeds, and reading it gives an unclear error.
     if file.metadata().map_err(fail)?.is_dir() {
         return Err(fail(io::ErrorKind::IsADirectory.into()));
     }

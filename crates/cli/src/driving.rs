@@ -15,11 +15,11 @@ use crate::live::Live;
 use crate::prompt::Prompt;
 use crate::{style, talk, text};
 
-/// How often the view is drawn.
+/// The interval of redraws.
 const FRAME: Duration = Duration::from_millis(100);
 /// After this many frames all logs are read even without a hint.
 const FRAMES_PER_SWEEP: usize = 5;
-/// How long what runs may take to end after the first interrupt.
+/// The time for running work after the first interrupt.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// The same after a SIGTERM, which is usually followed by a SIGKILL.
 pub(crate) const TERM_PATIENCE: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(crate) enum Until {
     NothingToDo,
 }
 
-/// Why driving ended.
+/// The reason for the end of driving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// Nothing is left to drive.
@@ -99,7 +99,7 @@ pub(crate) async fn drive(
     }
 }
 
-/// The nodes that run, in a few words.
+/// The running nodes, in a few words.
 fn running(follower: &Follower) -> String {
     let runs = follower.runs().iter().map(|followed| &followed.run);
     let nodes = runs.flat_map(|run| run.live_attempts().map(|live| live.id.node.to_string()));
@@ -127,7 +127,7 @@ async fn show(
     live.show(follower, &news, engine.door().store().now())
 }
 
-/// Whether all that could act waits, some of it for what this process was not started with.
+/// Whether all active runs wait, some of them for options that this process lacks.
 fn waits_for_want(follower: &Follower) -> bool {
     let mut open = follower.runs().iter().flat_map(|followed| {
         let facts = followed.run.facts();
@@ -208,7 +208,8 @@ impl Interrupts {
         }
     }
 
-    /// How long what runs may still take, after this interrupt. Says so; `running` is what runs.
+    /// The remaining time for running work after this interrupt. Prints a message; `running` lists
+    /// the work.
     pub(crate) fn patience(&mut self, interrupt: Interrupt, running: &str) -> Duration {
         self.seen += 1;
         match (interrupt, self.seen) {

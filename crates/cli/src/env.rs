@@ -20,7 +20,7 @@ pub(crate) const SECRET_ENV: &str = "RUNWRIGHT_SECRET_ENV";
 /// The folder of secret files, as `--secrets`.
 pub(crate) const SECRETS: &str = "RUNWRIGHT_SECRETS";
 
-/// How the names of variables begin that nodes may use as secrets where none are listed.
+/// The prefix of variables that nodes may use as secrets if none are listed.
 pub(crate) const SECRET_PREFIX: &str = "RUNWRIGHT_SECRET_";
 
 /// The file of model providers, as `--providers`.
@@ -59,7 +59,7 @@ const TRACEPARENT: &str = "TRACEPARENT";
 /// The state of [`TRACEPARENT`], opaque.
 const TRACESTATE: &str = "TRACESTATE";
 
-/// The span this program runs in, as far as its environment says.
+/// The current span, from the environment.
 pub(crate) fn trace() -> Option<TraceContext> {
     let state = std::env::var(TRACESTATE).ok();
     TraceContext::parse(&std::env::var(TRACEPARENT).ok()?, state.as_deref())
@@ -68,8 +68,8 @@ pub(crate) fn trace() -> Option<TraceContext> {
 /// The filter for the engine's log on stderr, such as `info` or `runtime=debug`.
 pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
 
-/// The variables that say the character encoding of the terminal, strongest first. Symbols give
-/// way to words where it is not UTF-8.
+/// The variables with the character encoding of the terminal, strongest first. Without UTF-8, words
+/// replace symbols.
 pub(crate) const ENCODING: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 
 /// The same for readers of `--help`.

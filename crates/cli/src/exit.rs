@@ -1,4 +1,4 @@
-//! How the program ends: exit codes, and failures as people read them.
+//! How the program ends: exit codes, and error messages for people.
 
 use std::fmt;
 use std::io;
@@ -21,13 +21,13 @@ pub(crate) enum Exit {
     Paused,
     /// Two executions cannot be compared, or went different ways.
     Incomparable,
-    /// Evidence is not what was written.
+    /// Evidence was changed.
     Damaged,
     /// As the tool ended that was run.
     Code(u8),
-    /// Wrong usage or input, or the system could not do it.
+    /// Invalid usage or input, or a system error.
     Refused,
-    /// A signal ended it; what was running is parked.
+    /// A signal ended it; running work is parked.
     Interrupted,
 }
 
@@ -45,10 +45,10 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Something to read, and what to do about it.
+    /// A message, with the next step.
     Said {
         /// The error.
         what: String,
@@ -62,7 +62,7 @@ pub(crate) enum Failure {
         /// Everything that is wrong with it.
         problems: Problems,
     },
-    /// Evidence is not what was written.
+    /// Evidence was changed.
     Damaged {
         /// The error.
         what: String,
@@ -80,7 +80,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with what to do next.
+    /// The same failure with a next step.
     pub(crate) fn hint(self, next: impl Into<String>) -> Self {
         match self {
             Self::Said { what, .. } => Self::Said {
@@ -91,7 +91,7 @@ impl Failure {
         }
     }
 
-    /// A file that could not be used.
+    /// The failure for an unusable file.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         Self::new(format!("{}: {}", path.display(), io_text(error)))
     }
@@ -132,7 +132,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Only for writing to stdout; files say their path with [`Failure::file`].
+/// Only for writes to stdout; for files use [`Failure::file`] with the path.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {

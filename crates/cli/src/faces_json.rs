@@ -8,7 +8,7 @@ use kernel::run::{Event, Run};
 use kernel::stream::StreamHeader;
 use serde_json::Value;
 
-/// An event, with the one that caused it.
+/// An event, with its cause.
 pub(crate) fn event(
     header: &StreamHeader,
     veil: Veil<'_>,

@@ -52,8 +52,8 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Registers a file. Answers the workflow's id, unless a warning says that it does not do what it
-/// says.
+/// Registers a file. Returns the workflow's id, unless a warning means that it will not work as
+/// written.
 async fn register_file(door: &Door, file: &Path) -> Result<Option<String>, Failure> {
     let source = Source::File(file.to_owned());
     let document = source.read()?;

@@ -1,5 +1,4 @@
-//! Follows runs, and the runs they start, by reading their logs. It does not matter who writes
-//! them: this process or another.
+//! Follows runs and their child runs, by reading their logs, which any process may write.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ const PAGE: usize = 1_000;
 pub(crate) struct Follower {
     door: Door,
     runs: Vec<Followed>,
-    /// Children whose creation is still on its way.
+    /// Children that are not created yet.
     expected: Vec<Expected>,
 }
 
@@ -25,7 +24,7 @@ pub(crate) struct Follower {
 pub(crate) struct Followed {
     /// Its state as far as it was read.
     pub run: Run,
-    /// Where it comes from, for a run that another followed run started.
+    /// Its parent, if another followed run started it.
     pub parent: Option<Parent>,
     /// The first event of the batch read last.
     pub cause: Option<Seq>,
@@ -59,14 +58,14 @@ pub(crate) struct News {
 /// Which logs to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Those this process knows to have grown.
+    /// Runs with a hint of new events.
     Hinted,
     /// All: another process may have written.
     Everywhere,
 }
 
 impl Follower {
-    /// Follows nothing yet.
+    /// Without followed runs.
     pub(crate) fn new(door: Door) -> Self {
         Self {
             door,
@@ -75,12 +74,12 @@ impl Follower {
         }
     }
 
-    /// The runs followed, in the order they came.
+    /// The followed runs, in order.
     pub(crate) fn runs(&self) -> &[Followed] {
         &self.runs
     }
 
-    /// The runs that were asked for, not started by others.
+    /// The requested runs, without their children.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &Run> {
         self.runs
             .iter()
@@ -100,7 +99,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Follows a run from where it is now, and the children it waits for.
+    /// Follows a run from its current state, with its awaited children.
     pub(crate) async fn read_from_here(&mut self, run: &StreamId) -> Result<(), StoreError> {
         let run = self.door.load(run).await?;
         let of = self.push(run, None);
@@ -155,8 +154,8 @@ impl Follower {
         self.runs.len() - 1
     }
 
-    /// Reads what has come, in the order of each log, also of runs that were started meanwhile: a
-    /// whole family may have ended between two looks.
+    /// Reads new events, in the order of each log, including runs that were started meanwhile: a
+    /// whole family may have ended between two polls.
     pub(crate) async fn catch_up(&mut self, look: Look) -> Result<Vec<News>, StoreError> {
         let mut news = Vec::new();
         let mut of = 0;
@@ -172,7 +171,7 @@ impl Follower {
         }
     }
 
-    /// Follows those children that have been created by now.
+    /// Follows children that have been created by now.
     async fn find_expected(&mut self) -> Result<(), StoreError> {
         for expected in std::mem::take(&mut self.expected) {
             match self.unread(&expected.run).await {
@@ -226,7 +225,7 @@ impl Follower {
                 if event.cause.is_some() {
                     followed.cause = Some(event.seq);
                 }
-                // Told on, so without what is hidden from readers.
+                // For display, so it is masked.
                 let event = Veil::of(&followed.run.plan).event(&event).into_owned();
                 news.push(News {
                     of,

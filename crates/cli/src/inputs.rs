@@ -94,7 +94,7 @@ fn said_how(mut problem: Problem) -> Problem {
     problem
 }
 
-/// Says where in the file each problem is that is not about what was typed.
+/// Adds the place in the file to each problem of an input from the file.
 fn locate(text: &[u8], given: &[Given], problems: &mut Problems) {
     let is_typed = |problem: &Problem| {
         let of = |given: &Given| problem.path == pointer("", &given.name);
@@ -108,8 +108,7 @@ fn locate(text: &[u8], given: &[Given], problems: &mut Problems) {
     problems.listed = of_file.into_iter().chain(typed).collect();
 }
 
-/// A text is what the declared type makes of it. Where nothing is declared it is JSON if it can
-/// be read as such.
+/// Parses a text by the declared type. Without a declaration it is JSON if it is valid JSON.
 fn read(plan: &Plan, name: &str, text: &str) -> Result<Value, Problem> {
     let declared = plan.variables.iter().find(|variable| variable.name == name);
     let json = || serde_json::from_str::<Value>(text).ok();
@@ -117,7 +116,7 @@ fn read(plan: &Plan, name: &str, text: &str) -> Result<Value, Problem> {
     match declared.map(|variable| variable.kind) {
         None => Ok(json().unwrap_or_else(plain)),
         Some(Type::String) => Ok(match json() {
-            // Quotes are taken as JSON, so that a text can be given that has to be quoted.
+            // A quoted text is parsed as JSON, so that any text can be given.
             Some(value @ Value::String(_)) => value,
             _ => plain(),
         }),

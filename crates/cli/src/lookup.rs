@@ -1,4 +1,4 @@
-//! Runs by what people type: a whole id, its beginning, its end, or `last`.
+//! Finds runs by typed text: a whole id, its beginning, its end, or `last`.
 
 pub(crate) mod documents;
 
@@ -14,11 +14,11 @@ use store::{ListCursor, ListQuery, Listed, ReadFrom, StoreError};
 use crate::exit::Failure;
 use crate::session::Session;
 
-/// Rows asked of the store at a time.
+/// Rows per query of the store.
 const PAGE: usize = 1_000;
 /// Ids named when a part of an id fits several.
 const NAMED: usize = 5;
-/// The fewest characters that stand for an id.
+/// Minimum characters that denote an id.
 pub(crate) const SHORTEST: usize = 4;
 
 /// A run as typed.
@@ -68,7 +68,7 @@ pub(crate) async fn find(door: &Door, name: &RunName) -> Result<StreamId, Failur
     }
 }
 
-/// A run that engines drive, or one that a browser app saved.
+/// A run of an engine, or one that a browser app saved.
 pub(crate) enum Shown {
     Run(StreamId),
     Document(StreamId),
@@ -85,7 +85,7 @@ pub(crate) async fn find_to_show(door: &Door, name: &RunName) -> Result<Shown, F
     }
 }
 
-/// The run that was meant, for a command that cannot be taken back: no other is suggested.
+/// The run with this name, for an irreversible command: without suggestions.
 pub(crate) async fn find_to_end(door: &Door, name: &RunName) -> Result<StreamId, Failure> {
     match search(door, name).await? {
         Sought::Found(run) => Ok(run),
@@ -96,7 +96,7 @@ pub(crate) async fn find_to_end(door: &Door, name: &RunName) -> Result<StreamId,
 /// The result of a search.
 enum Sought {
     Found(StreamId),
-    /// No run. These have the typed text somewhere in their ids.
+    /// No run. These ids contain the typed text.
     Unknown(Vec<StreamId>),
 }
 

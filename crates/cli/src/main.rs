@@ -1,9 +1,9 @@
-//! `runwright`, the one binary.
+//! `runwright`, the only binary.
 //!
-//! A tour: what was typed ([`commands`]) becomes what it means ([`session`] and each command's
-//! own types), a command does it, and [`exit`] says how it ended. Data goes to stdout ([`data`]),
-//! talk to stderr ([`talk`]). This is the composition root, the only crate that names a concrete
-//! store; everything that matters is decided below it.
+//! A tour: the command line ([`commands`]) is evaluated ([`session`] and each command's own types),
+//! a command is carried out, and [`exit`] reports the outcome. Data goes to stdout ([`data`]),
+//! messages to stderr ([`talk`]). This is the composition root, the only crate that names a
+//! concrete store; all important decisions are in the crates below it.
 
 mod ask;
 mod budget;
@@ -45,8 +45,8 @@ use commands::{Cli, coordinator};
 use exit::{Exit, Failure, io_text};
 use session::Session;
 
-/// Events are made on one thread and dropped on another, many a millisecond: what the C library's
-/// allocator is slow at.
+/// Many events per millisecond are allocated on one thread and freed on another, which is slow with
+/// the C library's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|first| first == KEEPER_COMMAND) {
         return keeper_main(args);
     }
-    // A process per command, so nothing of ours is started that the command does not need.
+    // These commands start one process each, so only the needed parts are set up.
     if let Some(args) = coordinator::taken(std::env::args_os()) {
         return coordinator::main(&args);
     }

@@ -1,5 +1,4 @@
-//! Commands to type next, as they have to be typed here: with the place that was named on the
-//! command line, so that what is said can be pasted.
+//! Suggested commands, completed with the place from the command line, so that they can be pasted.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -11,7 +10,7 @@ use crate::env;
 /// The options to append to a suggested command; set once, from the command line.
 static PLACE: OnceLock<Place> = OnceLock::new();
 
-/// How a command in a text begins.
+/// The beginning of a command in a text.
 const COMMAND: &str = "`runwright ";
 /// Commands that can also ask a server.
 const ASK_A_SERVER: [&str; 3] = ["run", "runs", "events"];
@@ -91,14 +90,14 @@ impl Place {
         match &self.server {
             _ if PLACED.iter().any(|word| command.contains(word)) => "",
             Some(server) if asks_a_server => server,
-            // Where that store lies is not known here.
+            // The path of that store is unknown here.
             Some(_) => "",
             None => &self.folders,
         }
     }
 }
 
-/// A text as one word of a shell.
+/// A text quoted as one word for a shell.
 fn word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./+:@,=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {

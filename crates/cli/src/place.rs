@@ -1,4 +1,4 @@
-//! Where things lie: the project folder and the data folder.
+//! The project folder and the data folder.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, Permissions, TryLockError};
@@ -30,7 +30,7 @@ const OTHERS: u32 = 0o077;
 /// The name of the folder of templates and sessions inside a project folder.
 const WORKFLOW_FOLDER: &str = faces::player::names::FOLDER;
 
-/// Where processes work and where the store lies.
+/// The working folder of processes and the folder of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Relative paths of process nodes start here. Absolute.
@@ -40,11 +40,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Finds both from what was typed.
+    /// Finds both from the command line.
     ///
-    /// The project is the folder asked for; else the one that a data folder named `.runwright`
-    /// lies in; else the nearest folder, from the current one up, that has a `.runwright` or a
-    /// `runwright.toml`; else the nearest one that has a `.workflow`; else the current folder.
+    /// The project is the given folder; else the one that contains a data folder named
+    /// `.runwright`; else the nearest folder, from the current one up, with a `.runwright` or a
+    /// `runwright.toml`; else the nearest one with a `.workflow`; else the current folder.
     pub(crate) fn find(project: Option<&Path>, data: Option<&Path>) -> Result<Self, Failure> {
         let here = std::env::current_dir().map_err(|error| {
             Failure::new(format!(
@@ -178,7 +178,7 @@ impl Place {
         }
     }
 
-    /// Whether an entry of the data folder is one that this program makes.
+    /// Whether this program creates an entry of the data folder.
     fn is_own_name(&self, name: &OsStr) -> bool {
         let is_named = |folder: &Path| folder.file_name().is_some_and(|it| it == DATA_FOLDER);
         let Some(name) = name.to_str().filter(|_| !is_named(&self.data)) else {
@@ -218,7 +218,7 @@ impl Place {
 fn tighten(path: &Path) {
     if let Some(meta) = unlinked(path).filter(|meta| meta.permissions().mode() & OTHERS != 0) {
         let mode = meta.permissions().mode() & !OTHERS & 0o7777;
-        // Who may not change it is told by `doctor`.
+        // `doctor` reports a missing permission to change it.
         let _ = std::fs::set_permissions(path, Permissions::from_mode(mode));
     }
 }

@@ -31,7 +31,7 @@ struct Asking {
     run: StreamId,
     interrupt: InterruptId,
     wanted: Wanted,
-    /// The next line; what was typed before the question was shown is none.
+    /// The next line; earlier input is dropped.
     answer: oneshot::Receiver<Option<String>>,
     /// The command that answers it from elsewhere.
     how: String,
@@ -48,7 +48,7 @@ enum Wanted {
 }
 
 impl Prompt {
-    /// Asks where both ends are a terminal.
+    /// Asks if both ends are a terminal.
     pub(crate) fn at_terminal() -> Self {
         Self::new(ask::somebody())
     }
@@ -121,7 +121,7 @@ impl Prompt {
         });
     }
 
-    /// The next line that was typed. Waits for ever where nothing is asked.
+    /// The next typed line. Waits forever without a question.
     pub(crate) async fn line(&mut self) -> Option<String> {
         match &mut self.asking {
             Some(asking) => (&mut asking.answer).await.ok().flatten(),
@@ -129,7 +129,7 @@ impl Prompt {
         }
     }
 
-    /// Takes what was typed; `None` is the end of what can be typed.
+    /// Handles a typed line; `None` is the end of the input.
     pub(crate) async fn take(
         &mut self,
         engine: &Engine,
@@ -168,7 +168,7 @@ impl Prompt {
             Ok(()) => {}
             Err(DoorError::Rejected(rejection)) => {
                 talk::say(rejection.to_string());
-                // Asked again by the next look, if it is still open.
+                // Asked again in the next poll, if it is still open.
             }
             Err(error) => return Err(error.into()),
         }

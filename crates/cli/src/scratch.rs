@@ -18,7 +18,7 @@ const MODE: u32 = 0o700;
 /// not cleared.
 const DIGITS: usize = 16;
 
-/// A folder that goes with its value, for its owner alone.
+/// A folder that is removed with its value, for its owner alone.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
@@ -52,7 +52,7 @@ impl Scratch {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -123,7 +123,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Gives the owner of folders the right to empty them, which who worked there may have taken away.
+/// Restores the owner's right to empty folders, which a process there may have removed.
 fn open_up(folder: &Path) {
     let _ = std::fs::set_permissions(folder, Permissions::from_mode(MODE));
     for found in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -194,7 +194,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join(left("mine-", 1));
         std::fs::create_dir(&path).unwrap();
-        // Only a privileged user can give one away: for others it is still their own.
+        // Only a privileged user can change the owner: for others it stays their own.
         let is_given = std::os::unix::fs::chown(&path, Some(65_534), None).is_ok();
         clear(base.path(), "mine-", |_| Ok(false));
         assert_eq!(path.exists(), is_given);

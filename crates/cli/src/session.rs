@@ -73,7 +73,7 @@ enum Safety {
     Relaxed,
 }
 
-/// How data is printed.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// For people.
@@ -86,11 +86,11 @@ pub(crate) enum Form {
 pub(crate) struct Session {
     /// Where to work.
     pub place: Place,
-    /// How data is printed.
+    /// The output format.
     pub form: Form,
     /// When a write counts as done.
     pub durability: Durability,
-    /// Whose the runs and workflows are that this process makes.
+    /// The tenant of the runs and workflows that this process creates.
     pub tenant: TenantId,
     /// The node types of this program.
     pub nodes: Arc<Registry>,
@@ -99,7 +99,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Understands what was typed.
+    /// Evaluates the options.
     pub(crate) fn new(typed: &Typed) -> Result<Self, Failure> {
         match typed.color {
             // The conventions (NO_COLOR and others) decide.
@@ -139,7 +139,7 @@ impl Session {
         self.open(Access::Write)
     }
 
-    /// Opens the store, making it where there is none.
+    /// Opens the store, creating it if it is missing.
     pub(crate) fn create(&self) -> Result<Door, Failure> {
         self.place.create()?;
         self.open(Access::Create)

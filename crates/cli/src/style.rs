@@ -1,4 +1,4 @@
-//! How words look. Colour is dropped by the stream where it is not wanted.
+//! Styles of words. The stream removes colours where they are disabled.
 
 use std::fmt::Display;
 

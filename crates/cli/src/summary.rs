@@ -1,4 +1,4 @@
-//! How runs ended, and what to do next.
+//! Messages about the end of runs, with next steps.
 
 use faces::Veil;
 use kernel::coordinator::awaited_queue;
@@ -18,26 +18,26 @@ use crate::{style, talk, text};
 
 /// Lines of an output shown; the rest is in the store.
 const OUTPUT_LINES: usize = 40;
-/// The type of a node whose outputs are what a process wrote.
+/// The type of nodes whose outputs are those of a process.
 const PROCESS: &str = "runwright.process";
 
-/// How a run ended, as it is told.
+/// The displayed end of a run.
 pub(crate) struct Told<'a> {
     /// The run.
     pub id: &'a StreamId,
     /// Its workflow.
     pub workflow: &'a str,
-    /// How it ended.
+    /// The end.
     pub end: &'a End,
     /// From its creation on.
     pub took_ms: u64,
-    /// How many nodes stand where.
+    /// The number of nodes in each state.
     pub counts: String,
     /// That it was set aside for a person, if it was.
     pub dead_letter: Option<String>,
 }
 
-/// Says how a run ended, or why it has not.
+/// Prints how a run ended, or why it has not.
 pub(crate) fn say(run: &Run) {
     let counts = run.facts().map(counts).unwrap_or_default();
     match run.end() {
@@ -56,7 +56,7 @@ pub(crate) fn say(run: &Run) {
     }
 }
 
-/// The end of a run without what its workflow hides of an error.
+/// The end of a run with its error masked by the workflow.
 pub(crate) fn shown_end(run: &Run, end: &End) -> End {
     match end {
         End::Failed { error, node } => End::Failed {
@@ -67,7 +67,7 @@ pub(crate) fn shown_end(run: &Run, end: &End) -> End {
     }
 }
 
-/// Says how a run ended.
+/// Prints how a run ended.
 pub(crate) fn say_end(told: &Told) {
     let id = short(told.id);
     let symbols = talk::has_symbols();
@@ -121,7 +121,7 @@ pub(crate) fn say_end(told: &Told) {
     }
 }
 
-/// Says that a run was set aside for a person after its last attempt, if it was.
+/// The message about a dead-lettered run, if it is one.
 pub(crate) fn dead_lettered(run: &Run) -> Option<String> {
     let Some(End::Failed {
         error,
@@ -180,7 +180,7 @@ fn indented(text: &str) -> String {
         .join("\n")
 }
 
-/// How many nodes stand where: `5 nodes completed, 1 failed`.
+/// The number of nodes in each state: `5 nodes completed, 1 failed`.
 pub(crate) fn counts(facts: &Facts) -> String {
     let statuses = facts.nodes.iter().map(|node| node.status.as_str());
     counted(statuses, facts.takeovers)
@@ -223,7 +223,7 @@ fn times(n: u32) -> String {
     }
 }
 
-/// Prints what a completed run gives back, for people: text as text, the rest as JSON.
+/// Prints the outputs of a completed run for people: text as text, the rest as JSON.
 pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
     let Some(End::Completed { outputs }) = run.end() else {
         return Ok(());
@@ -278,7 +278,7 @@ pub(crate) fn print_outputs_of(
     Ok(())
 }
 
-/// Prints why a run failed.
+/// Prints the error of a run.
 pub(crate) fn print_error(data: &mut Data, error: &NodeError) -> Result<(), Failure> {
     let code = style::dim(format!("[{}]", text::one_line(&error.code, 60)));
     data.line("")?;
@@ -325,7 +325,7 @@ pub(crate) fn exit<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Exit {
     codes.max().unwrap_or(Exit::Done)
 }
 
-/// Whether a run waits for what only its host's operator can provide.
+/// Whether a run waits for something that only the operator can provide.
 fn lacks_something(run: &Run) -> bool {
     let facts = run.facts();
     facts.is_some_and(|facts| facts.interrupts.iter().any(OpenInterrupt::is_for_want))

@@ -1,7 +1,7 @@
-//! Talk to stderr: what people read, never what programs parse.
+//! Messages on stderr: for people, never for programs.
 //!
-//! One place for it, because progress bars, plain lines and the engine's own reports share the
-//! terminal: what is said while bars are drawn goes above them.
+//! All messages pass through here, because progress bars, plain lines and the engine's log share
+//! the terminal: messages appear above the bars.
 
 use std::io::{self, IsTerminal, Write};
 use std::panic::PanicHookInfo;
@@ -21,7 +21,7 @@ use crate::style;
 /// The bars on the terminal now.
 static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
-/// Says a line, or several; the commands in it name the place that was named.
+/// Prints one or more lines; suggested commands are completed with the place.
 pub(crate) fn say(text: impl AsRef<str>) {
     write(&next::placed(text.as_ref()));
 }
@@ -39,7 +39,7 @@ fn write(text: &str) {
     }
 }
 
-/// Says why a command could not do what was asked.
+/// Prints the reason of a failure.
 pub(crate) fn say_failure(failure: &Failure) {
     say(format!("{} {failure}", style::bad("error:")));
     if let Failure::Said {
@@ -50,7 +50,7 @@ pub(crate) fn say_failure(failure: &Failure) {
     }
 }
 
-/// Says what is odd about a document that is taken all the same.
+/// Prints the warnings about an accepted document.
 pub(crate) fn say_warnings(document: &str, warnings: &[Problem]) {
     for warning in warnings {
         say(format!(
@@ -71,7 +71,7 @@ pub(crate) fn is_drawable() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Whether what is said may be coloured.
+/// Whether messages may be coloured.
 pub(crate) fn is_coloured() -> bool {
     AutoStream::choice(&io::stderr()) != ColorChoice::Never
 }
@@ -88,14 +88,14 @@ pub(crate) fn has_symbols() -> bool {
     })
 }
 
-/// Lets the engine report of itself, as far as `RUNWRIGHT_LOG` asks for it; warnings otherwise.
+/// Prints the engine's log, filtered by `RUNWRIGHT_LOG`; by default warnings.
 pub(crate) fn listen_to_engine() {
     let reports = tracing_subscriber::fmt().with_env_filter(filter("error"));
-    // A second subscriber is refused; the first one stays.
+    // A second subscriber is rejected; the first one stays.
     let _ = reports.with_writer(Lines).try_init();
 }
 
-/// Lets a server report of itself, one JSON object a line.
+/// Prints a server's log, one JSON object per line.
 pub(crate) fn listen_to_server() {
     let reports = tracing_subscriber::fmt().with_env_filter(filter("info"));
     let reports = reports.json().flatten_event(true).with_span_list(false);
@@ -103,7 +103,7 @@ pub(crate) fn listen_to_server() {
     std::panic::set_hook(Box::new(report_panic));
 }
 
-/// Reports a panic as everything else, without its message: it may hold what a request said.
+/// Logs a panic without its message, which may contain data of a request.
 fn report_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(place, "panicked");
@@ -137,7 +137,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// One report, said when it is complete.
+/// One log entry, printed when it is complete.
 struct Line(Vec<u8>);
 
 impl Write for Line {

@@ -44,7 +44,7 @@ pub(crate) fn clock(time: Duration) -> String {
     }
 }
 
-/// How long ago something was.
+/// The age of a time.
 pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     let time = Duration::from_millis(now.ms_since(then));
     match time.as_secs() {
@@ -61,7 +61,7 @@ pub(crate) fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
-/// The days of times that are printed one after another.
+/// The day of consecutively printed times.
 #[derive(Debug)]
 pub(crate) struct Days(String);
 
@@ -71,7 +71,7 @@ impl Days {
         Self(day(now))
     }
 
-    /// The day of the next time, where it is another than that of the time before it.
+    /// The day of the next time, if it differs from the previous one.
     pub(crate) fn turn(&mut self, at: Timestamp) -> Option<String> {
         let day = day(at);
         let is_new = day != self.0;
@@ -106,15 +106,15 @@ pub(crate) fn count(count: usize, noun: &str) -> String {
     }
 }
 
-/// Foreign text without anything a terminal would obey: no escapes, no control characters. Tabs
-/// become a space, line breaks stay.
+/// Foreign text without terminal control: no escapes, no control characters. Tabs become a space,
+/// line breaks stay.
 pub(crate) fn plain(text: &str) -> String {
     let text = anstream::adapter::strip_str(text).to_string();
     let show = |c: char| match c {
         '\n' => c,
         '\t' => ' ',
         _ if c.is_control() => '\u{fffd}',
-        // Characters that turn the direction of what follows.
+        // Characters that change the writing direction.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         _ => c,
     };
@@ -127,7 +127,7 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     cut(text.trim(), width)
 }
 
-/// At most `width` characters, the last of which says that there was more.
+/// At most `width` characters; the last one marks a cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,6 +1,6 @@
 //! Host names and origins of web pages, as typed.
 
-/// An origin as browsers write it: scheme, host, and a port that is not the scheme's own.
+/// An origin in the form of browsers: scheme, host, and a port that is not the scheme's default.
 pub(crate) fn origin(text: &str) -> Result<String, String> {
     let url = url::Url::parse(text).map_err(|error| error.to_string())?;
     let origin = url.origin().ascii_serialization();

@@ -1,4 +1,4 @@
-//! `runwright audit`: what was done that matters, and by whom.
+//! `runwright audit`: the trail of security-relevant actions.
 
 mod verify;
 
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     from: u64,
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     let args = match command {
         Command::List(args) => args,

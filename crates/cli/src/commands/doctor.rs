@@ -1,4 +1,4 @@
-//! `runwright doctor`: whether the surroundings are fit, and what to do where they are not.
+//! `runwright doctor`: checks the environment, and suggests remedies.
 
 mod checks;
 mod providers;
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     ports: PortArgs,
 }
 
-/// How grave a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Grade {
     Ok,

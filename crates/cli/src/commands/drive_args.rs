@@ -63,7 +63,7 @@ pub(crate) struct PortArgs {
 }
 
 impl DriveArgs {
-    /// Whether nothing is to be said before the end.
+    /// Whether output is suppressed until the end.
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet
     }
@@ -80,7 +80,7 @@ impl DriveArgs {
 }
 
 impl PortArgs {
-    /// Where HTTP nodes may go.
+    /// The addresses that HTTP nodes may reach.
     pub(crate) fn outbound(&self) -> Result<Outbound, Failure> {
         let entries = self.allow_http.iter().map(String::as_str);
         let allowed = Allowed::parse(entries).map_err(|error| {
@@ -102,7 +102,7 @@ impl PortArgs {
         }
     }
 
-    /// Who may have programs run.
+    /// The tenants that may run programs.
     pub(crate) fn programs(&self, session: &Session) -> Programs {
         let secret = self.secrets.iter().chain(&self.providers);
         Programs {

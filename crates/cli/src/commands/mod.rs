@@ -1,4 +1,4 @@
-//! The commands, one file each. A file holds what can be typed and what is done about it.
+//! The commands, one file each. A file has the arguments and the implementation.
 
 mod audit;
 mod completions;
@@ -96,7 +96,7 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     if let Command::Worker(args) = command {
         // The same against a server and against a store.
@@ -131,7 +131,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Secrets(command) => secrets::dispatch(command, session),
         Command::Webhooks(command) => webhooks::dispatch(command, session).await,
         Command::Audit(command) => audit::dispatch(command, session).await,
-        // Reached where options of ours stand before the word.
+        // Reached if global options are given before the word.
         Command::Runtime(_) => Err(Failure::new("`runtime` takes no options before it")
             .hint("write `runwright runtime COMMAND …`")),
         Command::Worker(args) => worker::run(args, session).await,

@@ -111,8 +111,8 @@ fn served(args: &Args) -> Failure {
     Failure::new(what).hint(format!("{hint}; stop the server to drive runs here"))
 }
 
-/// Nodes that failed for want of a provider or a secret begin another attempt: this start may have
-/// brought it.
+/// Nodes that failed without a provider or a secret begin another attempt: this process may have
+/// it.
 async fn retry_what_lacked(door: &Door, stream: &StreamId) -> Result<(), Failure> {
     let run = door.load(stream).await?;
     let open = run.facts().map(|facts| facts.interrupts.as_slice());
@@ -168,7 +168,7 @@ async fn is_cut_off(door: &Door, run: &StreamId) -> Result<bool, Failure> {
     Ok(run.is_forking())
 }
 
-/// Who drives a run, as far as can be told: a hold of a dead process is nobody's.
+/// The driver of a run, if it can be determined: a lease of a dead process does not count.
 async fn driven_by(
     engine: &runtime::engine::Engine,
     run: &StreamId,
@@ -183,7 +183,7 @@ async fn driven_by(
     })
 }
 
-/// A holder in words. Names of other programs' making are shown as they are.
+/// A holder in words. Names given by other programs are shown unchanged.
 pub(super) fn name_of(holder: &HolderId) -> String {
     let parts: Vec<&str> = holder.as_str().split('/').collect();
     let here = holder::this_process();

@@ -132,7 +132,7 @@ impl Order {
         })
     }
 
-    /// Refuses a limit of money for models that have no price.
+    /// Rejects a limit of money for models without a price.
     fn check_prices(&self, engine: &Engine) -> Result<(), Failure> {
         let limits = [&self.policy.budget, &self.plan.budget.limits];
         if !limits.iter().any(|limits| limits.contains_key(COST)) {
@@ -240,7 +240,7 @@ async fn detach(engine: &Engine, new: NewRun, session: &Session) -> Result<Exit,
     Ok(Exit::Done)
 }
 
-/// Prints how the runs asked for ended; the exit code says it too.
+/// Prints how the requested runs ended; the exit code matches.
 pub(super) fn finish(
     follower: &Follower,
     session: &Session,
@@ -257,7 +257,7 @@ pub(super) fn finish(
         }
     }
     match data.done() {
-        // The run is what matters, not who watched it.
+        // The run counts, even if its output is not read.
         Ok(()) | Err(Failure::Unread) => {}
         Err(failure) => return Err(failure),
     }

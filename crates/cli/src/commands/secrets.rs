@@ -1,4 +1,4 @@
-//! `runwright secrets`: what lies in the folder of secrets, by whom it may be used.
+//! `runwright secrets`: the folder of secrets, and their scopes.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ secret://SCOPE/NAME where SCOPE is user, workspace or tenant. A run never holds 
     Remove(NamedArgs),
 }
 
-/// Whose secrets, as typed.
+/// The scope of secrets, as typed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Whose {
     /// The folder of secrets, as of `serve` [default: secrets in the data folder]
@@ -85,7 +85,7 @@ impl Whose {
         }
     }
 
-    /// Who a secret is for.
+    /// The scope of a secret.
     fn scope(&self) -> Result<Scope, Failure> {
         match (&self.workspace, &self.principal) {
             (Some(_), Some(_)) => Err(Failure::new(
@@ -108,7 +108,7 @@ impl NamedArgs {
     }
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Put(args) => put(&args, session),

@@ -141,7 +141,7 @@ pub(crate) struct Args {
     ports: PortArgs,
 }
 
-/// The host names that the server answers for: those of --host and the one of --listen.
+/// The accepted host names: those of --host and the one of --listen.
 fn hosts(args: &Args) -> Vec<String> {
     let listened = args.listen.rsplit_once(':').map(|(name, _)| name);
     let listened = listened.and_then(|name| web::host(name).ok());
@@ -267,7 +267,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Waits for the end of standard input, on a thread that the end of the process need not wait for.
+/// Waits for the end of standard input, on a thread that does not delay the end of the process.
 async fn stdin_ends() {
     let (ended, end) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
@@ -316,7 +316,7 @@ async fn listen(
     )
 }
 
-/// A server that others can reach asks everybody for a key.
+/// A server that others can reach requires a key.
 fn check_dev(args: &Args, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let is_loopback = addresses.iter().all(|address| address.ip().is_loopback());
     if args.dev && !is_loopback {
@@ -326,7 +326,7 @@ fn check_dev(args: &Args, addresses: &[SocketAddr]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who gets in.
+/// The access rules.
 fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
     if args.dev {
         return Ok(Gate::open_to(args.tenant.clone()));
@@ -341,7 +341,7 @@ fn gate(args: &Args, door: &Door) -> Result<Gate, Failure> {
     Ok(Gate::Bearer(Arc::new(authenticator)))
 }
 
-/// Who may have programs run; says what holds for them.
+/// The tenants that may run programs; reports their confinement.
 fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
     let mut programs = args.ports.programs(session);
     programs.secret.extend(args.auth.clone());
@@ -374,8 +374,8 @@ fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
     Ok(programs)
 }
 
-/// Keeps a second server from the same store unless it is meant, and tells other commands that
-/// there is a server.
+/// Keeps a second server from the same store unless it is requested, and marks the store as served
+/// for other commands.
 fn lock(session: &Session, args: &Args) -> Result<(Option<File>, File), Failure> {
     let only = lock_out(session, args)?;
     let path = session.place.served();
@@ -423,8 +423,8 @@ fn say_address(session: &Session, address: SocketAddr) -> Result<(), Failure> {
     }
 }
 
-/// Gives up the holds of processes of this machine that are gone, so that their runs need not
-/// wait for them to expire.
+/// Releases the leases of this machine's dead processes, so that their runs need not wait for
+/// expiry.
 async fn free_the_lost(engine: Engine) {
     let query = ListQuery {
         kind: Some(StreamKind::Run),

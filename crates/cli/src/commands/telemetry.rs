@@ -1,4 +1,4 @@
-//! The options that say where traces and metrics go.
+//! The options for the destination of traces and metrics.
 
 use clap::ValueEnum;
 use runtime::engine::Engine;
@@ -8,7 +8,7 @@ use url::Url;
 use crate::env;
 use crate::exit::Failure;
 
-/// As typed, or as the variables of OpenTelemetry say.
+/// As typed, or from the variables of OpenTelemetry.
 #[derive(clap::Args, Debug)]
 pub(crate) struct TelemetryArgs {
     /// Send traces and metrics to this OpenTelemetry collector, over HTTP

@@ -1,4 +1,4 @@
-//! `runwright verify`: recomputes what the store says from the logs alone.
+//! `runwright verify`: recomputes the store's state from the logs alone.
 
 mod documents;
 
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             let rows = lookup::pages(&door, ListQuery::default(), usize::MAX).await;
             let rows = match rows {
                 Ok(rows) => rows,
-                // The structure says which row it is.
+                // The check of the structure names the row.
                 Err(StoreError::Corrupt(_)) => {
                     talk::say("the logs cannot be listed; only the structure is looked at");
                     Vec::new()
@@ -144,7 +144,7 @@ impl Check<'_> {
         }
     }
 
-    /// Reads a log from its first event, checking the chain as it goes, and folds it.
+    /// Reads a log from its first event, checks its chain, and folds it.
     async fn log(&mut self, stream: &StreamId) -> Result<(), StoreError> {
         let mut loaded = self
             .door
@@ -189,7 +189,7 @@ impl Check<'_> {
                 seq += 1;
                 self.events += 1;
             }
-            // The page that reaches the end was read in one moment with the index row.
+            // The page with the end was read together with the index row.
             if loaded.records.is_empty() || seq >= loaded.next_seq {
                 break;
             }
@@ -260,7 +260,7 @@ impl Check<'_> {
             Fold::Coordinator(coordinator) => coordinator.index(),
             Fold::Notes(_, Some(notes)) => notes.index(),
             Fold::Notes(_, None) => return,
-            // Its row says what the document says, which lies in blobs too: looked at there.
+            // Its row depends on contents in blobs, and is checked with them.
             Fold::Document(_) => return,
         };
         if expected != loaded.index {
@@ -285,7 +285,7 @@ impl Check<'_> {
             return Ok(());
         };
         let (header, plan) = (whole.header.clone(), whole.plan.clone());
-        // One of another build is folded anew whenever it is met.
+        // A checkpoint of another build is always folded anew.
         let Some(mut run) = Run::from_checkpoint(header, plan, at.next_seq, at.chain, &at.state)
         else {
             return Ok(());
@@ -377,12 +377,12 @@ enum Fold {
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
     /// The notes about a run; `None` before the first.
     Notes(Box<StreamHeader>, Option<Box<Notes>>),
-    /// Its saves, without what lies in blobs.
+    /// Its saves, without contents in blobs.
     Document(Box<History>),
 }
 
 impl Fold {
-    /// Folds an event in; gives it back where it is one of a run.
+    /// Folds an event in; returns it if it belongs to a run.
     fn add(&mut self, content: &[u8]) -> Result<Option<Event>, String> {
         match self {
             Self::Run(run) => run
@@ -437,7 +437,7 @@ impl Fold {
     }
 }
 
-/// The digest of an artifact's bytes, `None` where some are gone or damaged.
+/// The digest of an artifact's bytes; `None` where some are missing or damaged.
 async fn digest_of(
     door: &Door,
     tenant: &TenantId,

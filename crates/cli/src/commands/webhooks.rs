@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Delete(OneArgs),
 }
 
-/// Whose webhooks, as typed.
+/// The tenant of webhooks, as typed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Whose {
     /// The tenant, on a store; a server knows it from the key
@@ -84,7 +84,7 @@ pub(crate) struct OneArgs {
     whose: Whose,
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Create(args) => create(args, session).await,
@@ -120,7 +120,7 @@ impl Local {
     }
 }
 
-/// A refusal in the words a server would use.
+/// A refusal in the words of a server.
 fn refused(error: runtime::api::ApiError) -> Failure {
     let problem = Problem::from(error);
     Failure::new(format!(

@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Verify(VerifyArgs),
 }
 
-/// Whose runs.
+/// The tenant of runs.
 #[derive(clap::Args, Debug)]
 struct Whose {
     /// The tenant
@@ -94,7 +94,7 @@ pub(crate) struct VerifyArgs {
     file: PathBuf,
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Import(args) => import(args, session).await,
@@ -127,7 +127,7 @@ fn load(file: &Path) -> Result<Value, Failure> {
     })
 }
 
-/// All there is, or one byte more than a bundle may have.
+/// The whole input, up to one byte more than the limit of a bundle.
 fn bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(MAX_DOCUMENT_BYTES as u64 + 1)

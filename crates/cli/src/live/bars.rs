@@ -1,4 +1,4 @@
-//! Rows on a terminal, drawn over and over below what is said.
+//! Rows on a terminal, redrawn below the messages.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kernel::time::Timestamp;
@@ -38,7 +38,7 @@ impl Bars {
             }
         }
         while self.rows.len() < texts.len() {
-            // The template has no keys that could be wrong.
+            // The template has no keys that could be invalid.
             let style = ProgressStyle::with_template("{wide_msg}")
                 .unwrap_or_else(|_| ProgressStyle::default_bar());
             self.rows

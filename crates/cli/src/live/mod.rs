@@ -22,7 +22,7 @@ use news::sentence;
 use output::Outputs;
 use scene::{Scene, began, name};
 
-/// How much to show.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// Nothing before the end.
@@ -51,7 +51,7 @@ enum Look {
 }
 
 impl Live {
-    /// Talks to people: bars where stderr is a terminal, else lines.
+    /// Output for people: bars if stderr is a terminal, else lines.
     pub(crate) fn for_people(detail: Detail) -> Self {
         let look = match detail {
             Detail::Quiet => Look::Nothing,
@@ -75,12 +75,12 @@ impl Live {
         }
     }
 
-    /// Whether nothing is said before the end.
+    /// Whether output is suppressed until the end.
     pub(crate) fn is_quiet(&self) -> bool {
         self.detail == Detail::Quiet
     }
 
-    /// Gives programs an event per line.
+    /// Output for programs: one event per line.
     pub(crate) fn for_programs() -> Self {
         let look = Look::Json(Some(Data::new()));
         Self {
@@ -91,7 +91,7 @@ impl Live {
         }
     }
 
-    /// Shows what has come.
+    /// Shows new events.
     pub(crate) fn show(
         &mut self,
         follower: &Follower,
@@ -107,7 +107,7 @@ impl Live {
         }
     }
 
-    /// Tells people what has come; programs are told nothing here.
+    /// Shows new events to people; programs receive nothing here.
     pub(crate) fn tell(&mut self, scene: &dyn Scene, news: &[News], now: Timestamp) {
         if matches!(self.look, Look::Nothing | Look::Json(_)) {
             return;
@@ -120,7 +120,7 @@ impl Live {
         }
     }
 
-    /// Says what an event means to people, and what it lets them read.
+    /// Shows the message of an event, and output that belongs to it.
     fn tell_one(&mut self, scene: &dyn Scene, item: &News, news: &[News]) {
         for line in self.outputs.take(item) {
             if self.detail == Detail::Output {
@@ -152,12 +152,12 @@ impl Live {
     }
 }
 
-/// On a terminal what has started shows as a row.
+/// On a terminal a started node is shown as a row.
 fn is_start(event: &Event) -> bool {
     matches!(event.body, RunEvent::NodeStarted { .. })
 }
 
-/// Whether a node asks something else than what becomes of its failure.
+/// Whether a node's question is not about its failure.
 fn is_question(event: &Event) -> bool {
     match &event.body {
         RunEvent::InterruptRequested { data, .. } => data.get("error").is_none(),
@@ -165,7 +165,7 @@ fn is_question(event: &Event) -> bool {
     }
 }
 
-/// Whether a node that started has ended by now: its end tells it all.
+/// Whether a started node has already ended: then only its end is shown.
 fn ends_at_once(start: &News, news: &[News]) -> bool {
     let RunEvent::NodeStarted {
         node_id: started, ..

@@ -1,4 +1,4 @@
-//! Events as sentences for people who watch.
+//! Messages of events for viewers.
 
 use kernel::coordinator::awaited_queue;
 use kernel::run::budget::{self, COST};
@@ -230,7 +230,7 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
     Some(format!("{} {sentence}", mark.show()))
 }
 
-/// Why the first node of a session's loop failed, in a round that others follow.
+/// The error of the first node of a session's loop, in a round that others follow.
 fn failed_round(outputs: &Map<String, Value>) -> Option<&str> {
     outputs.get("exit_code")?;
     outputs.get("error")?.as_str()

@@ -9,7 +9,7 @@ use kernel::run::event::OutputChannel;
 use crate::follow::News;
 use crate::text;
 
-/// A line without an end is not kept longer than this.
+/// Maximum length of an unfinished line.
 const LONGEST: usize = 4_096;
 
 /// The unfinished lines and the last one of each node.
@@ -31,7 +31,7 @@ pub(crate) struct OutputLine {
 }
 
 impl Outputs {
-    /// Takes in what was written; gives the lines that are complete.
+    /// Adds output; returns the completed lines.
     pub(crate) fn take(&mut self, News { of, event, .. }: &News) -> Vec<OutputLine> {
         let mut lines = Vec::new();
         match &event.body {
@@ -56,7 +56,7 @@ impl Outputs {
                     self.open.insert(key, open);
                 }
             }
-            // The process begins anew, and so does what it writes.
+            // The process begins anew, with new output.
             RunEvent::NodeStarted { node_id, .. } | RunEvent::AttemptRestarted { node_id, .. } => {
                 self.open
                     .retain(|(run, node, _), _| (*run, node) != (*of, node_id));

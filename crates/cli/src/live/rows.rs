@@ -89,7 +89,7 @@ fn run_row(run: &OpenRun, now: Timestamp, frame: usize) -> String {
         Going::Pausing => (wheel(frame), "  pausing"),
         Going::Stopping => (wheel(frame), "  stopping"),
     };
-    // The name of a session says its template, and leaves no room for another.
+    // The name of a session contains its template, and leaves no space for another.
     let name = if is_session_id(run.id.as_str()) {
         style::strong(text::one_line(run.id.as_str(), 40))
     } else {

@@ -14,13 +14,13 @@ use crate::text;
 pub(crate) trait Scene {
     /// The id of a run.
     fn id(&self, of: usize) -> &StreamId;
-    /// The node that started a run, for one that another watched run started.
+    /// The parent node of a run, if another watched run started it.
     fn parent(&self, of: usize) -> Option<&Parent>;
     /// When a run began.
     fn began(&self, of: usize) -> Option<Timestamp>;
     /// The nodes that something is going on at.
     fn open_nodes(&self) -> Vec<OpenNode<'_>>;
-    /// The runs that were asked for and have not ended.
+    /// The requested runs that have not ended.
     fn open_runs(&self) -> Vec<OpenRun<'_>>;
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Standing {
     Next,
 }
 
-/// A run that has not ended.
+/// An unfinished run.
 pub(crate) struct OpenRun<'a> {
     /// Its id.
     pub id: &'a StreamId,
@@ -78,9 +78,9 @@ pub(crate) enum Going {
     Waiting,
     /// It was paused.
     Paused,
-    /// It pauses when what runs has ended.
+    /// It pauses when running work has ended.
     Pausing,
-    /// It ends when what runs has ended.
+    /// It ends when running work has ended.
     Stopping,
 }
 
@@ -158,7 +158,7 @@ fn standing(facts: &Facts, node: &NodeRun) -> Option<Standing> {
     })
 }
 
-/// A fork keeps the events of its source with their times; its own time begins with itself.
+/// A fork keeps the events of its source with their times; its own time begins at its creation.
 fn begun(run: &Run, facts: &Facts) -> Timestamp {
     facts.started_at.max(run.header.created_at)
 }

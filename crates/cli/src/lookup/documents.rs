@@ -10,7 +10,7 @@ use store::{ListQuery, Listed};
 use super::{NAMED, RunName, SHORTEST, is_part, pages, short};
 use crate::exit::Failure;
 
-/// The id that the app gave a document's run.
+/// The app's id of a document's run.
 pub(crate) fn app_id(row: &Listed) -> &str {
     row.index.summary["id"].as_str().unwrap_or_default()
 }
@@ -50,7 +50,7 @@ pub(crate) async fn all(door: &Door, query: ListQuery) -> Result<Vec<Listed>, Fa
     Ok(rows.into_iter().filter(fits).take(most).collect())
 }
 
-/// The document that was meant: by its own id, by that of its app, or by a part of one of them.
+/// The document with this name: by its own id, by that of its app, or by a part of one of them.
 pub(crate) async fn find(door: &Door, name: &RunName) -> Result<Option<StreamId>, Failure> {
     let typed = name.as_str();
     if typed.len() < SHORTEST {

@@ -16,7 +16,7 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::text;
 
-/// How long all the bytes may take.
+/// The timeout for all bytes.
 const TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Prints or saves an artifact of a run on a server.
@@ -47,7 +47,7 @@ pub(super) async fn run(args: Args, remote: &Remote) -> Result<Exit, Failure> {
                 Err(failure) => Err(failure),
             };
             if done.is_err() {
-                // A part of it is not what was asked for, and would stand in the way of the next try.
+                // A partial file is useless, and would block the next attempt.
                 let _ = std::fs::remove_file(path);
             }
             done?;
@@ -56,7 +56,7 @@ pub(super) async fn run(args: Args, remote: &Remote) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Lists what the nodes of a run left, where there is something, and the key may read it.
+/// Lists the artifacts of a run, if there are any, and the key may read them.
 pub(super) async fn list(data: &mut Data, remote: &Remote, run: &str) -> Result<(), Failure> {
     let path = format!("/v1/runs/{run}/artifacts");
     let (status, answer) = remote.exchange(Method::GET, &path, None).await?;
@@ -86,7 +86,7 @@ async fn print(mut from: Response) -> Result<(), Failure> {
     data.done()
 }
 
-/// Hands on what comes, and gives its digest.
+/// Copies the bytes, and returns their digest.
 async fn copied(
     mut from: Response,
     mut to: impl FnMut(&[u8]) -> std::io::Result<()>,

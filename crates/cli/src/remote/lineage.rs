@@ -1,4 +1,4 @@
-//! Runs made of others, and what is said about runs, against a server.
+//! Forks and annotations of runs, on a server.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::talk;
 
-/// How long the log of a run is that has not ended.
+/// The length of the log of an unfinished run.
 async fn end(remote: &Remote, run: &str) -> Result<u64, Failure> {
     let path = format!(
         "/v1/runs/{run}/events/poll?timeout=1&lastSequence={}",
@@ -124,7 +124,7 @@ pub(super) async fn ancestry(
     ancestry::print(session, &steps)
 }
 
-/// Says something about a run, or shows what was said.
+/// Annotates a run, or lists its annotations.
 pub(super) async fn note(
     args: note::Args,
     session: &Session,

@@ -20,12 +20,12 @@ use crate::env;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
-/// How long an answer may take; a poll is held for less.
+/// The timeout of an answer; a poll is held for less.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of an answer at most.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// A server, and who we are to it.
+/// A server, and our credentials.
 pub(crate) struct Remote {
     base: Url,
     key: Option<String>,
@@ -43,7 +43,7 @@ impl Remote {
         let base = Url::parse(server).map_err(|_| wrong())?;
         let host = base.host_str().ok_or_else(wrong)?;
         let port = base.port_or_known_default().ok_or_else(wrong)?;
-        // The server was named on purpose: it may be at an address that is not public.
+        // Named explicitly, so it may be at a private address.
         let place = format!("{host}:{port}");
         let allowed = Allowed::parse([place.as_str()]).map_err(|_| wrong())?;
         let outbound = Outbound::new(allowed);
@@ -62,17 +62,17 @@ impl Remote {
         format!(" --server {}", self.base.origin().ascii_serialization())
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.send(Method::GET, path, None).await
     }
 
-    /// Asks for something to be done.
+    /// Sends a POST request.
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Asks for something to be gone.
+    /// Sends a DELETE request.
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.send(Method::DELETE, path, None).await
     }
@@ -89,7 +89,7 @@ impl Remote {
         }
     }
 
-    /// Sends a request; the answer is there where it can be read.
+    /// Sends a request; returns the answer if it can be read.
     pub(crate) async fn exchange(
         &self,
         method: Method,
@@ -164,7 +164,7 @@ impl Remote {
     }
 }
 
-/// The whole of an answer; it is there where it is JSON.
+/// A whole answer, if it is JSON.
 async fn read(mut response: Response) -> Result<(StatusCode, Option<Value>), Failure> {
     let status = response.status();
     let mut bytes = Vec::new();
@@ -181,7 +181,7 @@ async fn read(mut response: Response) -> Result<(StatusCode, Option<Value>), Fai
     Ok((status, answer))
 }
 
-/// An answer that did not come to its end.
+/// A truncated answer.
 fn broken_off(error: impl std::fmt::Display) -> Failure {
     Failure::new(error.to_string())
 }
@@ -213,7 +213,7 @@ pub(crate) fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
     }
 }
 
-/// Does what was asked, where a server can.
+/// Carries out the command, if a server supports it.
 pub(crate) async fn dispatch(
     command: Command,
     session: &Session,

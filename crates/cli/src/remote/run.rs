@@ -13,7 +13,7 @@ use crate::inputs;
 use crate::session::{Form, Session};
 use crate::{style, summary, talk, text};
 
-/// Registers the workflow where a file is named, creates a run of it and follows it to its end.
+/// Registers the workflow if a file is named, creates a run of it and follows it to its end.
 pub(super) async fn run(
     args: RunArgs,
     session: &Session,

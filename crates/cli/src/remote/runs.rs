@@ -24,7 +24,7 @@ use crate::{style, summary, talk, text};
 /// Pages looked through for a run that is named by a part of its id.
 const PAGES: usize = 20;
 
-/// The run that was meant: an id, a part of one, or `last`.
+/// The run with this name: an id, a part of one, or `last`.
 pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Failure> {
     let typed = name.as_str();
     let is_last = matches!(typed, "last" | "latest");
@@ -167,7 +167,7 @@ pub(super) async fn show(
     Ok(Exit::Done)
 }
 
-/// Prints how a run and its nodes stand, by its snapshot.
+/// Prints the state of a run and its nodes, from its snapshot.
 pub(crate) fn print_head(
     data: &mut Data,
     run: &str,
@@ -228,12 +228,12 @@ pub(crate) fn print_head(
     table.lines().try_for_each(|line| data.line(line))
 }
 
-/// Prints how a run ended, by its snapshot. `typed` is what to type for the run.
+/// Prints how a run ended, from its snapshot. `typed` is the typed name of the run.
 pub(crate) fn print_end(data: &mut Data, typed: &str, snapshot: &Value) -> Result<(), Failure> {
     match end(snapshot) {
         Some(End::Completed { outputs }) => {
             data.line("")?;
-            // The snapshot does not say which nodes are processes.
+            // The snapshot does not mark process nodes.
             summary::print_outputs_of(data, typed, &outputs, |_| false)
         }
         Some(End::Failed { error, .. }) => summary::print_error(data, &error),
@@ -241,8 +241,8 @@ pub(crate) fn print_end(data: &mut Data, typed: &str, snapshot: &Value) -> Resul
     }
 }
 
-/// How many attempts the node had that a run failed for, where it had several. Whether the run was
-/// set aside for it, only its events say.
+/// The number of attempts of the failed node, if there were several. Only events show whether the
+/// run was dead-lettered.
 fn attempts_of_failure(snapshot: &Value) -> Option<String> {
     let node = snapshot["failedNodeId"].as_str()?;
     let attempts = snapshot["nodeStates"][node]["attempts"].as_u64()?;
@@ -445,7 +445,7 @@ fn end(snapshot: &Value) -> Option<End> {
     }
 }
 
-/// How many nodes of a run stand where, by its snapshot.
+/// The number of a run's nodes in each state, from its snapshot.
 fn counts(snapshot: &Value, takeovers: u32) -> String {
     let nodes = snapshot["nodeStates"].as_object().into_iter().flatten();
     let statuses: Vec<&str> = nodes

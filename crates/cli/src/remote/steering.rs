@@ -11,10 +11,10 @@ use crate::lookup::short;
 use crate::session::Session;
 use crate::talk;
 
-/// Pages of a list of questions that are asked for.
+/// Maximum pages of a list of questions.
 const MAX_PAGES: usize = 20;
 
-/// Lists what runs wait for.
+/// Lists the questions of runs.
 pub(super) async fn interrupts(
     args: interrupts::Args,
     session: &Session,
@@ -70,7 +70,7 @@ async fn questions(remote: &Remote, run: &str) -> Result<Vec<Value>, Failure> {
 pub(super) async fn resolve(args: resolve::Args, remote: &Remote) -> Result<Exit, Failure> {
     let mut value = args.answer.value()?;
     if let (Some(who), Some(fields)) = (args.answer.who(), value.as_object_mut()) {
-        // Counts where the key may answer for others.
+        // Counts if the key may answer for others.
         fields.insert("decidedBy".into(), json!(who));
     }
     let run = find(remote, &args.run).await?;

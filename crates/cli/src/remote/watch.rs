@@ -1,4 +1,4 @@
-//! Watches a run of a server, and the runs it starts, by the events that the server tells.
+//! Watches a run of a server, and its child runs, by the server's events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::exit::{Exit, Failure};
 use crate::follow::{News, Parent};
 use crate::live::scene::{Going, OpenNode, OpenRun, Scene, Standing};
 
-/// How often the view is drawn.
+/// The interval of redraws.
 const FRAME: Duration = Duration::from_millis(100);
-/// How long the server may hold an answer that has nothing to tell yet.
+/// Maximum time the server holds an answer without events.
 const HOLD: Duration = Duration::from_secs(30);
 /// A child is announced before it is created; it is looked for again this often, at this interval.
 const LOOKS: u32 = 50;
@@ -43,7 +43,7 @@ pub(super) struct WatchedRun {
     is_over: bool,
     /// How often another engine took it over.
     pub takeovers: u32,
-    /// The node it was set aside for after its last attempt, and how many there were.
+    /// The node it was dead-lettered for, and the number of attempts.
     pub given_up: Option<(NodeId, u32)>,
 }
 
@@ -67,7 +67,7 @@ impl Watched {
         Self { runs: vec![run] }
     }
 
-    /// The run that was asked for.
+    /// The requested run.
     pub(super) fn root(&self) -> &WatchedRun {
         &self.runs[0]
     }

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     expect: Option<Anchor>,
 }
 
-/// The place of a checkpoint and its root: what a trail has to have for good once it had it.
+/// The place of a checkpoint and its root, which a trail must keep forever.
 #[derive(Clone, Debug)]
 struct Anchor {
     at: Seq,
@@ -79,7 +79,7 @@ fn anchor(text: &str) -> Result<Anchor, &'static str> {
 }
 
 impl Anchor {
-    /// Says what is wrong where a trail does not have the checkpoint.
+    /// Reports a problem if the trail does not have the checkpoint.
     fn hold(&self, report: &mut Report) {
         let mut checkpoints = report.checkpoints.iter();
         let found = checkpoints.find(|checkpoint| checkpoint.at_sequence == self.at);

@@ -40,7 +40,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
 fn read(argument: &str) -> Result<String, Refused> {
     let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
     let mut bytes = Vec::new();
-    // One more than there may be shows that there are too many.
+    // One byte over the limit shows that it is exceeded.
     match argument.strip_prefix('@') {
         Some(path) => {
             let file = std::fs::File::open(path).map_err(fail)?;
@@ -68,7 +68,7 @@ pub(super) fn parse(json: &str) -> Result<CoordinatorCommand, Refused> {
     Ok(command.into())
 }
 
-/// Asks a runtime that has never heard anything and keeps nothing.
+/// Runs a command on an empty runtime in memory.
 fn alone(command: &CoordinatorCommand, options: &Options) -> Result<String, Refused> {
     let now = Timestamp(jiff::Timestamp::now().as_millisecond());
     let empty = Coordinator::unborn(&TENANT.into(), NAME, options.first_contract(), now);
@@ -109,16 +109,16 @@ pub(super) fn shown(event: &CoordinatorEvent, after: &Coordinator) -> String {
     pretty(&EventJson::answer(event, after.contract()))
 }
 
-/// Whether settled requests are taken out of what is shown.
+/// Whether settled requests are removed from the displayed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compact {
-    /// They are not.
+    /// They are kept.
     Not,
     /// Once the command is done.
     After,
 }
 
-/// Tells the runtime a command.
+/// Sends the runtime a command.
 pub(super) fn tell(
     folder: &Folder,
     contract: Contract,

@@ -24,7 +24,7 @@ use super::options::{Options, Queue, ViewChoice};
 use super::{Refused, import};
 use crate::place::Place;
 
-/// Whose the coordinator of a state directory is.
+/// The tenant of a state directory's coordinator.
 pub(super) const TENANT: &str = "local";
 /// Its name.
 pub(super) const NAME: &str = "runtime";
@@ -43,19 +43,19 @@ pub(super) struct Folder {
     door: Door,
     named: CoordinatorName,
     threads: tokio::runtime::Runtime,
-    /// The rules that were asked for.
+    /// The requested contract.
     contract: Option<Contract>,
     /// The state belongs to another program and is not taken over.
     pub is_left: bool,
-    /// Writes the files where this process is killed before it has, where they are written.
+    /// Writes the files if this process is killed before it does, where files are written.
     keeper: Option<Keeper>,
     /// Let go when the command is over, or its process.
     _mutation: Option<File>,
 }
 
 impl Folder {
-    /// Opens a directory to change it, making it where there is none, and takes over what another
-    /// program left there.
+    /// Opens a directory to change it, creating it if it is missing, and takes over another
+    /// program's state.
     pub(super) fn open(path: &Path, options: &Options) -> Result<Self, Refused> {
         let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
         private::folder(path).map_err(fail)?;
@@ -183,7 +183,7 @@ impl Folder {
         })
     }
 
-    /// Waits for what the store does.
+    /// Blocks on an operation of the store.
     pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> T {
         self.threads.block_on(work)
     }
@@ -198,13 +198,13 @@ impl Folder {
         self.wait(self.door.coordinator(&self.named))
     }
 
-    /// The same, and why not in the words of the command line.
+    /// The same, with an error for the command line.
     pub(super) fn standing_now(&self) -> Result<Coordinator, Refused> {
         self.coordinator()
             .map_err(|error| Refused(format!("io error: {error}")))
     }
 
-    /// Refuses where other rules were asked for than are kept.
+    /// An error if another contract was requested than is in force.
     pub(super) fn agrees(&self, coordinator: &Coordinator) -> Result<(), Refused> {
         agrees(self.contract, coordinator.contract())
     }
@@ -222,7 +222,7 @@ impl Folder {
             .map_err(|error| Refused(format!("io error: {error}")))
     }
 
-    /// Lets others change the directory, too, for as long as nothing is changed here.
+    /// Releases the lock on the directory while nothing is changed here.
     pub(super) fn let_go(&mut self) {
         self._mutation = None;
         if let Some(keeper) = &self.keeper {
@@ -230,7 +230,7 @@ impl Folder {
         }
     }
 
-    /// Begins to change a directory that was let go, until the lock is dropped.
+    /// Takes the lock on a released directory again, until the result is dropped.
     pub(super) fn take_again(&self) -> std::io::Result<Changing<'_>> {
         let mutation = lock(&self.path, MUTATION_LOCK, FlockOperation::LockExclusive)?;
         if let Some(keeper) = &self.keeper {
@@ -242,7 +242,7 @@ impl Folder {
         })
     }
 
-    /// Takes the lock of the files, where it is not taken for the whole of a change.
+    /// Takes the lock of the files, unless it is held for the whole change.
     pub(super) fn lock_files(&self) -> std::io::Result<Option<File>> {
         match &self.keeper {
             Some(_) => Ok(None),
@@ -250,7 +250,7 @@ impl Folder {
         }
     }
 
-    /// The runtime, with the rules it keeps if this is the first it hears.
+    /// The runtime, with the contract for its first command.
     fn named(&self, contract: Contract) -> CoordinatorName {
         CoordinatorName {
             contract,
@@ -263,7 +263,7 @@ impl Folder {
         self.wait(self.door.worker_seen(&self.named, &worker.into()))
     }
 
-    /// Tells it something.
+    /// Sends it a command.
     pub(super) fn tell(
         &self,
         contract: Contract,
@@ -274,7 +274,7 @@ impl Folder {
         self.wait(self.door.tell_coordinator(&named, command, rule))
     }
 
-    /// Tells it several things at once.
+    /// Sends it several commands at once.
     pub(super) fn tell_all(
         &self,
         contract: Contract,
@@ -318,7 +318,8 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// Refuses where other rules were asked for than are kept: nothing that was said is passed over.
+/// An error if another contract was requested than is in force: requested options are never
+/// ignored.
 pub(super) fn agrees(asked: Option<Contract>, kept: Contract) -> Result<(), Refused> {
     match asked.filter(|asked| *asked != kept) {
         None => Ok(()),
@@ -347,7 +348,7 @@ pub(super) fn lock(dir: &Path, name: &str, how: FlockOperation) -> std::io::Resu
     Ok(file)
 }
 
-/// Opens the file of a lock, making it where there is none.
+/// Opens the file of a lock, creating it if it is missing.
 pub(super) fn open_lock(dir: &Path, name: &str) -> std::io::Result<File> {
     private::file()
         .create(true)

@@ -1,4 +1,4 @@
-//! `process-identity`: what tells a process from a later one that got its number.
+//! `process-identity`: distinguishes a process from a later one with the same number.
 
 use std::io;
 

@@ -62,14 +62,14 @@ struct Mail {
     delivered_at: Option<String>,
 }
 
-/// Whether a directory holds what the published program calls a state.
+/// Whether a directory contains a state in the published program's sense.
 pub(super) fn is_state(dir: &Path) -> bool {
     [EVENTS, SNAPSHOT, MAILBOX]
         .iter()
         .any(|name| dir.join(name).exists())
 }
 
-/// Why a directory cannot be changed, as the published program says it.
+/// The error for a directory that cannot be changed, in the published program's words.
 pub(super) fn unloadable(Refused(why): Refused) -> Refused {
     Refused(format!("failed to load authoritative runtime state: {why}"))
 }
@@ -77,9 +77,9 @@ pub(super) fn unloadable(Refused(why): Refused) -> Refused {
 /// The state that a new runtime takes over from its directory.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// It has heard something: a store that knows its runtime never looks for more.
+    /// The runtime has events: then nothing else is imported.
     Known(Coordinator),
-    /// There is nothing to take over.
+    /// Nothing to import.
     Nothing,
     /// This.
     Left(Import),
@@ -92,7 +92,7 @@ pub(super) fn look(folder: &Folder) -> Result<Found, Refused> {
         super::views::check_ledger(&folder.path, &folder.data)?;
         return Ok(Found::Known(coordinator));
     }
-    // Ids without any events are those of a state that was lost; they stay taken.
+    // Ids without events belong to a lost state; they stay taken.
     let ledger_alone = !is_state(&folder.path) && folder.path.join(LEDGER).exists();
     if !is_state(&folder.path) && !ledger_alone {
         return Ok(Found::Nothing);
@@ -106,8 +106,8 @@ pub(super) fn look(folder: &Folder) -> Result<Found, Refused> {
     })
 }
 
-/// Takes over what the published program left in the directory, once. From then on the runtime
-/// keeps the rules that were asked for; asking for others than it keeps is refused.
+/// Takes over the published program's state in the directory, once. From then on the requested
+/// contract is in force; requesting another one is an error.
 pub(super) fn take_over(folder: &Folder) -> Result<(), Refused> {
     match look(folder)? {
         Found::Nothing => Ok(()),
@@ -116,7 +116,7 @@ pub(super) fn take_over(folder: &Folder) -> Result<(), Refused> {
     }
 }
 
-/// Writes what was left to the folder's store, all of it or nothing.
+/// Writes the import to the folder's store, atomically.
 pub(super) fn append(folder: &Folder, import: Import) -> Result<(), Refused> {
     let store = folder.door().store();
     let batch = folder
@@ -199,7 +199,7 @@ fn entries(path: &Path) -> Result<Vec<(Option<EventJson>, String)>, Refused> {
         .collect()
 }
 
-/// The texts of the elements of an array that is known to be one.
+/// The texts of the elements of a valid array.
 fn elements(array: &[u8]) -> Vec<String> {
     let is_between = |b: &&u8| b.is_ascii_whitespace() || **b == b',';
     let mut texts = Vec::new();
@@ -216,7 +216,7 @@ fn elements(array: &[u8]) -> Vec<String> {
     }
 }
 
-/// The mailboxes' own file replaces what the events say; where it does not read, they stand.
+/// The mailboxes' own file replaces the events' content; if it is unreadable, the events count.
 fn mail(dir: &Path, events: &[&EventJson]) -> Vec<ImportedMail> {
     if let Ok(mailbox) = json::<Mailbox>(&dir.join(MAILBOX)) {
         let imported = mailbox.records.into_iter().map(|mail| ImportedMail {

@@ -6,8 +6,8 @@ use super::folder::{Folder, store_file};
 use super::options::Options;
 use super::{Refused, import, views};
 
-/// Makes the directory and its files. One that holds a state already is left alone: the published
-/// program would empty it.
+/// Creates the directory and its files. An existing state is left alone: the published program
+/// would empty it.
 pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refused> {
     let Some(path) = words.first().filter(|word| !word.starts_with("--")) else {
         return Err("init requires a state directory path".into());

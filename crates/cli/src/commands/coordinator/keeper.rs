@@ -1,4 +1,4 @@
-//! Brings the files up to date where the process that changes the log is killed before it has.
+//! Writes the files if the process that changes the log is killed before it does.
 //!
 //! A log and its files cannot change in one step. So a second process in its own group waits, and
 //! holds the lock of the files together with the first: they share one open file. When the first
@@ -21,7 +21,7 @@ use super::{Refused, views};
 
 /// The name of the hidden command whose arguments [`keeper_main`] takes.
 pub(crate) const KEEPER_COMMAND: &str = "__views";
-/// The word of a process that has nothing left to do.
+/// Sent by a process whose files are complete.
 const DONE: &[u8] = b".";
 /// The argument by which leases run out.
 const ENFORCE: &str = "--enforce-leases";
@@ -72,7 +72,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some(mut control) = self.control.take() {
-            // One that was killed needs no word.
+            // A killed keeper receives nothing.
             let _ = control.write_all(DONE);
         }
         self.unlock();

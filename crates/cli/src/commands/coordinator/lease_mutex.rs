@@ -1,5 +1,5 @@
-//! `lease-mutex`: a lock that is held for as long as stdin is open, with a line protocol to ask
-//! whether the locked file is still the one that was locked.
+//! `lease-mutex`: a lock that is held as long as stdin is open, with a line protocol to check that
+//! the locked file is unchanged.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use super::Refused;
 
-/// How long the lock is waited for; a client waits a second longer.
+/// Maximum wait for the lock; a client waits a second longer.
 const PATIENCE: Duration = Duration::from_millis(34_000);
-/// How often it is tried.
+/// The interval of attempts.
 const EVERY: Duration = Duration::from_millis(20);
 
-/// Takes the lock, says so, and answers until stdin ends or `close` is asked. The answers are
-/// written as they come.
+/// Takes the lock, reports it, and answers until stdin ends or `close` is requested. Answers are
+/// written at once.
 pub(super) fn run(args: &[OsString]) -> Result<String, Refused> {
     let [dir, device, inode, leaf] = args else {
         return Err(
@@ -207,7 +207,7 @@ impl Held {
                 );
             }
         };
-        // Who closes is done, also with what was not what it should be.
+        // Closing ends the session even after a failed check.
         let is_over = op == "close";
         if let Err(Refused(why)) = self.check() {
             return (refusal(why), is_over);
@@ -229,7 +229,7 @@ fn decimal(name: &str, text: &OsString) -> Result<u64, Refused> {
         .ok_or_else(|| Refused(format!("{name} must be a non-negative decimal integer")))
 }
 
-/// A file that has one name.
+/// A file with a single name.
 fn is_alone(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1
 }

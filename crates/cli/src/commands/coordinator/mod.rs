@@ -31,7 +31,7 @@ pub(crate) use keeper::{KEEPER_COMMAND, keeper_main};
 /// The name under which this program is its published namesake.
 const PUBLISHED_NAME: &str = "omx-runtime";
 
-/// Where clients of the published program look for it first.
+/// The variable in which clients look for the published program first.
 const PUBLISHED_VARIABLE: &str = "OMX_RUNTIME_BINARY";
 
 const USAGE: &str = "\
@@ -91,7 +91,7 @@ pub(crate) struct Args {
     pub(crate) args: Vec<OsString>,
 }
 
-/// Why it could not, in the published words.
+/// The error, in the published words.
 pub(crate) struct Refused(String);
 
 impl<T: Into<String>> From<T> for Refused {
@@ -100,9 +100,9 @@ impl<T: Into<String>> From<T> for Refused {
     }
 }
 
-/// The arguments of this command, where the whole program is it: called by the published name, by
-/// a client that was told to take this program for the published one, or with `runtime` as the
-/// first word.
+/// The arguments of this command, if the whole program is used for it: called by the published
+/// name, by a client that was configured to use this program as the published one, or with
+/// `runtime` as the first word.
 pub(crate) fn taken(mut args: std::env::ArgsOs) -> Option<Vec<OsString>> {
     let program = args.next()?;
     let stem = Path::new(&program).file_stem().unwrap_or_default();
@@ -112,7 +112,7 @@ pub(crate) fn taken(mut args: std::env::ArgsOs) -> Option<Vec<OsString>> {
     (args.next()? == "runtime").then(|| args.collect())
 }
 
-/// Whether the variable by which clients find the published program names this one.
+/// Whether the clients' variable for the published program names this one.
 fn is_taken_for_it() -> bool {
     let Some(named) = std::env::var_os(PUBLISHED_VARIABLE) else {
         return false;
@@ -122,7 +122,7 @@ fn is_taken_for_it() -> bool {
     here.is_some() && of(Path::new(&named)) == here
 }
 
-/// Does what was asked. Exits with 0 or 1 only.
+/// Carries out the command. Exits with 0 or 1 only.
 pub(crate) fn main(args: &[OsString]) -> ExitCode {
     match dispatch(args) {
         Ok(text) => {

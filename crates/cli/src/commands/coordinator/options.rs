@@ -10,23 +10,23 @@ use super::folder::TENANT;
 /// The options of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Options {
-    /// Where the state lies.
+    /// The state directory.
     pub state_dir: Option<PathBuf>,
-    /// Take settled requests out of what is shown.
+    /// Remove settled requests from the displayed state.
     pub compact: bool,
     /// Which files to bring up to date.
     pub views: ViewChoice,
-    /// Which rules a new state keeps, and another is to keep, where that was said.
+    /// The contract of a new state, which an existing one must have; if given.
     pub contract: Option<Contract>,
     /// Whether leases of the published contract expire.
     pub rule: LeaseRule,
-    /// Who puts requests before their targets while the directory is served.
+    /// The notifier of requests while the directory is served.
     pub notify: Option<Notify>,
     /// Print again whenever something has changed.
     pub watch: bool,
-    /// The store of a server, for one of its queues.
+    /// The store of a server, to read one of its queues.
     pub data: Option<PathBuf>,
-    /// Whose queue.
+    /// The tenant of the queue.
     pub tenant: Option<String>,
     /// Which queue.
     pub queue: Option<String>,
@@ -37,13 +37,13 @@ pub(super) struct Options {
 pub(super) struct Queue {
     /// The folder of the store.
     pub data: PathBuf,
-    /// Whose it is.
+    /// Its tenant.
     pub tenant: String,
     /// Its name.
     pub name: String,
 }
 
-/// Who puts requests before their targets.
+/// The notifier of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notify {
     /// By typing into panes of tmux.
@@ -55,7 +55,7 @@ pub(super) enum Notify {
 pub(super) enum ViewChoice {
     /// All that clients read.
     All,
-    /// None; the next command that writes them makes up for it.
+    /// None; the next command with files writes them.
     None,
 }
 
@@ -118,13 +118,13 @@ impl Options {
         Ok(options)
     }
 
-    /// The rules of a runtime that has heard nothing yet.
+    /// The contract of an empty runtime.
     pub(super) fn first_contract(&self) -> Contract {
         self.contract.unwrap_or(Contract::Published)
     }
 
-    /// As [`Options::read`], of a command that the published program does not have: nothing that
-    /// it does not know is passed over. Words that end with `=` take a value.
+    /// As [`Options::read`], for a command that the published program does not have: unknown words
+    /// are errors. Words that end with `=` take a value.
     pub(super) fn only(words: &[String], known: &[&str]) -> Result<Self, Refused> {
         for word in words {
             let is_known = |known: &&str| match known.strip_suffix('=') {
@@ -146,7 +146,7 @@ impl Options {
         Self::read(words)
     }
 
-    /// The queue that was asked for.
+    /// The requested queue.
     pub(super) fn queue(&self) -> Result<Option<Queue>, Refused> {
         match (&self.data, &self.queue) {
             (Some(_), Some(_)) if self.contract == Some(Contract::Published) => Err(

@@ -1,4 +1,4 @@
-//! `fs-rename-no-replace`: a rename that never replaces.
+//! `fs-rename-no-replace`: a rename that fails if the target exists.
 
 use std::ffi::OsString;
 use std::path::Path;

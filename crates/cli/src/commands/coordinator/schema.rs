@@ -1,4 +1,4 @@
-//! `schema` and `mux-contract`: what the program offers.
+//! `schema` and `mux-contract`: the program's capabilities.
 
 use faces::coordinator::schema;
 

@@ -28,9 +28,9 @@ pub(super) const WORDS: [&str; 8] = [
     "--watch",
     "--enforce-leases",
 ];
-/// How often a log is looked at that is watched.
+/// The polling interval of a watch.
 const LOOK: Duration = Duration::from_millis(500);
-/// Requests and workers that are listed one by one.
+/// Maximum listed requests and workers.
 const LISTED: usize = 10;
 
 /// A few lines; with `--json` the same for programs; with `--watch` until it is ended.
@@ -77,7 +77,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     }
 }
 
-/// Says that a queue was never told anything: most likely it is another tenant's.
+/// Warns about a queue without events: most likely it belongs to another tenant.
 fn unheard(queue: &Queue) {
     let (name, tenant) = (plain(&queue.name), plain(&queue.tenant));
     let note = format!(
@@ -93,7 +93,7 @@ fn state(dir: &Path, options: &Options) -> Result<Folder, Refused> {
     Folder::read(dir, options)
 }
 
-/// Without colours where they are not wanted.
+/// Removes colours where they are disabled.
 fn painted(text: String) -> String {
     match AutoStream::choice(&std::io::stdout()) {
         ColorChoice::Never => anstream::adapter::strip_str(&text).to_string(),
@@ -107,7 +107,7 @@ const WIDTH: usize = 80;
 /// For each file, the data that shows whether it was written since.
 type Looks = Vec<Option<(u64, SystemTime)>>;
 
-/// How the files of another program look, and our store among them.
+/// The state of the other program's files, and of our store among them.
 fn looks(dir: &Path) -> Looks {
     let files = [EVENTS, MAILBOX, LEDGER].map(|name| dir.join(name));
     let look = |file: &PathBuf| {
@@ -123,7 +123,7 @@ struct Reader {
     options: Options,
     overview: Overview,
     next: Seq,
-    /// How the files looked that another program left, where they are what is read.
+    /// The state of the other program's files, if they are read.
     left: Option<Looks>,
 }
 
@@ -293,8 +293,7 @@ fn backlog(overview: &OverviewJson) -> String {
     )
 }
 
-/// Workers in the order in which people look for them: who has a task, who fell silent, who was
-/// there last.
+/// Sorts workers by interest: with a task, then stalled, then by their last contact.
 fn by_interest(workers: &[WorkerJson]) -> Vec<&WorkerJson> {
     let mut workers: Vec<&WorkerJson> = workers.iter().collect();
     workers.sort_by_key(|worker| (worker.assignments == 0, !is_stalled(worker), worker.age_ms));
@@ -305,7 +304,7 @@ fn is_stalled(worker: &WorkerJson) -> bool {
     worker.state.starts_with("stalled")
 }
 
-/// The first of many, a line each, and how many more there are.
+/// The first of many, a line each, and the number of others.
 fn listed<T>(all: &[T], line: impl Fn(&T) -> String) -> Vec<String> {
     let mut lines: Vec<String> = all.iter().take(LISTED).map(line).collect();
     if all.len() > LISTED {
@@ -355,7 +354,7 @@ fn plain(text: &str) -> String {
     text::one_line(text, WIDTH)
 }
 
-/// How long ago a time was.
+/// The age of a time.
 fn age_of(overview: &OverviewJson, at: Option<&str>) -> String {
     let time = |text: &str| Timestamp::parse(text);
     match (time(&overview.at), at.and_then(time)) {

@@ -13,7 +13,7 @@ use url::Url;
 use crate::exit::Failure;
 use crate::text;
 
-/// How long an answer may take. Longer than a poll is held.
+/// The timeout of an answer. Longer than a poll is held.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Seconds a poll is held.
 const HOLD: u32 = 10;
@@ -33,7 +33,7 @@ pub(super) struct Page {
     pub(super) events: Vec<Value>,
     /// The highest sequence seen.
     pub(super) last_event_seq: u64,
-    /// Whether nothing more will come.
+    /// Whether no further events will follow.
     pub(super) is_complete: bool,
     /// Whether the run has ended.
     pub(super) is_terminal: bool,
@@ -54,7 +54,7 @@ impl Client {
         })
     }
 
-    /// Creates a run; gives its id.
+    /// Creates a run; returns its id.
     pub(super) async fn create(&self, workflow: &str) -> Result<String, Failure> {
         let order = json!({ "workflowId": workflow }).to_string();
         let answer = self.ask(Method::POST, "/v1/runs", order).await?;

@@ -1,7 +1,7 @@
-//! `runwright demo`: the point of the product in one command.
+//! `runwright demo`: shows the purpose of the product in one command.
 //!
-//! Nothing is staged: the server is this program as a process of its own, what it is told goes
-//! over HTTP with a key, and what kills it is `kill -9`.
+//! Nothing is simulated: the server is this program in its own process, it receives requests over
+//! HTTP with a key, and it is killed by `kill -9`.
 
 mod client;
 mod outcome;
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     shown
 }
 
-/// Ctrl-C, and what ends programs otherwise.
+/// Waits for Ctrl-C or a termination signal.
 fn told_to_stop() -> Result<impl Future<Output = ()>, Failure> {
     let listen = |kind| signal(kind).map_err(|error| Failure::new(io_text(&error)));
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -98,7 +98,8 @@ async fn show(stage: &mut Stage, form: Form) -> Result<(), Failure> {
         stage::shown(&key)
     ));
 
-    // Workflows of the operator's folder may run programs; what a tenant puts over HTTP may not.
+    // Workflows of the operator's folder may run programs; those registered by a tenant over HTTP
+    // may not.
     stage.write_workflows(&EXAMPLES)?;
     typed("runwright serve --workflows examples");
     let server = stage.serve().await?;

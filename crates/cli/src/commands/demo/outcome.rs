@@ -12,13 +12,13 @@ use crate::{style, text};
 pub(super) struct Outcome {
     /// The last event that was seen before the kill.
     pub(super) killed_at: u64,
-    /// Finished before the kill; not run again.
+    /// Finished before the kill; not repeated.
     pub(super) kept: Vec<String>,
     /// In flight at the kill; started over.
     pub(super) restarted: Vec<String>,
     /// Started after it.
     pub(super) after: Vec<String>,
-    /// How often the scheduler started each node, which is once.
+    /// The number of starts of each node by the scheduler, which is one.
     pub(super) starts: BTreeMap<String, u32>,
 }
 
@@ -59,7 +59,7 @@ impl Outcome {
     }
 }
 
-/// A snapshot with what fits on a page.
+/// A snapshot cut to a page.
 fn short(snapshot: &Value) -> Value {
     let mut kept = Map::new();
     for field in [

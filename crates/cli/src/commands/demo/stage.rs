@@ -1,4 +1,4 @@
-//! Where the demo plays: a temporary folder, and the server as a process of its own.
+//! The demo's temporary folder, and the server process.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,12 @@ use tokio::process::{Child, Command};
 use crate::env;
 use crate::exit::{Failure, io_text};
 
-/// How long a server may take until it answers.
+/// Maximum time until a server answers.
 const START: Duration = Duration::from_secs(30);
-/// How long a server may take to end in order.
+/// Maximum time for an orderly end of a server.
 const STOP: Duration = Duration::from_secs(10);
-/// How often, and how many times, the folder is tried to be removed: processes of the run may
-/// need a moment to notice that their server is gone.
+/// The interval and number of attempts to remove the folder: processes of the run may need a moment
+/// to notice that their server has ended.
 const CLEAR: (Duration, u32) = (Duration::from_millis(50), 100);
 /// After this many consecutive polls without a folder, it is not created again.
 const QUIET_LOOKS: u32 = 4;
@@ -143,7 +143,7 @@ impl Stage {
         let serve = ["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"];
         let mut command = self.program(&serve)?;
         command.arg("--workflows").arg(self.workflows());
-        // The pipe ends with this program, also where that is killed and cannot end the server.
+        // The pipe ends with this program, even if that is killed and cannot end the server.
         command.stdin(Stdio::piped());
         // A group of its own: Ctrl-C is for this program, which ends the server itself.
         command.stdout(Stdio::piped()).stderr(file).process_group(0);
@@ -161,7 +161,7 @@ impl Stage {
         Ok(self.server.insert(Server { child, pid, url }))
     }
 
-    /// SIGKILL: no goodbye, no flush, no hook.
+    /// SIGKILL: no handler, no flush.
     pub(super) async fn kill(&mut self) -> Result<(), Failure> {
         let Some(mut server) = self.server.take() else {
             return Ok(());
@@ -179,7 +179,7 @@ impl Stage {
         };
         let pid = i32::try_from(server.pid).ok();
         if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
-            // One that has ended already needs no signal.
+            // An ended server needs no signal.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         match tokio::time::timeout(STOP, server.child.wait()).await {
@@ -191,7 +191,7 @@ impl Stage {
         }
     }
 
-    /// Ends what runs still and removes the folder, or keeps it.
+    /// Ends remaining processes and removes the folder, or keeps it.
     pub(super) async fn clear(mut self, keep: bool) {
         // Its processes end with it.
         let _ = self.kill().await;
@@ -222,7 +222,7 @@ fn cannot_start(error: &std::io::Error) -> Failure {
     ))
 }
 
-/// The last thing the server said.
+/// The last line of the server's log.
 fn said_in(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let last = text.lines().last().unwrap_or("nothing");

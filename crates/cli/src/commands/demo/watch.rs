@@ -1,4 +1,4 @@
-//! The run as its events tell it, before the kill and after.
+//! The run according to its events, before the kill and after.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub(super) struct Story {
     run: String,
     last: Option<u64>,
     began: Option<String>,
-    /// How often each node was started by the scheduler.
+    /// The number of starts of each node by the scheduler.
     starts: BTreeMap<String, u32>,
-    /// In the order in which they came, as are the others.
+    /// In order of arrival, like the others.
     finished: Vec<String>,
     in_flight: Vec<String>,
     restarted: Vec<String>,
@@ -62,7 +62,7 @@ impl Story {
         self.in_flight.iter().map(String::as_str)
     }
 
-    /// Watches and tells, event by event.
+    /// Watches and prints, event by event.
     pub(super) async fn follow(&mut self, client: &Client, until: Until) -> Result<(), Failure> {
         loop {
             let page = client.poll(&self.run, self.last).await?;

@@ -17,13 +17,13 @@ use crate::exit::{Failure, io_text};
 use crate::session::Session;
 use crate::{compose, lookup, text};
 
-/// Syncs measured at most, and for how long at most.
+/// Maximum number of measured syncs, and their total time.
 const SYNCS: usize = 50;
 const SYNC_BUDGET: Duration = Duration::from_secs(2);
-/// A sync this fast never reached a disk; one this slow is felt with every step.
+/// A faster sync never reached a disk; a slower one delays every step noticeably.
 const SYNC_TOO_FAST: Duration = Duration::from_micros(15);
 const SYNC_SLOW: Duration = Duration::from_millis(30);
-/// Free space below which to warn, and below which nothing works for long.
+/// Free space below which to warn, and below which operation soon fails.
 const SPACE_LOW: u64 = 1 << 30;
 const SPACE_NONE: u64 = 50 << 20;
 /// Bytes that settled runs may leave in the folder of attempts.
@@ -62,7 +62,7 @@ pub(super) fn folder(session: &Session) -> Finding {
     }
 }
 
-/// Whether others may read or change what lies in the data folder.
+/// Whether other users may read or change the files of the data folder.
 pub(super) fn permissions(session: &Session) -> Finding {
     let loose = session.place.loose();
     let Some(first) = loose.first() else {
@@ -233,7 +233,7 @@ pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     ])
 }
 
-/// Runs whose engine is gone.
+/// Runs without a living engine.
 async fn abandoned(door: &Door, open: &[&Listed]) -> Result<Finding, Failure> {
     let now = door.store().now();
     let mut abandoned = 0;
@@ -262,7 +262,7 @@ async fn abandoned(door: &Door, open: &[&Listed]) -> Result<Finding, Failure> {
     })
 }
 
-/// Folders of attempts whose run has settled or is not in the store.
+/// Folders of attempts whose run has settled or is missing in the store.
 fn leftover_runs(session: &Session, rows: &[Listed]) -> Vec<StreamId> {
     let Ok(entries) = fs::read_dir(session.place.attempts()) else {
         return Vec::new();
@@ -310,7 +310,7 @@ fn size_of(path: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Removes what settled runs left, and lets the store tidy itself.
+/// Removes leftovers of settled runs, and runs the store's maintenance.
 pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
     if !session.place.store().exists() {
         return Ok(Vec::new());
@@ -333,12 +333,12 @@ pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
     Ok(vec![Finding::ok("clean", what), compact(session).await?])
 }
 
-/// Rewrites the store file, so that nothing of a purged run can be read from it.
+/// Rewrites the store file, so that purged runs are unrecoverable.
 async fn compact(session: &Session) -> Result<Finding, Failure> {
     let path = session.place.store();
     let options = Options {
         durability: session.durability,
-        // Another process that has the store open keeps it open: waiting longer changes nothing.
+        // Another process with an open store keeps it open: a longer wait would not help.
         busy_timeout: Duration::from_millis(500),
         ..Options::default()
     };

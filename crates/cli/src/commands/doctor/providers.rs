@@ -1,4 +1,4 @@
-//! Whether the models that are configured can be asked.
+//! Whether the configured models are usable.
 
 use super::Finding;
 use crate::commands::PortArgs;

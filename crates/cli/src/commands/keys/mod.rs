@@ -1,4 +1,4 @@
-//! `runwright keys`: who may come in over HTTP.
+//! `runwright keys`: access keys for HTTP.
 
 mod create;
 mod list;
@@ -18,9 +18,9 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// Whose keys, unless it is said.
+/// The default tenant of keys.
 const DEFAULT_TENANT: &str = "local";
-/// Characters of a key id that tell keys of a tenant apart: its end.
+/// The length of a key id's end that distinguishes keys of a tenant.
 const SHORT: usize = 8;
 /// Characters of the end of a key id that are enough to name a key.
 const SHORTEST: usize = 4;
@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Rotate(rotate::Args),
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Create(args) => create::run(args, session).await,
@@ -47,7 +47,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     }
 }
 
-/// Whose keys, as typed.
+/// The tenant of keys, as typed.
 #[derive(clap::Args, Debug)]
 struct Whose {
     /// The tenant
@@ -107,7 +107,7 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
     }
 }
 
-/// The option that names a tenant in a command to type next; nothing for the default one.
+/// The option that names a tenant in a suggested command; empty for the default one.
 fn option(tenant: &TenantId) -> String {
     let name = text::one_line(tenant.as_str(), 256);
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -118,7 +118,7 @@ fn option(tenant: &TenantId) -> String {
     }
 }
 
-/// The end of a key id, which tells it from others of its tenant.
+/// The end of a key id, which distinguishes it within its tenant.
 fn short(key: &KeyId) -> &str {
     let id = key.as_str();
     id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     overlap: Span,
 }
 
-/// Gives a key a successor.
+/// Creates a successor of a key.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.write()?;
     let tenant = &args.whose.tenant;

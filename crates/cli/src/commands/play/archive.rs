@@ -45,7 +45,7 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let archive = archive_folder(project, &known.id);
     let folder = sessions::folder(session, &known.id);
     let fail = |error| Failure::file(&folder, &error);
-    // A folder that is not there is made from the log, so that it can be moved.
+    // A missing folder is rebuilt from the log, so that it can be moved.
     files::bring_up_to_date(&door, project, &run).await?;
     let was_archived = archive.is_dir();
     if !was_archived {
@@ -110,7 +110,7 @@ fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Why there is nothing to archive.
+/// The error if no session can be archived.
 fn nothing(all: &[Known]) -> Failure {
     let failure = Failure::new("there is no session to archive");
     let is_open = |known: &&Known| matches!(known.kind, Kind::Open | Kind::Foreign(Left::Open));
@@ -125,7 +125,7 @@ fn nothing(all: &[Known]) -> Failure {
     }
 }
 
-/// Why a session that has not ended is not archived, and what ends it.
+/// The error for archiving an unfinished session, with the command that ends it.
 async fn open(door: &Door, session: &Session, id: &str) -> Result<Failure, Failure> {
     let project = &session.place.project;
     let files = files::bring_up_to_date(door, project, &StreamId::new(id)).await?;

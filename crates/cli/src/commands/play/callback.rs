@@ -47,7 +47,7 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Tells a session.
+/// Sends the outcome to a session.
 pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
     let may = |_: &Known| false;

@@ -10,7 +10,7 @@ use crate::exit::Failure;
 use crate::session::Session;
 use crate::{style, talk};
 
-/// The key of a template's digest in what a run keeps of it.
+/// The key of a template's digest in the metadata of a run.
 pub(super) const DIGEST: &str = "templateDigest";
 
 /// The digest of a template, independent of spaces and the order of its keys.
@@ -38,7 +38,7 @@ pub(super) fn warn(args: &Args, session: &Session, run: &Run) -> Result<(), Fail
     Ok(())
 }
 
-/// The template file, where it says something else than it did.
+/// The template file, if its content has changed.
 fn changed(session: &Session, run: &Run) -> Option<String> {
     let play = run.facts()?.metadata.get(METADATA)?;
     let text = |key: &str| play.get(key)?.as_str();

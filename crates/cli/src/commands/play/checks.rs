@@ -45,7 +45,7 @@ impl Checked {
         })
     }
 
-    /// Says what is odd, or refuses it.
+    /// Reports oddities, as warnings or as errors.
     pub(super) fn warn(&self, is_strict: bool) -> Result<(), Failure> {
         if self.template.warnings.is_empty() {
             return Ok(());
@@ -105,7 +105,7 @@ pub(super) fn policies(
         .collect()
 }
 
-/// Nodes that nothing carries out, and programs that are not installed.
+/// Nodes without an executor, and programs that are not installed.
 pub(super) fn lacking_executors(checked: &Checked, executors: &Executors) -> Vec<Obstacle> {
     let mut missing: Vec<(&str, Type, &str)> = Vec::new();
     let mut absent_programs = BTreeSet::new();
@@ -174,7 +174,7 @@ fn not_installed(programs: &BTreeSet<&str>) -> Obstacle {
     Obstacle::new("executor_not_installed", Failure::new(what).hint(hint))
 }
 
-/// The program of an executor, where it is known and nowhere to be found.
+/// The program of an executor, if it is known and cannot be found.
 fn absent(executor: &Executor) -> Option<&str> {
     let program = executor.program()?;
     if program.contains('/') {

@@ -83,7 +83,7 @@ pub(super) async fn bind(template: &Template, mut given: Context) -> Result<Cont
     }
 }
 
-/// That required variables are not given.
+/// The error for missing required variables.
 pub(super) fn lacking(template: &Template, missing: &[String]) -> Failure {
     let mut what = match missing {
         [one] => format!("the required variable {} has no value", quoted(one)),

@@ -67,7 +67,7 @@ pub(super) async fn end(session: &Session, door: &Door, run: &StreamId) -> Resul
     Ok(())
 }
 
-/// Tells a run to end: by the answer to what a failure asks, else by cancelling it.
+/// Ends a run: by the answer to a failure's question, else by cancelling it.
 async fn tell(engine: &Engine, state: &Run) -> Result<(), Failure> {
     let run = &state.header.stream;
     let asked = state.facts().into_iter();

@@ -24,7 +24,7 @@ use crate::follow::{Follower, Look};
 use crate::session::Session;
 use crate::{style, talk, text};
 
-/// How often the view is drawn.
+/// The interval of redraws.
 const FRAME: Duration = Duration::from_millis(100);
 /// After this many frames the log is read even without a hint.
 const FRAMES_PER_SWEEP: usize = 5;
@@ -82,10 +82,10 @@ impl About {
     }
 }
 
-/// Why playing ends.
+/// The reason for the end of playing.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
-    /// Nothing more happens by itself.
+    /// The session does not progress by itself.
     Done,
     /// A signal came.
     Interrupted,
@@ -375,7 +375,7 @@ pub(super) async fn resolve(
     }
 }
 
-/// Waits for the answer to a question, for ever where there is none.
+/// Waits for the answer to a question; forever without one.
 async fn answered(asking: &mut Option<Asking>) -> Option<String> {
     match asking {
         Some(asking) => (&mut asking.answer).await.ok().flatten(),

@@ -73,7 +73,7 @@ fn last_of<'a>(template: &'a Template, plan: &ExecutionPlan, round: &Round) -> &
     &template.nodes[last.unwrap_or(round.first)].id
 }
 
-/// The plan, for people: a line for each node, what it runs below it, and how large the plan is.
+/// The plan, for people: a line for each node, its command below it, and the size of the plan.
 fn show(
     data: &mut Data,
     Checked { template, plan, .. }: &Checked,

@@ -60,7 +60,7 @@ impl Files {
         change
     }
 
-    /// The state as it is to be written. Its paths lead to where archived sessions lie now.
+    /// The state to write. Its paths lead to the archive once the session is archived.
     pub(crate) fn state(&self) -> SessionState {
         let mut state = self.projection.state();
         bring_paths_up_to_date(&self.project, &mut state.node_states);
@@ -77,7 +77,7 @@ impl Files {
         self.project.join(self.projection.folder())
     }
 
-    /// Writes what has changed since the last time it was written without an error.
+    /// Writes all changes since the last successful write.
     pub(crate) fn write(&mut self) -> Result<(), Failure> {
         if self.is_dirty {
             self.write_all()?;
@@ -199,7 +199,7 @@ pub(crate) async fn keep(door: Door, project: PathBuf) {
     }
 }
 
-/// Where a session lies once it is archived.
+/// The archive folder of a session.
 pub(super) fn archive_folder(project: &Path, id: &str) -> PathBuf {
     project.join(names::ARCHIVE).join(id)
 }
@@ -210,7 +210,7 @@ fn pretty(value: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Up to which event a state file shows its session; `None` where it does not say.
+/// The sequence of a state file; `None` if it has none.
 fn written_seq(path: &Path) -> Option<u64> {
     let state: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     state["x_play"]["seq"].as_u64()

@@ -1,5 +1,5 @@
-//! A new session that begins as an old one was at a checkpoint, or before a node. The old one
-//! stays as it is.
+//! A new session that begins with the state of an old one at a checkpoint, or before a node. The
+//! old one stays unchanged.
 
 use faces::player::names;
 use faces::player::projection::METADATA;

@@ -1,5 +1,4 @@
-//! `runwright play`: sessions of workflow templates. A file holds what one of its options or
-//! subcommands does.
+//! `runwright play`: sessions of workflow templates. Each file implements one option or subcommand.
 
 mod adopt;
 mod archive;
@@ -180,7 +179,7 @@ enum Command {
     Callback(callback::Args),
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     if args.asked() > 1 {
         let what = "--list, --resume, --status, --archive, --abort, --dry-run and a template exclude \
@@ -245,7 +244,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 }
 
 impl Args {
-    /// The first of what was typed that only counts when a session begins.
+    /// The first given option that only applies to new sessions.
     fn settled_at_the_start(&self) -> Option<&'static str> {
         let has_context = !self.context.is_empty() || self.context_file.is_some();
         let typed = [
@@ -259,7 +258,7 @@ impl Args {
             .map(|(name, _)| *name)
     }
 
-    /// How many different things were asked for.
+    /// The number of different actions requested.
     fn asked(&self) -> usize {
         [
             self.template.is_some() || (self.dry_run && !self.replan),

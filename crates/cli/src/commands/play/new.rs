@@ -44,7 +44,7 @@ preset = "shell"          # the executor's name is a script; the arguments are i
 # retries = 1
 "#;
 
-/// Writes a template, and executors where there are none.
+/// Writes a template, and an executors file if it is missing.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let project = &session.place.project;
     let slug = names::slug(&args.name);

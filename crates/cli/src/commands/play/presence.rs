@@ -10,7 +10,7 @@ use runtime::holder;
 
 /// The file, in the folder of a session.
 const FILE: &str = ".player";
-/// No name of a holder is longer.
+/// Maximum length of a holder's name.
 const LONGEST: u64 = 1_000;
 
 /// This process is the player of a session for as long as this lives.
@@ -20,7 +20,7 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// Sits down at a session. Where that cannot be noted others do not see it, and that is all.
+    /// Registers the player at a session. If that cannot be written, only other processes miss it.
     pub(super) fn at(folder: &Path) -> Self {
         let (path, name) = (folder.join(FILE), holder::this_process());
         let _ = fs::write(&path, name.as_str());

@@ -1,4 +1,4 @@
-//! Whether a session can begin: everything that keeps it from that, said at once.
+//! Checks whether a session can begin, and reports all obstacles at once.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ impl Obstacle {
 pub(super) struct Outlook {
     /// The template; `None` when it is wrong.
     pub(super) checked: Option<Checked>,
-    /// The executors of the project; none when their file is wrong.
+    /// The executors of the project; empty when their file is invalid.
     pub(super) executors: Executors,
     /// The problems that prevent the session.
     obstacles: Vec<Obstacle>,
@@ -85,7 +85,7 @@ impl Outlook {
         self.unless("odd_template", checked.warn(args.strict));
         let pauses = pause_points_exist(checked, &args.pause_at);
         self.unless("unknown_checkpoint", pauses);
-        // Who sits at a terminal is asked for what is missing.
+        // A person at a terminal is asked for missing values.
         if let Err(missing) = checked.template.bind(given)
             && !ask::somebody()
         {
@@ -101,7 +101,7 @@ impl Outlook {
         looked.map_err(obstacle).ok()
     }
 
-    /// Every problem, as programs are told.
+    /// Every problem, in the form for programs.
     pub(super) fn problems(&self) -> Vec<Value> {
         self.obstacles.iter().flat_map(Obstacle::to_json).collect()
     }
@@ -116,7 +116,7 @@ impl Outlook {
     }
 }
 
-/// Says every obstacle, if there is one.
+/// An error with every obstacle, if there is one.
 pub(super) fn refuse(mut obstacles: Vec<Obstacle>) -> Result<(), Failure> {
     let Some(last) = obstacles.pop() else {
         return Ok(());
@@ -145,7 +145,7 @@ fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Fail
     })
 }
 
-/// Whether the engine takes the definition that is made of a template.
+/// Whether the engine accepts the definition compiled from a template.
 fn compiles(
     args: &Args,
     session: &Session,

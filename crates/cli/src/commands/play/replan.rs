@@ -24,7 +24,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::{talk, text};
 
-/// The key of a session's `--timeout` in what its run keeps of it.
+/// The key of a session's `--timeout` in the metadata of its run.
 pub(super) const TIMEOUT: &str = "timeoutMs";
 
 /// Continues a session with the current version of its template.
@@ -113,7 +113,7 @@ impl Old {
         self.run.facts()?.metadata.get(METADATA)?.get(key)
     }
 
-    /// Where the template lies.
+    /// The path of the template.
     fn template(&self, session: &Session) -> Result<String, Failure> {
         let file = session.place.project.join(&self.state.template_path);
         if file.is_file() {
@@ -215,7 +215,7 @@ fn nodes_of(definition: &Value) -> BTreeMap<String, Value> {
 
 /// The changes of the template.
 struct Changes {
-    /// Nodes that are different, and in what.
+    /// Changed nodes, with the kinds of their changes.
     changed: Vec<(String, Vec<&'static str>)>,
     new: Vec<String>,
     removed: Vec<String>,
@@ -258,7 +258,7 @@ impl Changes {
                     }
                     Some(_) => {}
                 }
-                // Its result does not depend on what becomes of a failure.
+                // The failure policy does not affect its result.
                 let is_same =
                     different.is_some_and(|what| what.iter().all(|what| *what == FAILURE));
                 let is_over = old.recorded(id).is_some();
@@ -274,7 +274,7 @@ impl Changes {
         changes
     }
 
-    /// Says what changes; refuses where nothing does.
+    /// Reports the changes; an error without any.
     fn say(&self, old: &Old) -> Result<(), Failure> {
         if self.changed.is_empty() && self.new.is_empty() && self.removed.is_empty() {
             let id = &old.state.session_id;
@@ -310,10 +310,10 @@ impl Changes {
     }
 }
 
-/// The word for a difference that does not touch the result of a node.
+/// The name of a difference that does not affect the result of a node.
 const FAILURE: &str = "what becomes of a failure";
 
-/// In what a node differs from what it was, in words.
+/// The differences of a node, in words.
 fn differences(old: &Value, new: &Value) -> Vec<&'static str> {
     let is_other = |keys: &[&str]| {
         keys.iter()

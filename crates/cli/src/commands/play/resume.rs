@@ -120,7 +120,7 @@ async fn ended(
     Ok(drive::exit(files.state().status))
 }
 
-/// Plays a session that had been left, or one that begins as another was.
+/// Plays a paused session, or a fork of another.
 pub(super) async fn go_on(
     args: &Args,
     session: &Session,
@@ -167,7 +167,7 @@ async fn answer(
     Ok(())
 }
 
-/// Does with failed nodes what was said.
+/// Carries out the typed decisions about failed nodes.
 async fn choose(args: &Args, engine: &Engine, run: &Run) -> Result<(), Failure> {
     let retries = args.retry.iter().map(|node| (node, "retry"));
     let skips = args.skip.iter().map(|node| (node, "skip"));
@@ -188,7 +188,7 @@ async fn choose(args: &Args, engine: &Engine, run: &Run) -> Result<(), Failure> 
     Ok(())
 }
 
-/// That a node cannot be retried or skipped, because it has not failed.
+/// The error for retrying or skipping a node that has not failed.
 pub(super) fn not_failed(node: &str, session: &str, failed: &[&str]) -> Failure {
     let what = format!("{} is no failed node of session {session}", quoted(node));
     Failure::new(what).hint(match (closest(node, failed.iter().copied()), failed) {

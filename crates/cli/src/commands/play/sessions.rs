@@ -22,22 +22,22 @@ use crate::session::Session;
 pub(super) struct Known {
     /// Its id, also that of its run.
     pub(super) id: String,
-    /// How it lies here.
+    /// Its state here.
     pub(super) kind: Kind,
 }
 
-/// How a session lies here.
+/// The state of a session here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A run that may continue.
     Open,
     /// A run that has ended.
     Settled,
-    /// A folder with a state and no run: another player's.
+    /// Another player's folder with a state file and without a run.
     Foreign(Left),
 }
 
-/// How another player left its session, as its state file says.
+/// The state of another player's session, from its state file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// It may continue: running, paused, or failed.
@@ -64,7 +64,7 @@ impl Left {
     }
 }
 
-/// The store of the project, where there is one.
+/// The store of the project, if there is one.
 pub(super) fn store(session: &Session) -> Result<Option<Door>, Failure> {
     if session.place.store().exists() {
         Ok(Some(session.write()?))
@@ -192,7 +192,7 @@ async fn choose(candidates: &[Known], what: &str) -> Result<Known, Failure> {
     }
 }
 
-/// Who drives a run, as far as can be told: a hold of a dead process is nobody's.
+/// The driver of a run, if it can be determined: a lease of a dead process does not count.
 pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<String>, Failure> {
     let store = door.store();
     let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
@@ -233,7 +233,7 @@ pub(super) fn unreadable(session: &Session, id: &str) -> Failure {
         .hint("its player may still write it; else put a whole file there, or remove the folder")
 }
 
-/// The folder of a session that is not archived.
+/// The folder of an active session.
 pub(super) fn folder(session: &Session, id: &str) -> PathBuf {
     session.place.project.join(names::SESSIONS).join(id)
 }

@@ -7,7 +7,7 @@ use kernel::time::Timestamp;
 use super::words;
 use crate::{style, text};
 
-/// Files named of one node.
+/// Maximum files listed per node.
 const MOST_FILES: usize = 5;
 
 /// The lines, each with its end. `begun` is when the session began.

@@ -77,7 +77,7 @@ impl Standing {
     }
 }
 
-/// The player that sits at a session and drives nothing.
+/// The player that attends a session without driving it.
 pub(super) fn attended_by(folder: &Path) -> Option<String> {
     presence::player(folder).map(|name| name_of(&name))
 }
@@ -127,7 +127,7 @@ pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
     )]
 }
 
-/// In a few words.
+/// A short description.
 fn waits_for(state: &SessionState) -> String {
     let more = &state.x_play;
     if let Some(node) = more.undecided.first() {
@@ -144,7 +144,7 @@ fn waits_for(state: &SessionState) -> String {
     }
 }
 
-/// A word of a command line as a shell takes it.
+/// A word, quoted for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -28,7 +28,7 @@ use crate::env;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 
-/// Sessions of one template that may begin in the same second.
+/// Maximum sessions of one template that begin in the same second.
 const MOST_IN_A_SECOND: u32 = 1_000;
 
 /// Begins a session and plays it.
@@ -89,7 +89,7 @@ async fn choose(project: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The engine that plays one session.
+/// The engine for one session.
 pub(super) fn engine(
     args: &Args,
     executors: &Executors,
@@ -106,7 +106,7 @@ pub(super) fn engine(
     compose::engine_with(session, &door, &PortArgs::default(), options)
 }
 
-/// How a session is driven and what it may spend.
+/// The run's policy, with its budget.
 pub(super) fn policy(args: &Args, executors: &Executors) -> Result<Policy, Failure> {
     Ok(Policy {
         max_parallel: args.jobs.or(executors.play.jobs),
@@ -147,9 +147,9 @@ pub(super) struct Order<'a> {
     pub(super) digest: Option<&'a str>,
     pub(super) context: Context,
     pub(super) policy: Policy,
-    /// The longest attempt of every node, where the command line says it.
+    /// The timeout of every node's attempts, if it is typed.
     pub(super) timeout_ms: Option<u64>,
-    /// The session it takes over from, which is not the same one.
+    /// The session whose results it takes over.
     pub(super) from: Option<&'a StreamId>,
     /// The session to continue, where another player began it.
     pub(super) adopted: Option<Adopted<'a>>,
@@ -162,7 +162,7 @@ pub(super) struct Adopted<'a> {
 }
 
 impl Order<'_> {
-    /// Creates the run under the id of the session. Nothing is driven yet.
+    /// Creates the run under the id of the session, without driving it.
     pub(super) async fn create(
         &self,
         engine: &Engine,
@@ -182,7 +182,7 @@ impl Order<'_> {
                 Some(adopted) => adopted.id.to_owned(),
                 None => names::session_id(self.slug, now, attempt),
             };
-            // Another player's session of that name stays what it is.
+            // Another player's session of that name stays unchanged.
             if self.adopted.is_none() && sessions::folder(session, &id).exists() {
                 continue;
             }

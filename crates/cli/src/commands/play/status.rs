@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, text};
 
-/// Sessions of a list of which is said what to do next.
+/// Maximum listed sessions with a next step.
 const MOST_STEPS: usize = 10;
 
 /// Shows the sessions, or one of them.
@@ -151,7 +151,7 @@ fn foreign_step(session: &Session, id: &str, left: Left) -> Option<String> {
     }
 }
 
-/// How many nodes of another player's session are over, of how many.
+/// The number of finished nodes of another player's session, and of all.
 fn foreign_tally(state: &Value) -> String {
     let Some(nodes) = state["node_states"].as_object() else {
         return "?".to_owned();

@@ -1,4 +1,4 @@
-//! Where templates lie, and which one is meant.
+//! Finds templates by name or path.
 
 use std::path::{Path, PathBuf};
 
@@ -19,16 +19,15 @@ pub(super) struct TemplateFile {
 
 /// A template that was read.
 pub(super) struct Found {
-    /// Its name; `None` for standard input, whose template says it.
+    /// Its name; `None` for standard input, where the template has one.
     pub(super) slug: Option<String>,
-    /// Where it lies, as a session notes it.
+    /// Its path, in the form that a session records.
     pub(super) shown: String,
     /// Its text.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Every template of a project, by name; those of other players that keep them in the home folder
-/// come after.
+/// Every template of a project, by name, followed by those of other players in the home folder.
 pub(super) fn all(project: &Path) -> Vec<TemplateFile> {
     let mut found = in_folder(&project.join(names::TEMPLATES));
     if let Some(home) = std::env::var_os("HOME") {

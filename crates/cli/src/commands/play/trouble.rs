@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::{style, talk};
 
-/// How long a trouble lasts before it is said. A store that is busy for a moment is none.
+/// The delay before a problem is reported. A store that is busy for a moment is not a problem.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Since when something is wrong, and whether that was said.
+/// The start of a problem, and whether it was reported.
 #[derive(Debug, Default)]
 pub(super) struct Trouble {
     since: Option<Instant>,
@@ -15,7 +15,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    /// Takes in what is wrong now. Says it once when it lasts, and when it is over.
+    /// Updates the current problem. Reports it once when it lasts, and when it is over.
     pub(super) fn look(&mut self, now: Option<String>) {
         let Some(what) = now else {
             if self.is_said {

@@ -38,7 +38,7 @@ impl View {
         }
     }
 
-    /// Begins anew below what was asked and answered.
+    /// Draws again below a question and its answer.
     pub(super) fn again(&mut self, args: &Args, session: &Session) {
         if let Self::People(_) = self {
             *self = Self::new(args, session);
@@ -68,7 +68,7 @@ impl View {
         }
     }
 
-    /// Shows people what has come.
+    /// Shows new events to people.
     pub(super) fn show(
         &mut self,
         follower: &Follower,

@@ -1,4 +1,4 @@
-//! The words around a session: before it begins and after it has ended.
+//! The texts before a session and after it.
 
 use faces::player::state::{NodeState, NodeStatus, SessionState, Status};
 use faces::player::template::{Kind, Template};
@@ -20,7 +20,7 @@ const WIDEST_VALUE: usize = 60;
 const MOST_ARTIFACTS: usize = 10;
 /// Nodes named at the end.
 const MOST_NODES: usize = 40;
-/// The longest error shown at the end. A process says last why it failed.
+/// The longest error shown at the end. A process prints its error last.
 const WIDEST_ERROR: usize = 300;
 /// The word for a checkpoint that still asks.
 const WAITS: &str = "waits";
@@ -31,7 +31,7 @@ fn rule() -> String {
     style::dim("=".repeat(44))
 }
 
-/// Says what begins.
+/// Prints the header of a session.
 pub(super) fn banner(args: &Args, run: &StreamId, template: &Template, context: &Context) {
     if args.quiet {
         return;
@@ -59,7 +59,7 @@ pub(super) fn banner(args: &Args, run: &StreamId, template: &Template, context: 
     talk::say(rule());
 }
 
-/// One line of a plan: the place, the node, its type, and what it calls.
+/// One line of a plan: the place, the node, its type, and its command.
 pub(super) fn planned(number: usize, template: &Template, at: usize) -> String {
     let node = &template.nodes[at];
     let (kind, calls, args) = match &node.kind {
@@ -80,14 +80,14 @@ pub(super) fn planned(number: usize, template: &Template, at: usize) -> String {
     line.trim_end().to_owned()
 }
 
-/// The nodes that run, in a few words.
+/// The running nodes, in a few words.
 pub(super) fn running(files: &Files) -> String {
     let nodes = files.state().node_states.0.into_iter();
     let running = nodes.filter(|(_, node)| node.status() == NodeStatus::Running);
     few(running.map(|(id, _)| id))
 }
 
-/// Says that a session was left while it was going on.
+/// Reports that a session was left unfinished.
 pub(super) fn left(files: &Files) {
     let id = files.projection().id();
     talk::say(format!(
@@ -182,8 +182,8 @@ fn artifacts(state: &SessionState) {
     }
 }
 
-/// How many nodes of a session are over. A checkpoint that still asks is not, although its file
-/// is written and its state says so.
+/// The number of finished nodes of a session. A checkpoint that still asks does not count, although
+/// its file is written and its state shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tally {
     completed: usize,
@@ -209,7 +209,7 @@ impl Tally {
         }
     }
 
-    /// Nodes that need nothing more, of how many.
+    /// The number of finished nodes, and of all.
     pub(super) fn over(self) -> String {
         let over = self.completed + self.skipped + self.failed;
         format!("{over}/{}", self.all)
@@ -269,7 +269,7 @@ fn line(state: &SessionState, id: &str, node: &NodeState) -> String {
     }
 }
 
-/// The last thing that programs are told: the state; people get the session and its status.
+/// The final output: the state for programs; the session and its status for people.
 pub(super) fn last(session: &Session, files: &Files) -> Result<(), Failure> {
     let mut data = Data::new();
     let state = files.state();
@@ -294,7 +294,7 @@ pub(super) fn stands(standing: &Standing, state: &SessionState) {
     }
 }
 
-/// Says what to do next.
+/// Prints the next step.
 pub(super) fn next(text: &str) {
     talk::say(format!("  {} {text}", style::dim("next:")));
 }

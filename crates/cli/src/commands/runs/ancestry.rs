@@ -1,4 +1,4 @@
-//! `runwright runs ancestry`: where a run comes from.
+//! `runwright runs ancestry`: the origin of a run.
 
 use kernel::ids::StreamId;
 use runtime::door::Door;

@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// The one of a run's artifacts, each with its id, that what was typed fits.
+/// The artifact of a run, by its id, that the typed text matches.
 pub(crate) fn chosen<'a, T>(
     run: &str,
     typed: &str,
@@ -99,7 +99,7 @@ async fn save(
     let mut file = created(path)?;
     let done = fill(&mut file, door, tenant, artifact, path).await;
     if done.is_err() {
-        // A part of it is not what was asked for, and would stand in the way of the next try.
+        // A partial file is useless, and would block the next attempt.
         let _ = std::fs::remove_file(path);
     }
     done
@@ -123,7 +123,7 @@ async fn fill(
     saved(file, path, about, digest.finish() == artifact.digest)
 }
 
-/// The file an artifact is saved as, which was not there.
+/// A new file for an artifact.
 pub(crate) fn created(path: &Path) -> Result<File, Failure> {
     let file = private::file().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {
@@ -135,7 +135,7 @@ pub(crate) fn created(path: &Path) -> Result<File, Failure> {
     })
 }
 
-/// Says that an artifact of this id and size lies in a file now, where it `is_whole`.
+/// Reports that an artifact of this id and size was saved to a file, if it `is_whole`.
 pub(crate) fn saved(
     file: &File,
     path: &Path,

@@ -1,5 +1,5 @@
-//! Whom a node of work for workers waits for: the worker that has its task, any of its queue, or
-//! what the queue itself waits for before it hands anything out.
+//! Determines the awaited party of a worker node: the worker with its task, any worker of its
+//! queue, or a condition of the queue before it assigns tasks.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use store::StoreError;
 use super::resolve::worker_of;
 use crate::text;
 
-/// For whom each of the nodes waits that wait for workers.
+/// The awaited party of each waiting worker node.
 pub(crate) type AllAwaited = BTreeMap<InterruptId, Awaited>;
 
-/// For whom a node waits.
+/// The awaited party of a node.
 #[derive(Debug)]
 pub(crate) struct Awaited {
     queue: String,
@@ -34,7 +34,7 @@ enum Whom {
     Queue(Vec<String>),
 }
 
-/// Asks the queues of a run how they stand.
+/// Reads the states of a run's queues.
 pub(crate) async fn all(door: &Door, run: &Run) -> Result<AllAwaited, StoreError> {
     let mut all = AllAwaited::new();
     for open in run.facts().into_iter().flat_map(|facts| &facts.interrupts) {
@@ -73,7 +73,7 @@ fn whom(coordinator: &Coordinator, door: &Door) -> Whom {
 }
 
 impl Awaited {
-    /// With what can be done.
+    /// With possible remedies.
     pub(crate) fn at_length(&self) -> String {
         match &self.whom {
             Whom::AnyWorker => worker_of(&self.queue),
@@ -81,7 +81,7 @@ impl Awaited {
         }
     }
 
-    /// In a few words.
+    /// A short description.
     pub(crate) fn in_short(&self) -> String {
         let queue = &self.queue;
         match &self.whom {

@@ -1,4 +1,4 @@
-//! `runwright runs bundle`: all there is of a run in one document.
+//! `runwright runs bundle`: a run in one document.
 
 use std::io::Write;
 use std::path::PathBuf;

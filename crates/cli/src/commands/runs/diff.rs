@@ -1,4 +1,4 @@
-//! `runwright runs diff`: what two runs say differently.
+//! `runwright runs diff`: the differences of two runs.
 
 use faces::Veil;
 use faces::openwop::v1::Diff;
@@ -70,7 +70,7 @@ async fn log(door: &Door, run: &StreamId) -> Result<Vec<Event>, Failure> {
     loaded.records.iter().map(read).collect()
 }
 
-/// Shows a comparison as the protocol tells it.
+/// Shows a comparison in the protocol's form.
 pub(crate) fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
     let mut data = Data::new();
     match session.form {

@@ -1,4 +1,4 @@
-//! `runwright events`: what happened in a run, from its log alone.
+//! `runwright events`: the events of a run, from its log alone.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl Wanted {
         })
     }
 
-    /// Whether nothing more is wanted.
+    /// Whether the limit is reached.
     pub(super) fn is_done(&self) -> bool {
         self.left == 0
     }
@@ -108,7 +108,7 @@ pub(super) struct Reader<'a> {
     door: &'a Door,
     /// The header of the log.
     pub(super) header: StreamHeader,
-    /// The plan of its run, which says what is hidden.
+    /// The plan of its run, for the mask.
     pub(super) plan: Arc<Plan>,
     next: Seq,
     cause: Option<Seq>,
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The next events, each with the one that caused it; none where the log ends for now.
+    /// The next events, each with its cause; empty at the current end of the log.
     pub(super) async fn page(&mut self) -> Result<Vec<(Event, Option<Seq>)>, Failure> {
         let from = ReadFrom::Seq(self.next);
         let loaded = self

@@ -1,4 +1,4 @@
-//! `runwright runs fork`: another run from the beginning of a recorded one.
+//! `runwright runs fork`: a new run from the beginning of a recorded one.
 
 use clap::ValueEnum;
 use kernel::fork::ForkError;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<Seq>,
 
-    /// Whether to continue for real or to repeat.
+    /// Whether to go on for real or to repeat
     #[arg(long, value_name = "MODE", default_value = "branch")]
     mode: Mode,
 
@@ -67,7 +67,7 @@ enum Mode {
 }
 
 impl Args {
-    /// The mode in the protocol's word.
+    /// The mode in the protocol's spelling.
     pub(crate) fn mode(&self) -> &'static str {
         match self.mode {
             Mode::Branch => "branch",

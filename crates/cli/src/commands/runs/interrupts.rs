@@ -12,7 +12,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// Statuses of runs that may ask something: one at work in a branch may ask in another.
+/// Statuses of runs with possible questions: one that is active in a branch may ask in another.
 const ASKING: [&str; 5] = [
     "waiting-approval",
     "waiting-input",
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     pub(crate) run: Option<RunName>,
 }
 
-/// Lists what runs wait for.
+/// Lists the questions of runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let runs = match &args.run {

@@ -59,7 +59,7 @@ pub(crate) struct Args {
 /// The place of the tenant, when there are several.
 const TENANT_COLUMN: usize = 1;
 
-/// Refuses a status that no run can have, which would look like a store without such runs.
+/// Rejects an impossible status, which would look like an empty result.
 pub(crate) fn check_statuses(asked: &[String]) -> Result<(), Failure> {
     let known = RunStatus::ALL.map(RunStatus::as_str);
     let is_known = |status: &&String| RunStatus::parse(status).is_some();
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let parent = match &args.parent {
         Some(name) => Some(match lookup::find_to_show(&door, name).await? {
             Shown::Run(run) => run,
-            // Its children name it by the id that its app gave it.
+            // Its children name it by its app's id.
             Shown::Document(document) => app_id_of(&door, &document).await?,
         }),
         None => None,
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         subject: args.workflow,
         tag: args.tag,
         parent,
-        // One more tells whether there are more.
+        // One more shows whether the list was cut.
         limit: limit + 1,
         ..ListQuery::default()
     };
@@ -124,7 +124,7 @@ pub(crate) struct Row {
     pub(crate) run: StreamId,
     /// For a run that a browser app saved, the id from the app.
     pub(crate) app_id: Option<String>,
-    /// Whose it is; a server speaks of one tenant only and does not say.
+    /// Its tenant; a server lists a single tenant and leaves it out.
     pub(crate) tenant: Option<TenantId>,
     pub(crate) workflow: String,
     pub(crate) status: String,

@@ -1,4 +1,4 @@
-//! `runwright runs`: what there is, what happened, and steering it.
+//! `runwright runs`: lists, shows and steers runs.
 
 pub(crate) mod ancestry;
 pub(crate) mod artifact;
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Purge(purge::Args),
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::List(args) => list::run(args, session).await,

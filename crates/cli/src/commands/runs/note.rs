@@ -1,4 +1,4 @@
-//! `runwright runs note`: what is said about a run.
+//! `runwright runs note`: annotates a run.
 
 use faces::openwop::v1;
 use kernel::audit::Actor;
@@ -83,7 +83,7 @@ impl Args {
             .or(flag.then_some(Signal::Flag))
     }
 
-    /// The same as the protocol says it of a run; `None` where nothing is to be said.
+    /// The same in the protocol's form; `None` without an annotation.
     pub(crate) fn body(&self, run: &str) -> Option<Value> {
         let signal = self.signal()?;
         let mut body = json!({ "signal": signal, "target": {} });
@@ -100,7 +100,7 @@ impl Args {
     }
 }
 
-/// Says something about a run of a store, or shows what was said.
+/// Annotates a run of a store, or lists its annotations.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let Some(signal) = args.signal() else {
         let door = session.read()?;
@@ -151,7 +151,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     print(session, &[v1::annotation(&noted)])
 }
 
-/// Shows annotations as the protocol tells them, one a line.
+/// Shows annotations in the protocol's form, one per line.
 pub(crate) fn print(session: &Session, said: &[Value]) -> Result<Exit, Failure> {
     let mut data = Data::new();
     for annotation in said {

@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     };
     let is_paused = match door.transact(&run, &Envelope::from(pause)).await {
         Ok(state) => state.run.status() == RunStatus::Paused,
-        // The pause that is coming is the one that is asked for.
+        // The pending pause is the requested one.
         Err(DoorError::Rejected(Rejection::AlreadyDraining)) => false,
         Err(error) => return Err(error.into()),
     };
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Says whether a run is paused, or is about to be.
+/// Reports whether a run is paused, or about to be.
 pub(crate) fn say(run: &str, is_paused: bool) {
     if is_paused {
         talk::say(format!("run {run} is paused"))

@@ -57,7 +57,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let what = format!("this erases {runs} for good");
         return Err(Failure::new(what).hint("say --yes if that is what you want"));
     }
-    // Children first: what is left when this is interrupted can still be named.
+    // Children first: after an interruption the rest can still be named.
     for run in doomed.iter().rev() {
         let stream = &run.header.stream;
         trail::record_purge(&**door.store(), &run.header, Actor::operator()).await?;

@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Found)
 }
 
-/// Says where a log is not decided again as it was.
+/// Reports a difference between a log and its replay.
 pub(super) fn say(divergence: &Divergence) {
     talk::say(format!(
         "{} at event {}",

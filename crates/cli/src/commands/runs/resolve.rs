@@ -68,7 +68,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Who answers, if that was said.
+    /// The answering person, if given.
     pub(crate) fn who(&self) -> Option<&str> {
         self.who.as_deref()
     }
@@ -219,7 +219,7 @@ pub(crate) fn not_asked(node: &str, queue: &str) -> Failure {
     .hint(BY_HAND)
 }
 
-/// Several nodes ask, or others than the one that was named.
+/// The error if several nodes ask, or others than the named one.
 pub(crate) fn which(run: &str, asking: &[String]) -> Failure {
     let names: Vec<String> = asking.iter().map(|name| text::one_line(name, 60)).collect();
     Failure::new("say which node is answered")

@@ -264,7 +264,7 @@ fn nodes(
     table.lines().try_for_each(|line| data.line(line))
 }
 
-/// Prints what nodes left: of each artifact its id, node, type and size.
+/// Prints the artifacts of nodes: id, node, type and size.
 pub(crate) fn artifacts(
     data: &mut Data,
     listed: impl Iterator<Item = [String; 4]>,

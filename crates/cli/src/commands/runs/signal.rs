@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Says for which names a run waits, where the signal answers none of them.
+/// Warns about a signal that the run does not wait for, with the awaited names.
 fn say_what_is_waited_for(run: &Run, sent: &str) {
     let Some(facts) = run.facts() else {
         return;

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure, io_text};
 use crate::lookup::{self, RunName};
 use crate::session::Session;
 
-/// How often the log is looked at: another process may write it, which nothing tells us.
+/// The polling interval of the log: another process may write it without a notification.
 const POLL: Duration = Duration::from_millis(200);
 
 /// Command-line arguments.
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut data = Data::new();
     let mut reader = Reader::new(&door, run.clone(), args.after).await?;
     loop {
-        // Asked before reading, so that the last event is read for certain.
+        // Before reading, so that the last event is certainly read.
         let index = door
             .store()
             .load(&run, ReadFrom::Seq(u64::MAX), 0)

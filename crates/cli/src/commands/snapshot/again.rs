@@ -66,7 +66,7 @@ impl Again {
         self.kind
     }
 
-    /// The same, where nodes of a run may use other things than by default.
+    /// The same, with access options for nodes of a run.
     pub(super) fn with_ports(self, ports: PortArgs) -> Self {
         Self { ports, ..self }
     }
@@ -92,7 +92,7 @@ impl Again {
     }
 
     async fn attempt(&self, judge: &Judge, session: &Session) -> Result<Replayed, ReplayError> {
-        // One that came between two replays ends the next.
+        // A signal between two replays ends the next.
         if judge.stop().is_cancelled() {
             return Err(NotReplayed::Cancelled.into());
         }
@@ -224,7 +224,7 @@ fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome) -> MatchStatus {
     }
 }
 
-/// Warns of a replay that nothing kept from the network.
+/// Warns about a replay whose network access was not restricted.
 fn warn_of(outcome: &Outcome) {
     if let Wall::Missing(why) = &outcome.wall {
         crate::talk::say(format!(

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     argv: Vec<String>,
 }
 
-/// Captures what was asked for.
+/// Captures a command or a run.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     match &args.run {
         Some(_) if args.command.no_redact => Err(Failure::new(

@@ -196,7 +196,7 @@ impl CommandArgs {
     }
 }
 
-/// Captures a command and prints where its snapshot lies.
+/// Captures a command and prints the path of its snapshot.
 pub(super) async fn capture(
     args: CommandArgs,
     argv: Vec<String>,
@@ -245,7 +245,7 @@ pub(super) async fn capture(
     let folder = Folder::of_project(&root);
     let stop = stop_signal()?;
     let _turn = if surroundings.contains_key(CAPTURE_URL) {
-        // The capture that this one is a part of has it.
+        // It belongs to the enclosing capture.
         None
     } else {
         Some(turn(&folder, &stop).await?)
@@ -323,16 +323,16 @@ pub(super) async fn capture(
     write_down(&about, &outcome, &cleaner, contents, &keep, None, session)
 }
 
-/// A folder for what Python and Node load before the command.
+/// A folder for the scripts that Python and Node load before the command.
 async fn scripts() -> Result<Scratch, Failure> {
     let made = tokio::task::spawn_blocking(|| {
-        // The command ends with its capture and holds no lock of its own to ask for.
+        // The command ends with its capture, so a leftover folder is never in use.
         Scratch::new(&std::env::temp_dir(), SCRIPTS, |_| Ok(false))
     });
     made.await.map_err(said)?.map_err(said)
 }
 
-/// Writes the snapshot of a command that is over, and prints where it lies.
+/// Writes the snapshot of an ended command, and prints its path.
 pub(super) fn write_down(
     about: &About,
     outcome: &Outcome,
@@ -437,7 +437,7 @@ pub(super) fn write_down(
     })
 }
 
-/// Warns of what in the folder could not be read.
+/// Warns about unreadable parts of the folder.
 pub(super) fn say_unread(paths: &[String], cleaner: &Cleaner, so: &str) {
     const SHOWN: usize = 5;
     if paths.is_empty() {
@@ -453,8 +453,8 @@ pub(super) fn say_unread(paths: &[String], cleaner: &Cleaner, so: &str) {
     talk::say(format!("{note} these cannot be read, {so}: {shown}"));
 }
 
-/// A folder by its own name, and by those that lead to it through links: as it was typed, and as the
-/// shell calls the folder that this program is in.
+/// A folder's own path, and those that lead to it through links: as typed, and as the shell calls
+/// the current folder.
 pub(super) fn names_of(root: &Path, typed: &Path) -> Vec<PathBuf> {
     let mut names = vec![root.to_owned()];
     let within = std::env::current_dir().ok();
@@ -536,7 +536,7 @@ fn read_stdin() -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Ends what is under way when a signal comes.
+/// A stop request that a signal triggers.
 pub(super) fn stop_signal() -> Result<Stop, Failure> {
     let stop = Stop::default();
     for (kind, sent) in [
@@ -554,10 +554,10 @@ pub(super) fn stop_signal() -> Result<Stop, Failure> {
     Ok(stop)
 }
 
-/// Shows what a command writes, past the data that programs read.
+/// Shows the output of a command without mixing it with data for programs.
 pub(super) fn echo(form: Form) -> Echo {
     Arc::new(move |stream, bytes| {
-        // Who does not listen misses nothing: it is recorded.
+        // A closed output is ignored: it is recorded.
         let _ = match (stream, form) {
             (Stream::Stdout, Form::Text) => {
                 let mut out = std::io::stdout().lock();
@@ -588,7 +588,7 @@ pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
     }
 }
 
-/// How many values were taken out, of which kinds and files.
+/// The number of removed values, by kind and file.
 fn taken_out(snapshot: &Snapshot) -> Option<String> {
     let redaction = snapshot.extensions.as_ref()?.redaction.as_ref()?;
     if redaction.count == 0 {
@@ -730,12 +730,12 @@ pub(super) fn network(outcome: &Outcome) -> Vec<String> {
     lines
 }
 
-/// A failure that says what another library says.
+/// A failure with the message of another library.
 pub(super) fn said(error: impl std::fmt::Display) -> Failure {
     Failure::new(error.to_string())
 }
 
-/// Why nothing was run.
+/// The failure if nothing was executed.
 pub(super) fn not_run(error: RunError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error {

@@ -105,7 +105,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         (_, false) if found.needs_review() => Exit::Incomparable,
         (_, false) => Exit::Found,
     };
-    // A report may be long, and who reads it slow: a signal is heard meanwhile, too.
+    // A report may be long and its reader slow: signals are handled meanwhile.
     let (page, form) = (args.html, session.form);
     let written = move || report(&found, &a.response(), &b.response(), page.as_deref(), form);
     match aside(judge.stop(), written).await {
@@ -265,7 +265,7 @@ fn level(level: Level) -> String {
     }
 }
 
-/// Columns of one side.
+/// Columns per side.
 const WIDE: usize = 58;
 
 /// The two responses, side by side.

@@ -9,7 +9,7 @@ use crate::{style, talk, text};
 /// The word that confirms.
 const WORD: &str = "run";
 
-/// How a question is answered.
+/// How to get a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// `--yes` was typed.

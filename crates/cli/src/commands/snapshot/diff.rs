@@ -15,7 +15,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, text};
 
-/// Differences of one step that are shown.
+/// Maximum differences shown per step.
 const SHOWN: usize = 8;
 
 /// Command-line arguments.
@@ -150,7 +150,7 @@ fn change(old: Option<&Step>, new: Option<&Step>) -> Value {
     })
 }
 
-/// The places at which two values differ, with the words that do.
+/// The places at which two values differ, with the differing words.
 fn fields(place: &str, a: &Value, b: &Value) -> Vec<Value> {
     if a == b {
         return Vec::new();
@@ -202,7 +202,7 @@ fn tell(data: &mut Data, change: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Two values as one line, with the words that differ.
+/// Two values as one line, with the differing words.
 fn words(a: &Value, b: &Value) -> String {
     let (Some(a), Some(b)) = (a.as_str(), b.as_str()) else {
         let (a, b) = (

@@ -44,7 +44,7 @@ enum Format {
     Bundle,
 }
 
-/// Prints a snapshot in the words of others.
+/// Prints a snapshot in another format.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
     let kept = find_whole(&folder, &args.snapshot)?;

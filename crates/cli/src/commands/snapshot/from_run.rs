@@ -25,7 +25,7 @@ use crate::talk;
 /// Events read at a time.
 const PAGE: usize = 1_000;
 
-/// Captures a run and prints where its snapshot lies.
+/// Captures a run and prints the path of its snapshot.
 pub(super) async fn capture(
     run: &RunName,
     name: Option<String>,
@@ -148,7 +148,7 @@ pub(super) async fn events(door: &Door, run: &Run) -> Result<Vec<Event>, Failure
     Ok(events)
 }
 
-/// The log of a run and those of the runs it started, and which of these are in no store here.
+/// The log of a run and those of its child runs, and the ids of those missing in this store.
 pub(super) async fn family(door: &Door, run: &Run) -> Result<(Vec<Log>, Vec<StreamId>), Failure> {
     let (mut logs, mut missing) = (Vec::new(), Vec::new());
     let mut todo = VecDeque::from([run.header.stream.clone()]);
@@ -178,7 +178,7 @@ pub(super) async fn family(door: &Door, run: &Run) -> Result<(Vec<Log>, Vec<Stre
     Ok((logs, missing))
 }
 
-/// A run and those that it is a fork of, as far as they are here.
+/// A run and the sources it was forked from, as far as they are here.
 async fn origins(door: &Door, run: &Run) -> Result<Vec<StreamId>, Failure> {
     let mut all = vec![run.header.stream.clone(), run.header.root().clone()];
     let mut origin = run.header.origin.clone();

@@ -1,4 +1,4 @@
-//! How two executions are compared: by which strategy, from which similarity on, read by whom.
+//! Options of a comparison: the strategy, the minimum similarity, and the reader of meaning.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::command::stop_signal;
 use crate::exit::Failure;
 use crate::{talk, text};
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct How {
     /// What must hold [default: exact for the mode strict; structural for data and code; else
@@ -126,7 +126,7 @@ impl How {
         })
     }
 
-    /// Everything but who reads.
+    /// All options except the reader.
     fn options(&self) -> Options<'static> {
         Options {
             strategy: self.strategy(),
@@ -159,11 +159,11 @@ impl How {
 pub(super) struct Judge {
     how: How,
     reader: Reader,
-    /// Whether a signal came, since it was made: also between two things that could be ended.
+    /// Whether a signal came since its creation, also between two interruptible operations.
     stop: Stop,
 }
 
-/// Who reads meaning.
+/// The reader of meaning.
 enum Reader {
     Nobody,
     Embeddings(Endpoint),
@@ -199,7 +199,7 @@ impl Judge {
         &self.stop
     }
 
-    /// The same for replays of an execution: nothing of a strict one is sent elsewhere.
+    /// The same for replays of an execution: nothing of a strict one is sent to an endpoint.
     pub(super) fn of_replays(how: How, mode: Mode) -> Result<Self, Failure> {
         let is_sent = how.embeddings_url.is_some() || how.judge_url.is_some();
         if is_sent && mode == Mode::Strict {
@@ -211,8 +211,8 @@ impl Judge {
         Self::new(how)
     }
 
-    /// Compares `b` with `a`, by the strategy that was typed, else by `otherwise`, else by what
-    /// the mode and the response suggest. None where a signal ended it: long texts take their time.
+    /// Compares `b` with `a`, by the typed strategy, else by `otherwise`, else by the default for
+    /// the mode and the response. `None` where a signal ended it: long texts take time.
     pub(super) async fn compare(
         &self,
         a: Held,
@@ -265,7 +265,8 @@ impl Judge {
         }
     }
 
-    /// Asks about what the rules leave undecided; nothing is sent that no answer could decide.
+    /// Reads the pairs that the rules leave undecided; only pairs that an answer could decide are
+    /// sent.
     async fn read(&self, endpoint: &Endpoint, pairs: &[Undecided]) -> Result<Read, Failure> {
         let failed = |error: provenance::EndpointError| Failure::new(error.to_string());
         let is_judged = matches!(self.reader, Reader::Model(_));
@@ -290,7 +291,7 @@ impl Judge {
 /// Resolves a hash to its content, if that is kept.
 pub(super) type Contents = Box<dyn Fn(&str) -> Option<Vec<u8>> + Send>;
 
-/// One of the two that are compared.
+/// One side of a comparison.
 pub(super) struct Held {
     pub snapshot: Snapshot,
     pub calls: Vec<Call>,
@@ -334,7 +335,7 @@ pub(super) async fn aside<T: Send + 'static>(
     }
 }
 
-/// A score as it is said: with four digits.
+/// A score rounded to four digits for display.
 pub(super) fn rounded(score: f32) -> f64 {
     (f64::from(score) * 10_000.0).round() / 10_000.0
 }
@@ -358,7 +359,7 @@ fn endpoint(
     let host = url.host_str().ok_or_else(no_address)?;
     let port = url.port_or_known_default().ok_or_else(no_address)?;
     let place = format!("{host}:{port}");
-    // It was named on purpose: it may be at an address that is not public.
+    // Named explicitly, so it may be at a private address.
     let allowed = Allowed::parse([place.as_str()]).map_err(|_| no_address())?;
     let key = match key_env {
         None => None,
@@ -399,7 +400,7 @@ mod tests {
         };
         let compared = judge.compare(held(), held(), None).await.unwrap();
         assert!(compared.is_some());
-        // Nothing is under way that could be ended.
+        // No operation is in progress that could be ended.
         kill_process(getpid(), Signal::HUP).unwrap();
         judge.stop().cancelled().await;
         let compared = judge.compare(held(), held(), None).await.unwrap();

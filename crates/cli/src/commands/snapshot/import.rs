@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     tell(&imported.map_err(failed)?, &verified.snapshot_id, session)
 }
 
-/// The bundle in a file; `None` where it has something else.
+/// The bundle in a file; `None` for other content.
 fn bundle(file: &Path) -> Result<Option<Bundle>, Failure> {
     let facts = std::fs::metadata(file).map_err(|error| Failure::file(file, &error))?;
     // With everything written in base64 and escaped.
@@ -94,7 +94,7 @@ fn take_in(folder: &Folder, bundle: &Bundle, session: &Session) -> Result<Exit, 
     }
 }
 
-/// Says where it lies now.
+/// Reports the new path.
 fn tell(imported: &Imported, id: &str, session: &Session) -> Result<Exit, Failure> {
     let (path, is_new) = match imported {
         Imported::New(path) => (path, true),

@@ -9,19 +9,19 @@ pub(super) struct Case {
     pub workflow: String,
     /// The id of the snapshot.
     pub id: String,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
-    /// How it ended.
+    /// Its outcome.
     pub end: End,
 }
 
-/// How a replay ended.
+/// The outcome of a replay.
 pub(super) enum End {
     /// Well.
     Passed,
-    /// Otherwise than recorded, and how.
+    /// It differs from the recording, with a description.
     Failed(String),
-    /// It could not be made, and why.
+    /// It could not be carried out, with the reason.
     Error(String),
 }
 

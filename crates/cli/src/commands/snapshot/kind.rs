@@ -1,4 +1,4 @@
-//! The kinds of replay, and what keeps one from being made.
+//! The kinds of replay, and the reasons why one cannot be made.
 
 use capture::ignored::Ignored;
 use capture::tape::{Divergence, OnMiss, Sources};
@@ -7,7 +7,7 @@ use faces::provenance::document::Mode;
 
 use crate::exit::Failure;
 
-/// How it is replayed, as typed.
+/// The kind of replay, as typed.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Typed {
     /// What answers: the recording, or the real thing [default: model for the mode seeded, whose
@@ -59,7 +59,7 @@ enum TypedMiss {
 }
 
 impl Kind {
-    /// The word for it.
+    /// Its word.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Verify => "verify",
@@ -132,7 +132,7 @@ pub(super) enum NotReplayed {
     /// The snapshot has hashes alone.
     #[error("what the execution was given and gave is not kept, only its hashes")]
     ContentUnavailable,
-    /// A call that would be answered did not end.
+    /// A recorded call has no result.
     #[error("step {step}: {name} was ended before it had a result, so it cannot be answered")]
     NoResult {
         /// Which step.
@@ -146,7 +146,7 @@ pub(super) enum NotReplayed {
     /// The content of a file is not kept.
     #[error("{0}")]
     NoWorkspace(String),
-    /// It does not say what was run.
+    /// It does not name a command.
     #[error("the snapshot does not say which command was run")]
     NoCommand,
     /// A browser carried it out.
@@ -162,7 +162,7 @@ pub(super) enum NotReplayed {
     /// The recording has no answer for it.
     #[error("the run waits for somebody or something that the recording does not have")]
     Waits,
-    /// The run is in no store here.
+    /// The run is missing in this store.
     #[error("the run {0} is not in this store, so its log cannot be decided again")]
     NoRun(String),
     /// The command could not be started.
@@ -171,7 +171,7 @@ pub(super) enum NotReplayed {
     /// A signal came.
     #[error("the replay was stopped; it does not count")]
     Cancelled,
-    /// Without a response on both sides nothing can be said.
+    /// Without a response on both sides, a comparison is impossible.
     #[error("there is no response on both sides to compare")]
     NotComparable,
 }
@@ -181,7 +181,7 @@ pub(super) enum NotReplayed {
 pub(super) enum ReplayError {
     /// There is nothing to compare.
     NotReplayed(NotReplayed),
-    /// The replay could not be carried out.
+    /// The replay failed.
     Failed(Failure),
 }
 
@@ -201,7 +201,7 @@ where
 }
 
 impl NotReplayed {
-    /// The step at which it became impossible, where something had been run by then.
+    /// The step at which it became impossible, if anything had been executed by then.
     pub(super) fn divergence(&self) -> Option<&Divergence> {
         match self {
             Self::NotServed(found) => Some(found),
@@ -209,7 +209,7 @@ impl NotReplayed {
         }
     }
 
-    /// The word for programs.
+    /// The code for programs.
     pub(super) fn code(&self) -> &'static str {
         match self {
             Self::ContentUnavailable

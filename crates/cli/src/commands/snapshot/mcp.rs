@@ -43,15 +43,15 @@ struct Between {
     capture: Option<Client>,
     argv: Vec<String>,
     server: Option<Server>,
-    /// How the client began.
+    /// The client's initial request.
     hello: Option<String>,
-    /// Requests that the server has not answered: the number of their call, by their id.
+    /// Requests without an answer of the server: the number of their call, by their id.
     open: BTreeMap<String, Pending>,
-    /// Tools that only read, as the server says.
+    /// Tools without effects, as the server declares.
     readers: BTreeSet<String>,
-    /// Notifications of the server so far.
+    /// The number of the server's notifications.
     count: u64,
-    /// The call that the server answered last, and what it told since while none was open.
+    /// The last answered call, and the server's messages since then while no call was open.
     last: Option<(u64, Notifications)>,
     /// Its messages before the first request.
     early: Notifications,
@@ -68,13 +68,13 @@ struct Between {
 struct Pending {
     seq: u64,
     lists_tools: bool,
-    /// By what notifications name it that say how far it is.
+    /// The token of its progress notifications.
     progress: Value,
     /// The server's messages while it was open.
     notifications: Notifications,
 }
 
-/// Passes messages on until either side has none left.
+/// Passes messages on until either side ends.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let capture = match std::env::var(CAPTURE_URL) {
         Ok(url) => Some(Client::new(&url).map_err(said)?),
@@ -150,7 +150,7 @@ fn own_number() -> u64 {
 async fn server_line(server: &mut Option<Server>) -> Option<String> {
     match server {
         Some((_, _, lines)) => lines.next_line().await.ok().flatten(),
-        // No server, no words of it.
+        // Without a server, wait forever.
         None => std::future::pending().await,
     }
 }
@@ -165,7 +165,7 @@ fn output_of(message: &Value) -> impl Iterator<Item = (&'static str, &Value)> {
     std::iter::once((name, &message[name]))
 }
 
-/// The answer to a batch, which is not passed on: what is in it would be neither recorded nor answered.
+/// The answer to a batch, which is not passed on: its parts would be neither recorded nor answered.
 fn refusal(batch: &[Value]) -> Value {
     let refused = |id: &Value| {
         json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32600,
@@ -292,8 +292,7 @@ impl Between {
         }
     }
 
-    /// Starts the server where the recording has answered so far, and begins with it as the client
-    /// began with the recording.
+    /// Starts the server after the recorded answers, and repeats the client's initial request.
     async fn need_server(&mut self) -> Result<(), Failure> {
         if self.server.is_some() {
             return Ok(());

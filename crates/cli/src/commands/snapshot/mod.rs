@@ -39,7 +39,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::talk;
 
-/// How the queue of a replayed run begins. No server serves it.
+/// The prefix of queues of replayed runs. No server serves them.
 pub(crate) const REPLAY_QUEUE: &str = "replay-";
 
 #[derive(Debug, Subcommand)]
@@ -80,7 +80,7 @@ pub(crate) enum Command {
     Import(import::Args),
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match carry_out(command, session).await {
         Err(Failure::Damaged { what }) => {
@@ -121,7 +121,7 @@ async fn carry_out(command: Command, session: &Session) -> Result<Exit, Failure>
     }
 }
 
-/// Where snapshots are kept.
+/// The folder of snapshots.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Rooted {
     /// The folder that has `.aiwg/provenance` [default: the project folder]
@@ -138,7 +138,7 @@ impl Rooted {
     /// The folder of snapshots.
     ///
     /// # Errors
-    /// When the folder that it lies in is not there, or is none.
+    /// When the folder that contains it is missing, or is not a folder.
     pub(crate) fn folder(&self, session: &Session) -> Result<Folder, Failure> {
         let root = self.root(session);
         let shown = root.display();
@@ -159,8 +159,8 @@ impl Rooted {
         Folder::of_project(self.root(session))
     }
 
-    /// The folder that a snapshot lies in, and the one that its paths start from. One that is named
-    /// by its path may lie in another project: what belongs to it does, too.
+    /// The folder of a snapshot, and the base of its paths. A snapshot named by its path may be in
+    /// another project, with its sidecar files.
     pub(crate) fn of(&self, kept: &Kept, session: &Session) -> (Folder, PathBuf) {
         let folder = Folder::of_project(self.root(session)).holding_or_self(&kept.path);
         let root = match (&self.root, folder.project()) {
@@ -171,13 +171,13 @@ impl Rooted {
     }
 }
 
-/// A snapshot by what was typed.
+/// A snapshot by its typed name.
 pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
     let path = match folder.resolve(typed) {
         Ok(path) => path,
         Err(Unresolved::Folder(error)) => return Err(failed(error)),
         Err(other) => {
-            // A file that cannot be read has no id; it is meant by its name.
+            // An unreadable file has no id and is found by its name.
             let broken = folder.list().map_err(failed)?.broken;
             let is_it = |broken: &&Broken| {
                 let file = broken.file.as_str();
@@ -202,7 +202,7 @@ pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
     folder.read(&path).map_err(failed)
 }
 
-/// A snapshot that is what was written, by what was typed.
+/// A snapshot that matches its seal, by its typed name.
 pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
     let kept = find(folder, typed)?;
     let lies_in = folder.clone().holding_or_self(&kept.path);

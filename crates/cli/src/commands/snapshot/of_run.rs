@@ -1,8 +1,8 @@
 //! The replay of a run's snapshot: a fork of the run by the engine.
 //!
-//! `verify` decides its log again and runs nothing. The other kinds are branches from its
-//! beginning: nodes whose kind is taken from the recording are answered from the log, the others
-//! do their work. A branch waits in a queue of its own, so that no other engine drives it on.
+//! `verify` decides its log again and executes nothing. The other kinds are branches from its
+//! beginning: nodes of a served kind are answered from the log, the others do their work. A branch
+//! is in a separate queue, so that no other engine drives it.
 
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl OfRun<'_> {
         }
     }
 
-    /// Decides the log again. Nothing of it is run: every outcome is that of the log.
+    /// Decides the log again without executing anything: every outcome is that of the log.
     async fn verify(&self, door: &Door, session: &Session) -> Result<Replayed, ReplayError> {
         let engine = compose::engine(session, door, self.ports)?;
         let order = ForkOrder::new(ForkMode::Replay, None);
@@ -274,7 +274,7 @@ async fn drive(
     }
 }
 
-/// Cancels a branch that will not come to its end.
+/// Cancels a branch that cannot finish.
 async fn give_up(engine: &Engine, fork: &StreamId) -> Result<(), Failure> {
     let command = Command::Cancel {
         reason: Some("the replay was given up".into()),

@@ -24,7 +24,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// Pins a snapshot, or no longer.
+/// Pins or unpins a snapshot.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
     let kept = find(&folder, &args.snapshot)?;

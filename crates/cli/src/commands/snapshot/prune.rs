@@ -29,7 +29,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// Shows what may go, or lets it go.
+/// Shows the snapshots that may be removed, or removes them.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
     let now = jiff::Timestamp::now();

@@ -100,7 +100,7 @@ struct One {
     id: String,
     workflow: String,
     kind: Kind,
-    /// How many calls are recorded.
+    /// The number of recorded calls.
     calls: usize,
     took: Duration,
     /// Its result, and its report.

@@ -23,9 +23,9 @@ use crate::talk;
 
 /// Bytes of each output that are recorded.
 const MAX_OUTPUT: usize = 16 << 20;
-/// The exit code of what cannot be started, as shells have it.
+/// The exit code for a program that cannot be started, as in shells.
 const NOT_STARTED: u8 = 127;
-/// How long the rest of an input may take to come when the tool has ended.
+/// Maximum wait for the rest of an input after the tool has ended.
 const REST: Duration = Duration::from_secs(2);
 
 /// Command-line arguments.
@@ -81,7 +81,7 @@ impl Effect {
     }
 }
 
-/// Runs a tool, or gives its recorded result.
+/// Runs a tool, or returns its recorded result.
 pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let client = match std::env::var(CAPTURE_URL) {
         Ok(url) => Some(Client::new(&url).map_err(said)?),
@@ -128,7 +128,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     if let (Some(client), Some(seq)) = (&client, seq) {
         let mut order = json!({ "seq": seq, "output": output, "is_error": code != 0 });
         if let Given::Recorded(stdin) = &mut given {
-            // Who waits for the tool's end before it ends the input would wait for ever.
+            // A client that waits for the tool's end before it closes the input would deadlock.
             let rest = tokio::time::timeout(REST, stdin.read_ahead()).await;
             stdin.say(&mut input);
             if rest.is_err() {
@@ -216,7 +216,7 @@ async fn execute(
     };
     let status = status?;
     use std::os::unix::process::ExitStatusExt as _;
-    // As shells tell of signals.
+    // As shells report signals.
     let code = status
         .code()
         .or_else(|| status.signal().map(|signal| 128 + signal));
@@ -231,7 +231,7 @@ async fn tee(mut from: impl AsyncRead + Unpin, mut to: impl Write) -> (Vec<u8>, 
     let (mut all, mut is_cut) = (Vec::new(), false);
     let mut piece = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut piece).await {
-        // Who does not listen misses nothing: it is recorded.
+        // A closed output is ignored: it is recorded.
         let _ = to.write_all(&piece[..count]).and_then(|()| to.flush());
         let room = MAX_OUTPUT - all.len();
         all.extend_from_slice(&piece[..count.min(room)]);

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// Why a file cannot be read as a snapshot, and the word for it.
+/// Why a file cannot be read as a snapshot, with its code.
 fn unread(error: Option<FolderError>) -> Option<(&'static str, String)> {
     match error? {
         FolderError::NoSnapshot { why, .. } if why.code == "tampered" => {

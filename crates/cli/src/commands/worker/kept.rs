@@ -19,9 +19,9 @@ use super::task::{Cut, GRACE, Order, is_missing};
 
 /// Bytes of a line that answers a task, at most.
 const MAX_LINE: usize = MAX_TASK_RESULT_BYTES + (64 << 10);
-/// Bytes that a program writes before another takes its place: all of it lies in a file until then.
+/// Bytes that a program writes before it is replaced: its output is kept in a file until then.
 const MAX_WRITTEN: usize = 64 << 20;
-/// The code of a failure where a program did not answer the task it was given.
+/// The error code for a missing or invalid answer of a program.
 const ANSWER_UNREADABLE: &str = "answer_unreadable";
 
 /// A program's answer to a task.
@@ -44,7 +44,7 @@ struct Program {
 }
 
 impl Worker<'_> {
-    /// Gives a task to a program that waits, or to a new one, and hears its answer.
+    /// Gives a task to an idle program, or to a new one, and waits for its answer.
     pub(super) async fn ask_program(
         &self,
         order: &Order,
@@ -115,7 +115,7 @@ impl Worker<'_> {
         })
     }
 
-    /// Hears a program until it has answered or ended, saying meanwhile that it works.
+    /// Reads a program's output until it has answered or ended, with heartbeats meanwhile.
     async fn hear(
         &self,
         order: &Order,
@@ -167,12 +167,12 @@ impl Worker<'_> {
 enum Heard {
     Answer(Answer),
     Ended(Finish),
-    /// It is not to be given another task.
+    /// It must not receive another task.
     Useless(TaskError),
 }
 
 impl Programs {
-    /// A program that waits and has not ended meanwhile.
+    /// An idle program that is still alive.
     fn next_idle(&self) -> Option<Program> {
         loop {
             let mut program = self.idle.lock().pop()?;

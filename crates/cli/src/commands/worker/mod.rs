@@ -31,12 +31,12 @@ use kept::Programs;
 use source::{Refused, Source};
 use task::Ended;
 
-/// How long a take is held. Clients of ours give up reading after a minute.
+/// How long a poll is held. Our clients stop reading after a minute.
 const WAIT: Duration = Duration::from_secs(20);
-/// How long after an error the queue is asked again, at first and at most.
+/// The delay before the queue is polled again after an error, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
-/// How long a server that does not answer is asked to take back what it handed out last.
+/// How long a release of the last assignments is retried while the server does not answer.
 const GIVE_BACK: Duration = Duration::from_secs(10);
 
 /// Command-line arguments.
@@ -100,17 +100,17 @@ struct Worker<'a> {
     queue: String,
     id: String,
     command: Vec<String>,
-    /// The programs, where they are kept running.
+    /// The programs, if they are kept running.
     programs: Option<Programs>,
     source: Source<'a>,
     supervisor: Supervisor,
     workdir: std::path::PathBuf,
     form: Form,
-    /// Nothing more is taken.
+    /// No further tasks are taken.
     drain: CancellationToken,
     /// Running tasks are stopped and released.
     stop: CancellationToken,
-    /// Why the program could not be started, once it was not: nothing more is taken.
+    /// The error of starting the program, if it failed: then no further tasks are taken.
     unable: OnceLock<String>,
 }
 
@@ -155,7 +155,7 @@ struct Signals {
 }
 
 impl Signals {
-    /// From here on, none of them ends the process by itself.
+    /// From here on, none of them ends the process directly.
     fn heard() -> Result<Self, Failure> {
         let listen = |kind| signal(kind).map_err(|error| Failure::new(io_text(&error)));
         Ok(Self {
@@ -172,7 +172,7 @@ impl Signals {
     }
 }
 
-/// Nothing is taken for a program that cannot be started: each task would fail by it.
+/// Do not take tasks for a program that cannot be started: each of them would fail.
 fn is_there(program: &str, cwd: &Path) -> Result<(), Failure> {
     let path = std::env::var("PATH").ok();
     find_program(program, path.as_deref(), cwd)
@@ -229,8 +229,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes tasks, under one key until there is an answer: what was handed out by an answer that
-    /// was lost is handed out again. Once nothing more is to be taken, that is given back.
+    /// Takes tasks, under one key until there is an answer: assignments of a lost answer are
+    /// returned again. When the worker stops taking, they are released.
     async fn take(&self, free: usize) -> Result<Vec<Value>, Failure> {
         let key = uuid::Uuid::new_v4().simple().to_string();
         let mut pause = PAUSES[0];
@@ -258,7 +258,7 @@ impl Worker<'_> {
         Ok(Vec::new())
     }
 
-    /// Gives back what may have been handed out under a key.
+    /// Releases possible assignments under a key.
     async fn release_take(&self, key: &str) {
         let until = tokio::time::Instant::now() + GIVE_BACK;
         loop {

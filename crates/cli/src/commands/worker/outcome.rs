@@ -14,10 +14,10 @@ const TAIL: usize = 1_024;
 /// Bytes of plain output that a result has.
 const MAX_TEXT: usize = 256 << 10;
 /// Bytes of the same as JSON, where control characters are longer: half of a result, so that masks
-/// in the place of secrets fit, too.
+/// for secrets fit, too.
 const MAX_WRITTEN: usize = MAX_TASK_RESULT_BYTES / 2;
 
-/// A failure, its message no longer than it may be.
+/// A failure with its message cut to the limit.
 pub(super) fn failure(code: &str, message: impl Into<String>) -> TaskError {
     let mut message = message.into();
     let fits = |at: &usize| message.is_char_boundary(*at);
@@ -65,7 +65,7 @@ pub(super) fn conclude(
     Err(with_tail(code, what, stderr))
 }
 
-/// How a program ended that was followed to its end.
+/// The end of a program that was observed to its end.
 pub(super) fn end_of(finish: Finish) -> Result<End, TaskError> {
     match finish {
         Finish::Ended(record) | Finish::Adopted(record) => Ok(record.end),
@@ -76,7 +76,7 @@ pub(super) fn end_of(finish: Finish) -> Result<End, TaskError> {
     }
 }
 
-/// The code of an end, and the end in words.
+/// The code of an end, and its description.
 pub(super) fn words(end: End) -> (&'static str, String) {
     match end {
         End::Exited { code } => ("exit_code", format!("the program ended with code {code}")),
@@ -113,7 +113,7 @@ fn beginning(text: &str) -> &str {
     text
 }
 
-/// The failure of a task whose result is larger than one may be.
+/// The failure of a task whose result exceeds the limit.
 pub(super) fn too_large() -> TaskError {
     let text = format!("the result has more than {MAX_TASK_RESULT_BYTES} bytes");
     TaskError {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Bytes gathered before they are sent.
 const CHUNK: usize = 32 << 10;
-/// How long less than that is gathered.
+/// Maximum delay of a smaller chunk.
 const GATHER: Duration = Duration::from_millis(200);
 /// Bytes of each output that are sent. The rest is not sent.
 const MAX_SENT: usize = 1 << 20;
@@ -17,7 +17,7 @@ const MAX_SENT: usize = 1 << 20;
 /// One output of a program.
 pub(super) struct Output {
     channel: OutputChannel,
-    /// Bytes that were not sent, perhaps with the beginning of a character at their end.
+    /// Unsent bytes, possibly with an incomplete character at their end.
     unsent: Vec<u8>,
     since: Option<Instant>,
     seq: u64,
@@ -51,7 +51,7 @@ impl Output {
         }
     }
 
-    /// When the next chunk is to be sent.
+    /// The time of the next chunk.
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.since?;
         if self.unsent.len() >= CHUNK {
@@ -61,7 +61,7 @@ impl Output {
         }
     }
 
-    /// The next chunk, and its place. At the end what is left of a character goes, too.
+    /// The next chunk, and its place. At the end an incomplete character is included.
     pub(super) fn chunk(&mut self, is_end: bool) -> Option<(OutputChannel, u64, String)> {
         let most = self.unsent.len().min(CHUNK);
         let end = match std::str::from_utf8(&self.unsent[..most]) {

@@ -1,5 +1,5 @@
-//! The folder of a worker: swept by the next one after it was killed, but not while what it had
-//! started is at work.
+//! The folder of a worker. The next worker clears it after a kill, but not while its processes are
+//! still running.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use runtime::supervisor::Supervisor;
 
 use crate::scratch::Scratch;
 
-/// How the name of a worker's folder begins.
+/// The prefix of workers' folders.
 const PREFIX: &str = "runwright-worker-";
 
 /// Creates a folder, after clearing those of ended workers. Blocks.

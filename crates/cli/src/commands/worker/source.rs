@@ -1,4 +1,4 @@
-//! Where tasks come from: a server, or a store on this machine.
+//! The sources of tasks: a server, or a store on this machine.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use crate::exit::Failure;
 use crate::remote::Remote;
 use crate::session::Session;
 
-/// Where tasks come from.
+/// The source of tasks.
 pub(super) enum Source<'a> {
     Server(Box<Server<'a>>),
     Store(Box<(Api, Principal)>),
 }
 
-/// A server, and what waits to be said to it.
+/// A server, with batched reports.
 pub(super) struct Server<'a> {
     remote: &'a Remote,
     begin: Together,
     settle: Together,
 }
 
-/// Why something was not taken in.
+/// Why a report was rejected.
 pub(super) enum Refused {
     /// The assignment is over, by this code.
     Over(String),
-    /// Not now.
+    /// Not at present.
     Later(String),
     /// And it never will be.
     Never(Failure),
@@ -100,8 +100,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Takes tasks, held until there is one. Under a key that was asked before, what was handed
-    /// out under it.
+    /// Takes tasks, waiting until there is one. A repeated key returns the assignments of its first
+    /// use.
     pub(super) async fn take(
         &self,
         queue: &str,
@@ -143,7 +143,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Gives back what was handed out by a take whose answer was not read.
+    /// Releases the assignments of a poll whose answer was not read.
     pub(super) async fn release_take(
         &self,
         queue: &str,
@@ -164,7 +164,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Says something of an assignment.
+    /// Sends a report about an assignment.
     pub(super) async fn say(
         &self,
         queue: &str,
@@ -284,7 +284,7 @@ pub(super) async fn post(remote: &Remote, path: &str, body: &Value) -> Result<Va
 }
 
 impl Refused {
-    /// Why one of several was not taken in: its entry in the answer, with its code.
+    /// The error of one entry of a batch, from its code in the answer.
     pub(super) fn by_code(code: &str, entry: &Value) -> Self {
         match code {
             "service_unavailable" | "coordinator_full" | "rate_limited" | "internal_error" => {

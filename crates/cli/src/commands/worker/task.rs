@@ -15,11 +15,11 @@ use super::output::Output;
 use super::source::{Refused, Word};
 use crate::talk;
 
-/// The code of a failure where a result, or another failure, was not taken in.
+/// The error code for a rejected result or failure.
 const REPORT_REFUSED: &str = "report_refused";
-/// How long a program has between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
-/// How long after an error a report is sent again.
+/// The delay before a report is sent again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// The outcome of a task.
@@ -37,7 +37,7 @@ pub(super) struct Order {
     pub(super) assignment: String,
     fence: u32,
     pub(super) heartbeat: Duration,
-    /// It is only offered: it is begun once the queue has heard so.
+    /// It is only offered: its start must be acknowledged first.
     offered: bool,
     /// All of it.
     json: Value,
@@ -73,7 +73,7 @@ impl Order {
     }
 }
 
-/// Why a report was not taken in.
+/// Why a report was rejected.
 enum NotTaken {
     /// The assignment is over, by this code.
     Over(String),
@@ -90,11 +90,11 @@ impl NotTaken {
     }
 }
 
-/// Why a program was not followed to its end.
+/// Why a program was not observed to its end.
 pub(super) enum Cut {
     /// The assignment is over, by this code.
     Over(String),
-    /// This worker is to stop.
+    /// This worker is stopping.
     Stop,
     /// The program cannot be started, for this reason.
     Unable(String),
@@ -133,7 +133,7 @@ impl Worker<'_> {
             Err(Cut::Over(code)) => return ended("over", Some(code)),
             Err(cut) => {
                 if let Cut::Unable(why) = cut {
-                    // Another task's program may have said so before.
+                    // Another task may have set it before.
                     let _ = self.unable.set(why);
                 }
                 return self.release(&order).await;
@@ -165,7 +165,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Gives a task back.
+    /// Releases a task.
     async fn release(&self, order: &Order) -> Ended {
         match self.report(order, || Word::Release).await {
             Ok(()) => order.ended("released", None),
@@ -330,7 +330,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Says something that need not arrive; only that the assignment is over matters.
+    /// Sends a report that may be lost; only the end of the assignment matters.
     pub(super) async fn tell(&self, order: &Order, word: Word) -> Result<(), Cut> {
         let said = self
             .source
@@ -341,7 +341,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Why its program cannot be started, in words.
+    /// The message about a program that cannot be started.
     pub(super) fn cannot_start(&self, message: &str) -> String {
         let program = kernel::problem::quoted(&self.command[0]);
         format!("{program} cannot be started: {message}")
@@ -387,7 +387,7 @@ impl Worker<'_> {
     }
 }
 
-/// Whether no task can be done by a program that was not started for this reason.
+/// Whether this error prevents the program from starting for every task.
 pub(super) fn is_missing(reason: NotStarted) -> bool {
     matches!(
         reason,

@@ -25,7 +25,7 @@ struct Entry {
 }
 
 impl Together {
-    /// To one of the addresses that take several assignments, `begin` or `settle`.
+    /// For an endpoint that takes several assignments, `begin` or `settle`.
     pub(super) fn to(queue: &str, verb: &str) -> Self {
         Self {
             path: format!("/v1/coordinator/{queue}/{verb}"),
@@ -80,7 +80,7 @@ impl Together {
         let answer = post(remote, &self.path, &json!({ "assignments": each })).await;
         let answer = match answer {
             Ok(answer) => answer,
-            // One of them may be more than a request holds: the others need not hear of it.
+            // One entry may exceed the size limit: the others are sent without it.
             Err(Refused::Never(_)) if batch.len() > 1 => {
                 for entry in batch {
                     Box::pin(self.send(remote, vec![entry])).await;

@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Nodes(nodes::Args),
 }
 
-/// Does what was asked.
+/// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Validate(args) => validate::run(args, session),

@@ -88,7 +88,7 @@ fn all(session: &Session) -> Vec<NodeType> {
     all
 }
 
-/// The config of a control node as JSON Schema. It is open: OpenWOP lets a config say more.
+/// The config of a control node as JSON Schema. It is open: OpenWOP allows further members.
 fn control_schema(kind: ControlKind) -> Value {
     let keys = kind.config_keys();
     let property = |key: &ConfigKey| {
@@ -128,7 +128,7 @@ fn find<'a>(all: &'a [NodeType], id: &str) -> Result<&'a NodeType, Failure> {
     })
 }
 
-/// The keys of a config with what each takes; the schema in full is for `--json`.
+/// The keys of a config with their types; the full schema is for `--json`.
 fn describe(data: &mut Data, node: &NodeType) -> Result<(), Failure> {
     data.line(format!(
         "{}  {}",

@@ -1,4 +1,4 @@
-//! The client's side: `exec` lets the process that serves the directory do it, where there is one.
+//! The client's side: `exec` passes its command to the server of the directory, if there is one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use crate::commands::coordinator::Refused;
 use crate::commands::coordinator::folder::data;
 use crate::commands::coordinator::options::Options;
 
-/// How long a server may take to greet. One that hangs is gone without.
+/// Maximum time for a server's greeting. A hanging server is skipped.
 const GREETING_WAIT: Duration = Duration::from_secs(1);
 
 /// The message for an unknown outcome.
@@ -27,7 +27,7 @@ pub(in crate::commands::coordinator) fn ask(
     let mut stream = reach(dir)?;
     let mut line = serde_json::to_vec(&Request::new(json, options)).ok()?;
     line.push(b'\n');
-    // The server acts on whole lines only, so what could not be written whole is not acted on.
+    // The server acts on whole lines only, so it ignores a partial one.
     stream.write_all(&line).ok()?;
     let mut answer = String::new();
     Some(match stream.read_to_string(&mut answer) {
@@ -41,9 +41,9 @@ pub(in crate::commands::coordinator) fn ask(
     })
 }
 
-/// Whether the server went without reading the line to its end, as one does that is told to stop
-/// just then: it has not acted on it. Linux says so of a socket that is closed with something
-/// unread in it.
+/// Whether the server closed the connection without reading the whole line, for example because it
+/// was stopped: then it has not acted on it. Linux reports this for a socket that is closed with
+/// unread data.
 fn was_unread(error: &std::io::Error) -> bool {
     cfg!(target_os = "linux") && error.kind() == ErrorKind::ConnectionReset
 }

@@ -20,7 +20,7 @@ const TAKEN_AWAY: &str = "io error: the state directory was taken away or replac
 /// Commands that are done together at most.
 const MAX_GROUP: usize = 128;
 
-/// A command and where its answer goes.
+/// A command and the receiver of its answer.
 pub(super) struct Order {
     pub request: Request,
     pub reply: oneshot::Sender<Answer>,
@@ -88,7 +88,7 @@ fn answer_all(orders: Vec<Order>, mut answer: impl FnMut(&Request) -> Answer) {
     }
 }
 
-/// Which store lies in the directory.
+/// The identity of the store in the directory.
 fn identity(dir: &Path) -> Result<(u64, u64), Refused> {
     let file = std::fs::metadata(store_file(dir)).map_err(super::failed)?;
     Ok((file.dev(), file.ino()))
@@ -99,8 +99,8 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
     let _serial = folder.take_again().map_err(super::failed)?;
     import::take_over(folder).map_err(import::unloadable)?;
     let mut told: Vec<Result<Told, Refused>> = Vec::with_capacity(requests.len());
-    // A command that compacts is two, the second only after the first: it goes by itself. Whether
-    // other rules may be asked for is known once those before it are told.
+    // A compacting command consists of two, the second after the first, so it is not grouped. The
+    // requested contract can only be checked after the earlier commands.
     let goes_along =
         |a: &&Request, b: &&Request| !a.compact && !b.compact && a.contract == b.contract;
     for stretch in requests.chunk_by(goes_along) {
@@ -129,8 +129,8 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
     Ok(told.into_iter().zip(requests).map(answer).collect())
 }
 
-/// The rules that are kept, or would be from the next command on. Only who asks for some has them
-/// looked up.
+/// The contract in force, or the one from the next command on. It is looked up only if one was
+/// requested.
 fn contract(folder: &Folder, asked: Option<Contract>) -> Result<Contract, Refused> {
     let Some(asked) = asked else {
         return Ok(Contract::Published);
@@ -142,7 +142,7 @@ fn contract(folder: &Folder, asked: Option<Contract>) -> Result<Contract, Refuse
     Ok(asked)
 }
 
-/// Tells those that read as commands, together.
+/// Sends all valid commands together.
 fn tell_stretch(
     folder: &Folder,
     contract: Contract,
@@ -170,7 +170,7 @@ fn tell_stretch(
     read.into_iter().map(answer).collect()
 }
 
-/// Brings the files up to date with the last of what was done.
+/// Updates the files after the last change.
 fn show(folder: &Folder, told: &[Result<Told, Refused>], rule: LeaseRule) -> Result<(), String> {
     let last = told.iter().rev().find_map(|told| told.as_ref().ok());
     let shown = match last {

@@ -1,4 +1,5 @@
-//! `serve`: one process that keeps the store open and does what `exec` asks for over a Unix socket.
+//! `serve`: one process that keeps the store open and carries out commands of `exec` over a Unix
+//! socket.
 //!
 //! Concurrent commands are made durable together. Nothing is acknowledged before it is durable, so
 //! a killed server loses no acknowledged command, and `exec` continues without it.
@@ -39,16 +40,16 @@ pub(super) const WORDS: [&str; 5] = [
     "--notify=",
     "--enforce-leases",
 ];
-/// Held by the one that serves.
+/// Held by the server.
 const LOCK: &str = "serve.lock";
 /// Maximum number of queued commands; further ones wait to be read.
 const MAX_WAITING: usize = 256;
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 512;
-/// How long a connection may take to say its command.
+/// Maximum time for a connection to send its command.
 const REQUEST_WAIT: Duration = Duration::from_secs(10);
 
-/// Serves until it is told to stop.
+/// Serves until a stop signal.
 pub(super) fn run(options: &Options) -> Result<String, Refused> {
     let Some(dir) = &options.state_dir else {
         return Err("serve needs --state-dir=DIR".into());
@@ -77,13 +78,13 @@ pub(super) fn run(options: &Options) -> Result<String, Refused> {
     served.and(worked).map(|()| String::new())
 }
 
-/// A notifier on a thread of its own, and what stops it when it is dropped.
+/// A notifier on its own thread, with its stop handle.
 struct Notifying {
     stop: std::sync::mpsc::Sender<()>,
     thread: JoinHandle<()>,
 }
 
-/// The notifier, where one was asked for.
+/// Starts the notifier, if one was requested.
 fn notifier(
     dir: &Path,
     options: &Options,
@@ -187,7 +188,7 @@ async fn serve(data: &Path, orders: mpsc::Sender<Order>) -> Result<(), Refused> 
             () = told(&mut stop, &mut interrupt) => break,
             () = orders.closed() => break,
             accepted = socket.listener.accept(), if has_room => {
-                // A connection that broke at once is none.
+                // A broken connection is ignored.
                 let Ok((stream, _)) = accepted else { continue };
                 conversations.spawn(converse(stream, orders.clone(), stopped.clone()));
             }
@@ -227,7 +228,7 @@ async fn converse(
         read = tokio::time::timeout(REQUEST_WAIT, reader.read_line(&mut line)) => read.ok()?.ok()?,
         _ = stopped.changed() => return None,
     };
-    // Half a line is a command that was not given.
+    // A partial line is not a command.
     if read == 0 || !line.ends_with('\n') {
         return None;
     }
@@ -240,7 +241,7 @@ async fn converse(
     writing.shutdown().await.ok()
 }
 
-/// Whether the other side is this user, or the one who may do everything.
+/// Whether the client is this user, or root.
 fn is_trusted(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     (stream.peer_cred()).is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)

@@ -19,11 +19,11 @@ use super::wire::{Answer, Request};
 use crate::commands::coordinator::folder::Folder;
 use crate::commands::coordinator::options::Options;
 
-/// How often it looks at what waits.
+/// The interval of its polls.
 const TICK: Duration = Duration::from_millis(500);
-/// How often a message is typed whose arrival is not seen.
+/// Maximum times an unconfirmed message is typed.
 const MAX_SENT: u32 = 3;
-/// How long it waits between two presses of enter, and before it looks whether a message arrived.
+/// The delay between two presses of enter, and before the check for a message.
 const PRESS: Duration = Duration::from_millis(100);
 /// Lines of a pane that are looked through.
 const TAIL: &str = "-80";
@@ -32,7 +32,7 @@ const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "fish", "dash", "ksh", "tcsh", "
 /// Texts that a pane shows while its program is busy.
 const AT_WORK: [&str; 2] = ["esc to interrupt", "ctrl+c to interrupt"];
 
-/// Requests that wait, and how often each was typed.
+/// Pending requests, and the number of times each was typed.
 pub(super) struct Notifier {
     folder: Folder,
     options: Options,
@@ -45,13 +45,13 @@ pub(super) struct Notifier {
 struct Waiting {
     record: DispatchRecord,
     sent: u32,
-    /// Why it waits, as the log was told.
+    /// The last reported reason for its wait.
     told: Option<&'static str>,
 }
 
-/// In whose name something may be said.
+/// The authority under which outcomes are reported.
 enum Authority {
-    /// Nobody's is needed.
+    /// The published contract needs none.
     Published,
     /// The native contract: the holder of the lease.
     Native(String),
@@ -68,7 +68,7 @@ struct Pane {
 
 /// The content of a pane.
 struct Seen {
-    /// How often it shows a text.
+    /// The number of occurrences of a text.
     times: usize,
     /// Its program works on something.
     is_at_work: bool,
@@ -136,7 +136,8 @@ impl Notifier {
                 (Outcome::KeepPending(_), Authority::Published) => continue,
                 // It is typed again.
                 (Outcome::KeepPending(_), _) if waiting.sent > 0 => continue,
-                // Nothing fails there of which its target was not told: the log says why it waits.
+                // In the native contract an undelivered request does not fail: the log records the
+                // reason for its wait.
                 (
                     Outcome::KeepPending(reason) | Outcome::Failed(reason),
                     Authority::Native(owner),
@@ -147,7 +148,8 @@ impl Notifier {
                     blocked(owner, &request_id, reason)
                 }
             };
-            // One that is refused was marked by another meanwhile: the log says so next time.
+            // A refused report means that another client settled the request: the log shows this in
+            // the next round.
             self.say(&said)?;
         }
         if leader_waits != self.leader_waits {
@@ -194,8 +196,8 @@ impl Notifier {
         }
     }
 
-    /// By what right something is handed out, where anything may be: the native contract wants a
-    /// live authority.
+    /// The authority for notifications, if they are allowed: the native contract requires a live
+    /// lease.
     fn authority(&self) -> Option<Authority> {
         let coordinator = self.folder.coordinator().ok()?;
         if coordinator.contract() == Contract::Published {
@@ -217,7 +219,7 @@ impl Notifier {
 }
 
 impl Waiting {
-    /// One attempt, check after check.
+    /// One attempt, with all checks in order.
     fn deliver(&mut self, panes: &[Pane]) -> Attempt {
         let target = &self.record.target;
         let named = said(&self.record, "pane_id").unwrap_or(target);
@@ -275,7 +277,7 @@ impl Waiting {
     }
 }
 
-/// Says why a request waits: for a person where something is missing or put off, else for repair.
+/// Reports a waiting request: for a person where something is missing or deferred, else for repair.
 fn blocked(owner: &str, request: &str, reason: &str) -> CommandJson {
     let (owner, why) = (owner.to_owned(), format!("{request}: {reason}"));
     if reason.contains("missing") || reason.contains("deferred") {
@@ -306,7 +308,7 @@ fn panes() -> Vec<Pane> {
 
 impl Pane {
     fn send(&self, text: &str) -> Option<()> {
-        // An argument's last `;` begins another command, unless it is escaped.
+        // The last `;` of an argument begins another command, unless it is escaped.
         let text = match text.strip_suffix(';') {
             Some(head) => &format!("{head}\\;"),
             None => text,

@@ -24,15 +24,15 @@ const MAX_PATH: usize = 100;
 /// A command, as `exec` was given it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// The command's JSON, not read yet.
+    /// The command's JSON, unparsed.
     pub json: String,
-    /// Take settled requests out of what is shown.
+    /// Remove settled requests from the displayed state.
     pub compact: bool,
     /// Bring the files up to date before the answer.
     pub refresh: bool,
     /// Let leases of the published contract expire.
     pub enforce_leases: bool,
-    /// The rules that were asked for, if any were.
+    /// The requested contract, if any.
     pub contract: Option<Contract>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Request {
 pub(super) enum Answer {
     /// To stdout.
     Printed(String),
-    /// To stderr; nothing was done.
+    /// To stderr; the command was not carried out.
     Refused(String),
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// A long path is put by that of the open folder, where the system has such paths.
+    /// A long path is replaced by that of the open folder, on systems with such paths.
     pub(super) fn new(folder: &Path) -> std::io::Result<Self> {
         use std::os::fd::AsRawFd;
 

@@ -1,5 +1,5 @@
-//! Changes one entry of a long JSON file without reading the others: the files are ours, so it is
-//! known to the byte how an entry begins and ends.
+//! Changes one entry of a long JSON file without parsing the others: the files are ours, so the
+//! beginning and end of an entry are known to the byte.
 
 use serde::Serialize;
 
@@ -18,12 +18,12 @@ pub(super) fn pretty(value: &impl Serialize, indent: usize) -> String {
     moved
 }
 
-/// How a file of records begins and ends.
+/// The beginning of a file of records.
 const HEAD: &str = "{\n  \"records\": [\n";
 const TAIL: &str = "\n  ]\n}";
-/// How far a record is moved to the right.
+/// The indentation of a record.
 const INDENT: usize = 4;
-/// How a record ends: what lies within it is further to the right.
+/// The end of a record: its inner lines are indented further.
 const RECORD_END: &str = "\n    }";
 
 /// A file of records.
@@ -42,7 +42,7 @@ impl RecordFile {
         Self { text }
     }
 
-    /// A file as it lies there.
+    /// An existing file.
     pub(super) fn from(text: String) -> Self {
         Self { text }
     }
@@ -83,8 +83,8 @@ impl RecordFile {
     }
 }
 
-/// Puts an id at its place among sorted ids, one on a line, between a head and a tail. `None` when
-/// a line is not one.
+/// Inserts an id into a sorted list of ids, one on a line, between a head and a tail. `None` when a
+/// line is malformed.
 pub(super) fn insert_sorted(text: &mut String, head: &str, tail: &str, id: &str) -> Option<()> {
     let line = |id: &str| serde_json::to_string(id).ok();
     let fresh = line(id)?;
@@ -96,7 +96,7 @@ pub(super) fn insert_sorted(text: &mut String, head: &str, tail: &str, id: &str)
             .trim_end_matches('\n')
             .trim_end_matches(',')
             .trim_start();
-        // Ids are ordered as texts; as they stand here they are only the same without escapes.
+        // Ids are ordered as texts; their written form has the same order only without escapes.
         let is_before = if entry.contains('\\') {
             serde_json::from_str::<String>(entry).ok()?.as_str() < id
         } else {

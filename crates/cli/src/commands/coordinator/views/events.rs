@@ -1,4 +1,4 @@
-//! `events.json`: the published events as one array, which grows at its end.
+//! `events.json`: the published events as one array, which is appended to.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,15 +11,15 @@ use kernel::ids::RequestId;
 
 use super::{Failed, edit};
 
-/// How the array ends.
+/// The end of the array.
 const END: &str = "\n]";
 
-/// An event as an entry of the array. `None` for one that the published program would refuse.
+/// An event as an entry of the array. `None` for one that the published program would reject.
 pub(super) fn shown(event: &Event) -> Option<String> {
     entry(event, Origin::Here)
 }
 
-/// Who wrote an event first.
+/// The original writer of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     /// This program.
@@ -69,7 +69,7 @@ fn before_authority(log: &[Event]) -> usize {
     begin
 }
 
-/// Whether an event says who leads, or did so where it came from.
+/// Whether an event changes the authority, here or in its original log.
 fn is_of_authority(event: &CoordinatorEvent) -> bool {
     match event {
         CoordinatorEvent::Foreign { text } => {

@@ -38,7 +38,7 @@ pub(super) const LEDGER_MISSING: &str =
 const WAY_BACK: &str = "note: put dispatch-seen.json back, or remove .runwright/views.json in the \
                         state directory: the next command then makes every file again from the log";
 
-/// The files whose state the stamp keeps.
+/// The files covered by the stamp.
 const STAMPED: [&str; 4] = [EVENTS, DISPATCH, MAILBOX, LEDGER];
 
 /// A removed ledger that this program had written means that the directory was tampered with.
@@ -74,7 +74,7 @@ pub(super) fn catch_up(folder: &Folder, rule: LeaseRule) -> Result<(), Refused> 
     }
 }
 
-/// The same, by who has the lock of the files already.
+/// The same, while the lock of the files is held.
 ///
 /// # Errors
 /// As [`refresh`].
@@ -126,8 +126,8 @@ fn try_refresh_locked(
     Ok(())
 }
 
-/// Applies new events to files that are those of the moment before. `None` when one of them
-/// cannot be applied to its end: everything is then made again.
+/// Applies new events to files of the previous state. `None` if one of them cannot be updated: then
+/// everything is rebuilt.
 fn follow(
     dir: &Path,
     before: &Stamp,
@@ -187,7 +187,7 @@ fn replace_json(dir: &Path, name: &str, value: &impl Serialize) -> Result<(), Fa
     replace(dir, name, &bytes)
 }
 
-/// Replaces a file in one step. Not synced: what a power cut loses of a view is made again.
+/// Replaces a file atomically. Not synced: a view that a power failure loses is rebuilt.
 fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Failed> {
     let fresh = dir.join(format!(".{name}.new"));
     let mut file = private::file()

@@ -44,7 +44,7 @@ pub(super) fn write_all(dir: &Path, log: &[Event]) -> Result<(), Failed> {
     replace(dir, LEDGER, ledger(&ids).as_bytes())
 }
 
-/// Ids that the ledger has and the log may not: those another program's log had lost.
+/// Ids that only the ledger has: those that another program's log had lost.
 fn reserved(dir: &Path) -> BTreeSet<String> {
     let read = || -> Option<BTreeSet<String>> {
         let bytes = std::fs::read(dir.join(LEDGER)).ok()?;
@@ -63,7 +63,7 @@ fn ledger(ids: &BTreeSet<String>) -> String {
     format!("{}{}{LEDGER_TAIL}", ledger_head(), lines.join(",\n"))
 }
 
-/// Applies new events to the files. `false` when one is not as it should be.
+/// Applies new events to the files. `false` when one is malformed.
 pub(super) fn follow(dir: &Path, news: &[Event]) -> Result<bool, Failed> {
     let mut dispatches = Lazy::new(dir, DISPATCH);
     let mut mail = Lazy::new(dir, MAILBOX);

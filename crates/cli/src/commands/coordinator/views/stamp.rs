@@ -1,4 +1,4 @@
-//! Which place of the log the files show, and how they looked when they were written.
+//! The place of the log that the files show, and the files' state when they were written.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ const NAME: &str = "views.json";
 pub(super) struct Stamp {
     /// They show the log up to here.
     pub next_seq: Seq,
-    /// How many events are listed.
+    /// The number of listed events.
     pub events: u64,
     files: Vec<Look>,
 }
@@ -52,12 +52,12 @@ impl Stamp {
         })
     }
 
-    /// The last stamp. `None` where there is none that reads.
+    /// The last stamp. `None` if it is missing or unreadable.
     pub(super) fn read(data: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(data.join(NAME)).ok()?).ok()
     }
 
-    /// Whether the files are still those that were stamped.
+    /// Whether the files are unchanged since the stamp.
     pub(super) fn is_of(&self, dir: &Path) -> bool {
         looks(dir).is_ok_and(|looks| looks == self.files)
     }

@@ -36,19 +36,19 @@ const COPIES: &str = "runwright-replay-";
 /// The name of the folder next to a copy with the scripts for Python and Node.
 const SCRIPTS: &str = ".runwright-preload";
 
-/// Everything that a replay begins with.
+/// The prepared inputs of a replay.
 pub(in super::super) struct Prepared {
     /// The facts about it.
     pub about: About,
     /// The command.
     pub plan: Plan,
-    /// Cleans what is kept of it.
+    /// Cleans its kept data.
     pub cleaner: Cleaner,
     /// The recorded process, from the snapshot.
     pub process: Value,
     /// The recorded calls.
     pub calls: Vec<Call>,
-    /// Where their contents lie.
+    /// The storage of their contents.
     pub source: Arc<dyn Keep>,
     /// The copy of the folder, for as long as it is needed.
     pub copied: Scratch,
@@ -86,7 +86,7 @@ impl Again {
 
         // A copy is called as the folder is: programs print that.
         let copied = tokio::task::spawn_blocking(|| {
-            // The command of a replay ends with it and holds no lock of its own to ask for.
+            // The command ends with its replay, so a leftover folder is never in use.
             Scratch::new(&std::env::temp_dir(), COPIES, |_| Ok(false))
         });
         let copied = copied.await.map_err(said)?.map_err(said)?;
@@ -272,7 +272,7 @@ impl Again {
         };
         let listed = |list: Option<&Vec<String>>| list.cloned().unwrap_or_default();
         let agent = recorded.agent.as_ref();
-        // The same variables, with what they are now.
+        // The same variables, with their current values.
         let names = recorded.inputs.environment.iter().flatten();
         let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
         let more = recorded.extensions.as_ref();
@@ -340,7 +340,7 @@ impl Again {
             })
     }
 
-    /// The folder that the command is run in, which lies in the folder `root`.
+    /// The working folder of the command, inside the folder `root`.
     fn cwd(
         &self,
         process: Option<&Value>,
@@ -379,7 +379,8 @@ impl Again {
         consent::may_run(&plan.argv, &plan.cwd, answer)
     }
 
-    /// An argument that leads out of the folder leads from its copy to where it did.
+    /// A relative argument that leads out of the folder is adjusted so that it leads to the same
+    /// path from the copy.
     fn beside(&self, argument: String, cwd: &Path) -> String {
         if self.typed.in_place || !argument.starts_with("../") {
             return argument;
@@ -481,7 +482,7 @@ fn declared(recorded: &Snapshot) -> Knobs {
     if let Some(knobs) = typed.and_then(|typed| serde_json::from_value(typed).ok()) {
         return knobs;
     }
-    // Snapshots that do not keep them as typed say what went into the last request.
+    // Snapshots without the typed settings have those of the last request.
     let report = more.and_then(|more| more.mode_enforcement.as_ref());
     let was = |knob: &str| report.is_some_and(|report| !report[knob].is_null());
     let whole = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());

@@ -17,13 +17,13 @@ const OTHER_OUTCOME: &str = "other_outcome";
 pub(in super::super) struct Replayed {
     /// Its captured snapshot.
     pub snapshot: Snapshot,
-    /// The word for how far it agrees.
+    /// The status of the comparison.
     pub status: Option<MatchStatus>,
     /// The condition to pass.
     pub strategy: Strategy,
     /// Whether it does.
     pub pass: bool,
-    /// Where it left the recording.
+    /// The divergence from the recording.
     pub divergence: Option<Divergence>,
     pub(in super::super) judgement: Comparison,
     pub(in super::super) facts: Facts,
@@ -42,7 +42,7 @@ pub(in super::super) struct Facts {
     pub live_tools: u64,
     /// Requests to elsewhere that were refused.
     pub denied: u64,
-    /// How it ended.
+    /// The status of the run.
     pub run_status: String,
     /// The exit code of a command.
     pub exit_code: Option<i32>,
@@ -137,7 +137,7 @@ impl Replayed {
         }))
     }
 
-    /// How far each field agrees.
+    /// The agreement of each field.
     pub(in super::super) fn levels(&self) -> Vec<(&'static str, String)> {
         let word = |level| match serde_json::to_value(level) {
             Ok(Value::String(word)) => word,

@@ -31,7 +31,7 @@ impl Asked {
         }
     }
 
-    /// Records what the client answers. Gives what is wrong where the recording has another answer.
+    /// Records the client's answer. Returns an error message if the recording has another answer.
     async fn answered(&self, capture: &Client, answer: &Value) -> Result<Option<String>, Failure> {
         let answer: serde_json::Map<String, Value> = output_of(answer)
             .map(|(name, value)| (name.to_owned(), value.clone()))
@@ -67,7 +67,7 @@ pub(super) enum Part {
 }
 
 impl Between {
-    /// Tells what was recorded around a call, up to where its client is asked something.
+    /// Sends the recorded messages around a call, up to a request to its client.
     pub(super) async fn tell(&mut self, mut telling: Telling) -> Result<(), Failure> {
         while let Some(part) = telling.rest.pop_front() {
             let (asked, was_open) = match part {
@@ -94,8 +94,8 @@ impl Between {
         Ok(())
     }
 
-    /// The client answers what it was asked: the server, or the recording in its place. Whether the
-    /// server is to have it.
+    /// The client's answer to a request of the server, or of the recording. Returns whether the
+    /// server must receive it.
     pub(super) async fn answered(&mut self, answer: &Value) -> Result<bool, Failure> {
         let Some(capture) = &self.capture else {
             return Ok(true);
@@ -142,8 +142,8 @@ impl Between {
         }
     }
 
-    /// The server answers a call before its client has answered what it was asked within it: a replay
-    /// does not wait for that either, and an answer that comes later is only passed on.
+    /// The server answers a call before its client has answered a request within it: a replay does
+    /// not wait for that answer either, and a later one is only passed on.
     pub(super) fn leave_open(&mut self, pending: &mut Pending) {
         self.asked.retain(|id, asked| {
             let is_open = asked.within == Some(pending.seq);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Failure, said, to_client};
 
-/// Bytes of notifications that are recorded with one call.
+/// Maximum bytes of notifications recorded with one call.
 const MAX_BYTES: usize = 16 << 20;
 
 /// Notifications around one call, until they are recorded.
@@ -32,7 +32,7 @@ impl Notifications {
         }
     }
 
-    /// Notes of a question, by its id, that its client has not answered it.
+    /// Marks a request, by its id, as unanswered by its client.
     pub(super) fn leave_open(&mut self, id: &str) {
         let is_it = |kept: &&mut Value| {
             let message = &kept["message"];
@@ -44,7 +44,7 @@ impl Notifications {
         }
     }
 
-    /// Records what is not recorded yet: `before` the answer to a call, or `after` it.
+    /// Records new messages: `before` the answer to a call, or `after` it.
     pub(super) async fn record(
         &mut self,
         capture: &Client,
@@ -63,8 +63,8 @@ impl Notifications {
     }
 }
 
-/// A notification as it is kept. That of a call's progress loses the call's token, which is
-/// another one each time.
+/// A notification in its kept form. A progress notification loses the call's token, which changes
+/// each time.
 pub(super) fn kept(nth: u64, message: &Value, is_progress: bool) -> Value {
     let mut kept = json!({ "nth": nth, "message": message });
     if is_progress {
@@ -81,20 +81,20 @@ pub(super) fn kept(nth: u64, message: &Value, is_progress: bool) -> Value {
 pub(super) struct ToldAgain(BTreeSet<Digest>);
 
 impl ToldAgain {
-    /// Tells one that was recorded to the client of a call that has this token for its progress. Gives
-    /// it back where it asks the client something.
+    /// Sends a recorded message to the client of a call with this progress token. Returns it if it
+    /// is a request to the client.
     pub(super) fn tell(
         &mut self,
         kept: &Value,
         progress: &Value,
     ) -> Result<Option<Value>, Failure> {
-        // One that came while several calls were open is kept with each of them.
+        // A message during several open calls is kept with each of them.
         if !self.0.insert(Digest::of(kept.to_string().as_bytes())) {
             return Ok(None);
         }
         let mut message = kept["message"].clone();
         if kept["progress"] == true {
-            // Who did not ask how far a call is is not told.
+            // A client without a token receives no progress.
             if progress.is_null() {
                 return Ok(None);
             }

@@ -14,7 +14,7 @@ const MAX_INPUT: usize = 16 << 20;
 
 /// The source of a tool's standard input.
 pub(super) enum Given {
-    /// There is none.
+    /// None.
     Nothing,
     /// This program's own input, unrecorded.
     Own,
@@ -48,7 +48,7 @@ impl Input {
         }
     }
 
-    /// Reads what is recorded of it, to its end if that comes before.
+    /// Reads up to the recorded limit, or to the end.
     pub(super) async fn read_ahead(&mut self) {
         while self.came.len() <= MAX_INPUT {
             let Some(piece) = self.pieces.recv().await else {
@@ -80,14 +80,14 @@ impl Input {
             if self.came.len() <= MAX_INPUT {
                 self.came.extend_from_slice(&piece);
             }
-            // A tool that does not read all of it has what it wants.
+            // A tool that does not read all of it does not need the rest.
             if to.write_all(&piece).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Says in the input of a call what came.
+    /// Adds the received input to a call's input.
     pub(super) fn say(&self, input: &mut Value) {
         let kept = self.came.len().min(MAX_INPUT);
         input["stdin"] = as_output(&self.came[..kept]);
