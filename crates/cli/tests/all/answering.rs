@@ -166,8 +166,7 @@ fn wait_for(call: &impl Fn(&[&str]) -> Ended, run: &str, kind: &'static str) {
     {}
 }
 
-/// An answer that was acknowledged is there, whenever the server dies, and what follows it
-/// follows it.
+/// Acknowledged answers survive any death of the server, and events keep their order.
 #[test]
 fn soak_answers_outlive_kills() {
     for seed in testkit::seeds(2, 50) {

@@ -38,7 +38,7 @@ fn signed() -> (Lab, String) {
         key(&lab, "acme");
     }
     let serving = Serving::of(&lab, &[]);
-    // The engine signs what it finds when it starts, or at the latest when it stops.
+    // The engine signs existing entries when it starts, or at the latest when it stops.
     serving.stop();
     let listed = audit(&lab, &["list", "--tenant", "acme"]).with(0);
     listed.prints("key.created").prints("checkpoint");
@@ -70,7 +70,7 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
     let exported = audit(&lab, &["export", "--tenant", "acme"]).with(0).stdout;
     let file = lab.write("trail.jsonl", &exported);
     let file = file.to_str().unwrap();
-    // Elsewhere: no store, no keyring.
+    // On another machine: no store, no keyring.
     let elsewhere = Lab::new();
     let offline = |args: &[&str]| {
         let args: Vec<&str> = ["audit", "verify"].iter().chain(args).copied().collect();
@@ -191,7 +191,7 @@ fn a_trail_that_was_cut_off_lacks_the_checkpoint_that_was_kept_elsewhere() {
         .with(1)
         .prints(&format!("wrong entry {at}: ends what"));
     verify("2").with(2);
-    // Both checkpoint and what it covers, in all places that say how long the trail is.
+    // Remove the checkpoint and its entries, and adjust every recorded length of the trail.
     meddle(
         &lab,
         "UPDATE streams SET next_seq = 1,

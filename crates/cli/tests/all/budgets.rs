@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::serving::{Serving, call, lab};
 use crate::support::*;
 
-/// Tokens that each call uses, as the server says.
+/// Tokens of each call, as the server reports.
 const TOKENS_OF_A_CALL: u64 = 600;
 
 /// The condition for sending the next answer.
@@ -110,7 +110,7 @@ fn ask(id: &str) -> Value {
     node(id, "core.ai.chatCompletion", json!({ "prompt": "Yes?" }))
 }
 
-/// A node whose model wants tools called for ever.
+/// A node whose model requests tools forever.
 fn looping() -> Value {
     let process = json!({ "argv": ["true"] });
     let tool = json!({

@@ -166,7 +166,7 @@ fn a_long_command_comes_by_file_or_by_stdin() {
     );
 }
 
-/// A command of which only the beginning was read would be another one.
+/// A truncated command would be a different one.
 #[test]
 fn a_command_that_is_too_long_is_refused_and_not_cut() {
     let lab = Lab::new();
@@ -199,7 +199,7 @@ fn called_by_the_published_name_it_is_the_published_program() {
     by_variable.with(0).prints("schema=1 authority=owner=none");
 }
 
-/// Nothing is done to something of nearly the same name.
+/// A path of nearly the same name is never touched.
 #[test]
 fn arguments_that_are_no_text_are_refused_and_paths_of_renames_are_not() {
     let lab = Lab::new();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A step: says in the ledger that it starts and ends, and what else of its node is alive.
+/// A step: records its start and end in the ledger, and the other living processes of its node.
 const STEP: &str = r#"
 for other in pids/"$NODE".*; do
     pid=${other##*.}
@@ -75,11 +75,11 @@ fn ledger(lab: &Lab) -> Vec<Entry> {
 #[derive(Debug)]
 struct Kill {
     completed: BTreeSet<String>,
-    /// Nodes whose start was durable and whose end was not.
+    /// Nodes with a durable start and no durable end.
     in_flight: BTreeSet<String>,
-    /// How long the ledger was once everything was dead.
+    /// The length of the ledger once all processes had ended.
     ledger: usize,
-    /// How long the log was.
+    /// The length of the log.
     events: usize,
 }
 
@@ -213,7 +213,7 @@ fn a_killed_run_goes_on_where_its_log_ends() {
     while !waiting.is_empty() {
         let event = engine.next().expect("the run waits at its gates");
         let node = event["nodeId"].as_str().unwrap_or_default();
-        // The gated ones are in flight for certain once they have said something.
+        // The gated ones are certainly in flight once they have printed something.
         let done = if node.ends_with("gated") {
             "output.chunk"
         } else {
@@ -283,7 +283,7 @@ fn killed_at_any_moment(seed: u64) {
         .map(|n| format!("step-{}-{}", n / 3, n % 3))
         .collect();
     for (n, name) in names.iter().enumerate() {
-        // Between nothing and something that takes a moment.
+        // Work of no or a short duration.
         let work = format!(
             "head -c {} /dev/urandom | cksum",
             1 << (10 + random.below(14))
@@ -332,7 +332,7 @@ fn killed_at_any_moment(seed: u64) {
     check(&lab, &run, &kills, nodes.len());
 }
 
-/// Ctrl-C lets what runs end, starts nothing new and leaves the run to a later `resume`.
+/// Ctrl-C lets running work end, starts nothing new and leaves the run to a later `resume`.
 #[test]
 fn an_interrupt_parks_the_run() {
     let lab = lab();
@@ -371,7 +371,7 @@ fn an_interrupt_parks_the_run() {
     check(&lab, &run, &[kill], 2);
 }
 
-/// A second Ctrl-C does not wait; what was stopped starts over with the same key.
+/// A second Ctrl-C does not wait; stopped work starts over with the same key.
 #[test]
 fn a_second_interrupt_stops_at_once() {
     let lab = lab();

@@ -1,4 +1,4 @@
-//! The demo: what it shows is so, and nothing is left of it.
+//! The demo: its statements are true, and it leaves nothing.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use crate::support::*;
 fn demo(lab: &Lab, args: &[&str]) -> Command {
     let mut command = lab.command(&["demo"]);
     command.args(args).env("TMPDIR", lab.path());
-    // Settings of somebody's own server are not the demo's.
+    // Settings for another server do not apply to the demo's.
     command
         .env("RUNWRIGHT_DATA", "/nowhere/at/all")
         .env("RUNWRIGHT_LISTEN", "not an address");

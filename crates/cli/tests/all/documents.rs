@@ -1,4 +1,4 @@
-//! Bad documents: each gets a clear message with a place, and nothing is written.
+//! Invalid documents: each gets a clear message with a place, and nothing is written.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Runs a bad document both ways it can come in; every text must be said.
+/// Passes an invalid document in both ways; every text must be printed.
 #[track_caller]
 fn refused(document: &[u8], said: &[&str]) {
     let lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Each example does what its description says.
+//! Each example does what its description promises.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -157,7 +157,7 @@ fn data_check_ends_a_file_that_is_cut_off_as_a_dead_letter_and_accepts_a_whole_o
     );
 }
 
-/// Answers as the shop does. Each request it gets comes out of the channel.
+/// A stand-in for the shop. Each received request is sent to the channel.
 fn shop() -> (u16, mpsc::Receiver<(String, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -167,7 +167,7 @@ fn shop() -> (u16, mpsc::Receiver<(String, String)>) {
         for stream in listener.incoming().flatten() {
             let (line, body) = request(&stream);
             let (status, answer) = match line.as_str() {
-                // Away at first; the workflow asks again.
+                // Unavailable at first; the workflow retries.
                 _ if is_first => ("503 Service Unavailable", "{}"),
                 "GET /orders" => (
                     "200 OK",
@@ -242,7 +242,7 @@ fn shop_report_fetches_computes_and_reports_past_a_service_that_was_away() {
     let report: Value = serde_json::from_str(&reports[0].1).unwrap();
     assert_eq!(report["missing"], "tea");
 
-    // Without leave it goes nowhere.
+    // Without the option it connects nowhere.
     let refused = run(&lab, "shop-report.json", &["-i", &url]).with(1);
     refused.says("refused");
 }

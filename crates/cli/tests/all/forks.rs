@@ -101,7 +101,7 @@ fn a_replay_runs_nothing_and_is_the_same_again() {
     lab.call(&["runs", "replay", &replay]).with(0);
     lab.call(&["verify"]).with(0);
     lab.call(&["resume"]).with(0).says("nothing to resume");
-    // Its artifacts are its own: they stay when the source goes.
+    // Its artifacts are its own: they stay when the source is purged.
     lab.call(&["runs", "purge", &source, "--yes"]).with(0);
     lab.call(&["verify"]).with(0);
 }
@@ -232,7 +232,7 @@ pub(crate) fn forge(lab: &Lab, old: &str, new: &str) {
     let genesis = header.split("\"genesis\":\"").nth(1).unwrap();
     let genesis: Digest = genesis[..64].parse().unwrap();
     let (table, column, stored) = find("\"type\":\"run.started\"").unwrap();
-    // Two bytes of the codec stand before the content.
+    // Two bytes of the codec precede the content.
     let (codec, content) = stored.split_at(2);
     let forged = String::from_utf8(content.to_vec())
         .unwrap()

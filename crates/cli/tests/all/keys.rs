@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// The key that a call printed, and nothing else.
+/// The printed key alone.
 #[track_caller]
 fn printed(ended: &Ended) -> String {
     let key = ended.stdout.strip_suffix('\n').expect("a line").to_owned();
@@ -80,7 +80,7 @@ fn a_key_is_printed_once_and_alone() {
     assert_eq!(listed["scopes"], json!(["runs:create", "runs:read"]));
     assert_eq!(listed["status"], "live");
 
-    // The secret lies in no file of the store.
+    // No file of the store contains the secret.
     for entry in std::fs::read_dir(lab.path().join("store"))
         .unwrap()
         .flatten()
@@ -91,7 +91,7 @@ fn a_key_is_printed_once_and_alone() {
             .any(|window| window == secret(&key).as_bytes());
         assert!(!found, "{:?}", entry.path());
     }
-    // Another tenant sees nothing of it.
+    // Another tenant cannot see it.
     let other = [
         "keys", "list", "--data", "store", "--tenant", "other", "--json",
     ];
@@ -184,7 +184,7 @@ fn a_rotated_key_has_an_end_and_its_successor_may_do_the_same() {
     lab.call(&["keys", "rotate", id])
         .with(2)
         .says("does not work any more");
-    // Both carry the name: the one that works is meant.
+    // Both have the name: the valid one is meant.
     lab.call(&["keys", "revoke", "ci"]).with(0).says(&format!(
         "key {} is revoked",
         &key_id(&new)[key_id(&new).len() - 8..]

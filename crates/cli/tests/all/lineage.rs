@@ -1,12 +1,11 @@
-//! Comparing runs, where they come from, what is said about them, and all there is of one: on a
-//! store and against a server alike.
+//! Comparing runs, their origin, annotations, and bundles: on a store and on a server alike.
 
 use serde_json::{Value, json};
 
 use crate::serving::Serving;
 use crate::support::*;
 
-/// How a command is called: on the store of the lab, or against a server on the same store.
+/// The target of a command: the store of the lab, or a server on the same store.
 enum Way {
     Store,
     Server(Serving),

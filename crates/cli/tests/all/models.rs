@@ -1,4 +1,4 @@
-//! Models, asked by the real program: a real small one, and what is said where none can be.
+//! Models, called by the real program: a real small one, and the messages without one.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -59,7 +59,7 @@ impl Drop for Model {
     }
 }
 
-/// A folder with a file of providers and a workflow of one question.
+/// A folder with a file of providers and a workflow with one question.
 fn asking(lab: &Lab, address: &str, config: Value) -> String {
     lab.write(
         "providers.toml",
@@ -159,7 +159,7 @@ fn a_real_model_answers_the_same_twice_and_in_a_replay_without_it() {
             .all(|event| event["payload"]["isLast"] != true)
     );
 
-    // Without the model nothing can be asked, and a replay asks nothing.
+    // Without the model only a replay works, as it calls none.
     model.stop();
     let args: Vec<&str> = ["run", &file].into_iter().chain(options).collect();
     lab.call(&args).with(1).says("model_unreachable");

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::serving::{Serving, lab};
 use crate::support::*;
 
-/// Nothing here takes longer unless it hangs.
+/// No step here takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// An operation of the server: its method, its path as OpenAPI writes it, and an address of it.
@@ -24,7 +24,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// A body that the operation would take, where it makes something.
+    /// A valid body for the operation, if it creates something.
     fn body(&self) -> Value {
         match self.path.as_str() {
             "/v1/workflows" => one_script("planted", "echo planted > planted"),
@@ -38,7 +38,7 @@ fn place(serving: &Serving) -> &str {
     serving.url.trim_start_matches("http://")
 }
 
-/// Sends a request with these lines for a head, and gives status and body.
+/// Sends a request with these header lines, and returns status and body.
 fn send(serving: &Serving, request: &str, head: &[&str], body: &str) -> (u16, String) {
     let length = match body.len() {
         0 => String::new(),
@@ -89,7 +89,7 @@ fn operations(serving: &Serving) -> Vec<Operation> {
     found
 }
 
-/// The code of a refusal whose envelope is closed.
+/// The code of a refusal with a closed envelope.
 fn code(body: &str) -> String {
     let envelope: Value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{body:?}"));
     let known = ["error", "message", "code", "details"];
@@ -99,7 +99,7 @@ fn code(body: &str) -> String {
     code.as_str().unwrap().to_ascii_lowercase()
 }
 
-/// Nothing of an attack was registered or started.
+/// An attack registered and started nothing.
 fn is_untouched(lab: &Lab, serving: &Serving) {
     let runs: Value = serde_json::from_str(&get(serving, "/v1/runs")).unwrap();
     assert_eq!(runs["runs"], json!([]));
@@ -196,7 +196,7 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Serves one page, which reports what it could read.
+    /// Serves one page, which reports the data it could read.
     fn serving(page: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -251,7 +251,8 @@ impl Drop for Browser {
     }
 }
 
-/// Chromium with a profile of its own, not started yet. Every name of `rebound.test` leads here.
+/// Chromium with its own profile, not started yet. Every name of `rebound.test` resolves to this
+/// machine.
 fn chromium(lab: &Lab) -> Command {
     let mut command = Command::new("chromium");
     command
@@ -275,7 +276,7 @@ fn chromium(lab: &Lab) -> Command {
     command
 }
 
-/// How many requests the server answered, by method, route and status.
+/// The number of requests the server answered, by method, route and status.
 fn answered(serving: &Serving) -> BTreeMap<(String, String, String), u64> {
     let text = get(serving, "/metrics");
     let lines = text.lines().filter_map(|line| {
@@ -357,7 +358,7 @@ fn a_page_in_a_real_browser_reaches_no_route() {
     );
     is_untouched(&lab, &serving);
 
-    // A name that leads here is of one origin with what it shows, so the server has to refuse it.
+    // A rebound name has the same origin as its pages, so the server has to reject it.
     let mut browser = chromium(&lab);
     browser.args(["--dump-dom", &format!("{rebound}/v1/runs")]);
     let shown = browser.output().unwrap().stdout;

@@ -1,4 +1,4 @@
-//! Much output of one process: kept whole, in memory that does not grow with it.
+//! Much output of one process: kept completely, in bounded memory.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::support::*;
 /// with hardly any output.
 const MORE_KIB: u64 = 96 << 10;
 
-/// The highest resident size of a process so far, in KiB.
+/// The peak resident size of a process so far, in KiB.
 fn peak(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status

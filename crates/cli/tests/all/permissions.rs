@@ -133,7 +133,7 @@ fn a_loose_store_is_tightened_and_named() {
     let told = lab.call(&["doctor"]).with(0).prints("others may use");
     let told = told.prints("chmod -R go=");
     assert!(told.stdout.contains("more"), "{told:?}");
-    // To open the store is enough for the folder and for what lies in it.
+    // Opening the store is sufficient for the folder and its files.
     lab.call(&["run", "makes.json"]).with(0);
     assert_eq!(mode(&data), 0o700);
     for name in ["store.db", ".gitignore", "attempts"] {

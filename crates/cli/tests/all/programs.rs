@@ -11,7 +11,7 @@ use crate::support::*;
 const ATTACK: &str = include_str!("attack.py");
 const CANARY: &str = "canary-of-the-servers-environment";
 
-/// Whether programs can be confined here; a skip of the test where not.
+/// Whether programs can be confined here; otherwise skips the test.
 fn can_confine(test: &str) -> bool {
     match runtime::programs::holds() {
         Ok(_) => true,
@@ -116,7 +116,7 @@ fn the_operators_workflows_run_programs_for_everybody() {
     );
     let local = key(&lab, "local");
     assert_eq!(stdout(&ran(&serving, &local, "put")), "put by hand\n");
-    // To put the same again takes nothing from it; to put another does.
+    // Registering the same again keeps the permission; registering another removes it.
     let (status, said) = put(&serving, &local, &program("put", &["echo", "mine"]));
     assert_eq!(
         (status, &said["error"]),
@@ -220,7 +220,7 @@ fn a_confined_program_reaches_nothing_of_others() {
     assert!(told.len() > 30, "{told:#?}");
     let done: Vec<_> = told.iter().filter(|(_, came)| *came != "denied").collect();
     assert!(done.is_empty(), "{done:#?}");
-    // It works in its own folder, and knows nothing of the server's environment.
+    // It works in its own folder, without the server's environment.
     let own = data.join("tenants/acme").canonicalize().unwrap();
     assert_eq!(report["cwd"], own.to_str().unwrap());
     assert_eq!(

@@ -4,7 +4,7 @@ use std::thread;
 
 use crate::load::{chained, check_chained};
 
-/// Each run is driven by one of them to its end; nothing runs twice.
+/// Each run is driven by one of them to its end; no step runs twice.
 #[test]
 fn soak_engines_that_race_drive_each_run_once() {
     for seed in testkit::seeds(1, 20) {

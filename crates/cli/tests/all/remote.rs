@@ -14,7 +14,7 @@ fn told(text: &str) -> Vec<String> {
     let words = |line: &str| -> Vec<String> {
         let shown = line.split(' ').map(|word| match word {
             word if word.chars().any(|c| c.is_ascii_digit()) => "#".to_owned(),
-            // How long it took is said in one of the two.
+            // The duration is in one of the two.
             "s" | "s:" => format!("m{word}"),
             word => word.to_owned(),
         });
@@ -26,7 +26,7 @@ fn told(text: &str) -> Vec<String> {
     lines
 }
 
-/// A parent whose child writes something, then a node that fails twice.
+/// A parent with a child that prints something, then a node that fails twice.
 fn parent() -> [Value; 2] {
     let child = one_script("child", "echo from below");
     let call = node("call", "core.subWorkflow", json!({ "workflowId": "child" }));
@@ -66,7 +66,7 @@ fn a_run_of_a_server_is_told_as_one_of_a_store() {
     let events = events
         .prints("run.dead_lettered")
         .prints("process_failed: ");
-    // Line by line as `events` of a store, but for a transport the protocol has no word for.
+    // Line by line like `events` of a store, except for a transport without a protocol name.
     let run = next[1];
     let here = lab.call(&["events", run, "--data", "store"]).with(0);
     assert_eq!(events.stdout, here.stdout.replace("  by cli\n", "\n"));

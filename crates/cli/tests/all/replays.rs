@@ -31,7 +31,7 @@ const COMPLETION: &str = concat!(
     "\n\ndata: [DONE]\n\n",
 );
 
-/// An HTTP peer that counts what it is asked.
+/// An HTTP peer that counts its requests.
 struct Peer {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -159,7 +159,7 @@ fn events_of(serving: &Serving, run: &str) -> Vec<Value> {
     }
 }
 
-/// Everything an event says but its own id, its run's and the time it was written down.
+/// The content of an event without its own id, its run's and its time.
 fn told(events: &[Value]) -> Vec<Value> {
     let told = |event: &Value| {
         let mut event = event.clone();
@@ -202,7 +202,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
     assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\n"));
     serving.stop();
 
-    // No program is found there, and no address of this machine may be reached.
+    // Programs cannot be found there, and addresses of this machine are not allowed.
     let nowhere = lab.path().join("nowhere");
     let serving = Serving::with(&lab, &["--dev"], |command| {
         command.env("PATH", &nowhere);
@@ -223,7 +223,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
     }
     assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\n"));
 
-    // A branch does try, and is refused: nothing could have fired.
+    // A branch tries, and is refused: no effect was possible.
     let branch = fork(&serving, &source, json!({ "mode": "branch", "fromSeq": 0 }));
     let branch = branch["runId"].as_str().unwrap();
     let tried = events_of(&serving, branch);
@@ -231,7 +231,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
     assert_eq!((peer.asked(), lab.read("ran").as_str()), (2, "ran\n"));
     serving.stop();
 
-    // Where it may, it fires each effect once more.
+    // With permission, it performs each effect once more.
     let serving = Serving::of(&lab, &able);
     let branch = fork(&serving, &source, json!({ "mode": "branch", "fromSeq": 0 }));
     let again = events_of(&serving, branch["runId"].as_str().unwrap());
@@ -240,7 +240,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
     serving.stop();
 }
 
-/// The system calls of a replay: it starts no program and asks for no connection.
+/// The system calls of a replay: it starts no program and opens no connection.
 #[test]
 fn a_replay_starts_no_program_and_connects_to_nothing() {
     let name = "a_replay_starts_no_program_and_connects_to_nothing";
@@ -325,7 +325,7 @@ fn a_log_that_is_decided_otherwise_is_told_over_the_wire_at_the_first_difference
     serving.stop();
 }
 
-/// A run that waits, with more in its log than one append of a fork takes.
+/// A waiting run, with more events than one append of a fork takes.
 fn long_run(lab: &Lab) -> String {
     let waits = workflow(
         "waits",
@@ -363,7 +363,7 @@ fn long_run(lab: &Lab) -> String {
     run
 }
 
-/// How many events each stream of the lab has, by the store's own rows.
+/// The number of events of each stream of the lab, from the store's rows.
 fn lengths(lab: &Lab) -> Vec<(String, u64)> {
     let path = lab.path().join(".runwright/store.db");
     let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();

@@ -1,4 +1,4 @@
-//! Runs that end: what comes out, and how the exit code says it.
+//! Runs that end: their output, and the exit code.
 
 use serde_json::{Value, json};
 

@@ -31,7 +31,7 @@ impl Answer {
     }
 }
 
-/// Asks a server; `None` where it goes away meanwhile.
+/// Sends a request to a server; `None` if it dies meanwhile.
 fn ask(url: &str, method: &str, path: &str, body: &str) -> Option<Answer> {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).ok()?;
@@ -90,7 +90,7 @@ fn saved(serving: &Serving, document: &Value) -> u64 {
 /// A save that was acknowledged: its number and its document.
 type Acknowledged = (String, u64, Value);
 
-/// Saves a run again and again until the server goes away.
+/// Saves a run repeatedly until the server dies.
 fn save_on(url: &str, id: &str, by: &str, told: &mpsc::Sender<Acknowledged>) {
     for events in 0.. {
         let document = document(id, by, events);
@@ -107,8 +107,8 @@ fn save_on(url: &str, id: &str, by: &str, told: &mpsc::Sender<Acknowledged>) {
     }
 }
 
-/// A save that was acknowledged is there, whenever the server dies: of one writer, and of two
-/// that replace each other's.
+/// Acknowledged saves survive any death of the server: of one writer, and of two that replace each
+/// other's.
 #[test]
 fn soak_kills_of_savers_lose_no_acknowledged_save() {
     for seed in testkit::seeds(2, 50) {
@@ -185,7 +185,7 @@ fn a_hundred_revisions_take_a_tenth_of_their_copies_on_disk() {
     for n in 0..100 {
         let more = document("run_a", "a", n + 1);
         let mut event = more["trace"][n].clone();
-        // Text of its own, which no compression takes away.
+        // Incompressible text.
         let words =
             (0..60).map(|word| format!("{:x}", (n * 1_000 + word) * 2_654_435_761 % 65_521));
         event["summary"] = json!(words.collect::<Vec<_>>().join(" "));
@@ -223,7 +223,7 @@ fn stored(lab: &Lab) -> Vec<Value> {
     documents
 }
 
-/// Changes what is stored.
+/// Changes stored data.
 fn damage(lab: &Lab, sql: &str) {
     let store = Connection::open(lab.path().join("store/store.db")).unwrap();
     assert!(store.execute(sql, []).unwrap() > 0, "{sql}");
@@ -319,7 +319,7 @@ fn a_damaged_checkpoint_is_named_and_done_without() {
     let serving = Serving::at(&lab, "store", &["--dev"]);
     let whole = document("run_a", "a", saves);
     assert_eq!(get(&serving, "/api/runs/run_a").json(), whole);
-    // The log is longer than a checkpoint waits for, so the next save keeps one.
+    // The log exceeds the interval of checkpoints, so the next save writes one.
     saved(&serving, &document("run_a", "a", saves + 1));
     serving.stop();
     lab.call(&verify).with(0).prints("all is well");

@@ -58,7 +58,7 @@ fn echo() -> SocketAddr {
     address
 }
 
-/// A model that answers with what it was given as a credential, a few letters at a time.
+/// A model that echoes its credential, a few letters at a time.
 fn streamed(token: &str) -> String {
     let letters: Vec<char> = format!("It is {token}.").chars().collect();
     let mut said = String::new();
@@ -107,8 +107,7 @@ pub(crate) fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Makes something and gives the id of the run it is.
-/// A run of a workflow that waits for an answer.
+/// Creates a run of a workflow that waits for an answer; returns its id.
 pub(crate) fn waiting(serving: &Serving, key: &str, workflow: &str) -> String {
     let body = json!({ "workflowId": workflow }).to_string();
     let (status, answer) = send(serving, key, "POST", "/v1/runs", &body);
@@ -167,7 +166,7 @@ pub(crate) fn key_of(lab: &Lab, principal: &str, more: &[&str]) -> String {
     lab.call(&args).with(0).stdout.trim().to_owned()
 }
 
-/// Fails where a text has the canary, in any form a program might give it.
+/// Fails if a text contains the canary, in any form that a program might produce.
 #[track_caller]
 fn has_none(what: &str, text: &str) {
     let base64 = "cGxhaW4tbG9va2luZy1jYW5hcnktNzcz";
@@ -407,7 +406,7 @@ fn everybody_has_secrets_of_their_own() {
         assert!(log.contains("credential_not_found"), "{log}");
     };
     lacks(&bob, "looks-for-hers");
-    // Who branches off somebody's run acts as themselves.
+    // A branch of another person's run acts for the person who branches.
     let run = made(
         &serving,
         &ada,
@@ -433,7 +432,7 @@ fn everybody_has_secrets_of_their_own() {
     lab.call(&remove).with(0).says("there was no");
     lacks(&bob, "looks");
     serving.stop();
-    // Where no folder is named they lie with the store.
+    // Without a named folder they are kept with the store.
     let whose = ["--data", "store", "--tenant", "acme"];
     let put: Vec<&str> = ["secrets", "put", "k"]
         .iter()
@@ -492,7 +491,7 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     let lab = Lab::new();
     lab.write_flow(&json_of(&definition));
     let ada = key_of(&lab, "ada", &[]);
-    // Without the secret it cannot end as the protocol has it, and is not claimed.
+    // Without the secret the protocol's requirement cannot be met, and is not claimed.
     let serving = Serving::of(&lab, &["--secrets", "vault"]);
     let discovery = json_of(&get(&serving, &ada, "/.well-known/openwop"));
     assert_eq!(discovery.get("fixtures"), None);
@@ -539,7 +538,7 @@ fn a_definition_with_a_secret_in_it_is_warned_of_wherever_it_is_given() {
     let put = lab.call(&["workflow", "put", &file, "--json"]).with(0);
     assert_eq!(put.json()["warnings"][0]["code"], "literal_secret");
 
-    // One that names it is not warned of.
+    // Naming it avoids the warning.
     let mut names = script("shout", "true");
     names["config"]["secretEnv"] = json!({ "DEPLOY_TOKEN": "env:RUNWRIGHT_SECRET_X" });
     let file = lab.workflow(&workflow("named", &[names], &[]));

@@ -32,7 +32,7 @@ impl Serving {
         Self::changed(lab, "store", "127.0.0.1:0", &args, change)
     }
 
-    /// A server where another was, on its store and under its address.
+    /// A server in the place of another, on its store and under its address.
     pub(crate) fn again(lab: &Lab, url: &str, more: &[&str]) -> Self {
         let address = url.trim_start_matches("http://");
         Self::changed(lab, "store", address, more, |_| {})
@@ -394,7 +394,7 @@ fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
     lab.write_flow(&noop("conformance-of-another-kind"));
     let unknown = node("a", "acme.unheard-of", json!({}));
     lab.write_flow(&workflow("conformance-delay", &[unknown], &[]));
-    // One with a secret in the open is warned of, and runs.
+    // A definition with a plain secret causes a warning, and runs.
     let leaks =
         json!({ "attrs": { "openwop.cost.token": format!("sk-ant-{}", "x1Y2".repeat(9)) } });
     let leaks = node("a", "conformance.cost.emit", leaks);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A run whose output is what a script says.
+/// A run whose output is that of a script.
 fn says(lab: &Lab, id: &str, script_text: &str) {
     let file = lab.workflow(&workflow(id, &[script("say", script_text)], &[]));
     lab.call(&["run", &file]).with(0);

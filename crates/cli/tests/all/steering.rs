@@ -86,7 +86,7 @@ fn a_pause_lets_what_runs_end_and_starts_nothing() {
     lab.call(&["runs", "pause", "last"])
         .with(0)
         .says("pauses when");
-    // Taken back before it came, and asked for again.
+    // Withdrawn before it took effect, and requested again.
     lab.call(&["runs", "unpause", "last"]).with(0);
     lab.call(&["runs", "unpause", "last"]).with(2);
     lab.call(&["runs", "pause", "last"])
@@ -170,7 +170,7 @@ fn a_signal_of_another_name_is_kept_and_the_names_waited_for_are_told() {
         .call(&["runs", "signal", "last", "deploy", "{}"])
         .with(0);
     assert!(!answered.stderr.contains("does not wait"), "{answered:#?}");
-    // The kept signal answered what came next.
+    // The kept signal answered the next question.
     let snapshot = lab.call(&["runs", "show", "last", "--json"]).with(0).json();
     assert_eq!(snapshot["status"], "completed");
 }

@@ -1,5 +1,5 @@
-//! Many subscribers of running workflows, over HTTP, that come and go: no event is missed, none
-//! comes twice, and the server's memory stays bounded.
+//! Many subscribers of running workflows, over HTTP, that connect and disconnect: each receives
+//! every event exactly once, and the server's memory stays bounded.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,11 +16,11 @@ use crate::support::*;
 
 /// Subscribers of one run.
 const OF_ONE: usize = 10;
-/// Memory that one subscriber may cost the server.
+/// Maximum memory of the server per subscriber.
 const EACH: u64 = 256 << 10;
 /// Varying memory that does not depend on subscribers: caches, runs, buffers.
 const SLACK: u64 = 128 << 20;
-/// Nothing takes so long unless it hangs.
+/// No step takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(300);
 
 /// A workflow of `count` steps, each after a short delay.
@@ -49,7 +49,7 @@ struct Came {
     types: Vec<String>,
     /// Frames that were read and thrown away with a connection that was cut in their middle.
     cut: u64,
-    /// How often it came back.
+    /// The number of reconnections.
     back: u64,
 }
 
@@ -108,7 +108,7 @@ async fn follow(
             text.push_str(std::str::from_utf8(&chunk).map_err(|_| "frames are cut in a text")?);
             left -= 1;
             if left == 0 && random.below(2) == 0 {
-                // Gone before it has looked at what came last.
+                // Disconnected before it has read the last events.
                 came.cut += text.matches("\n\n").count() as u64;
                 break;
             }
@@ -121,7 +121,7 @@ async fn follow(
     }
 }
 
-/// Takes whole frames from the beginning of a text. Each has to be the next event of the log.
+/// Takes whole frames from the beginning of a text. Each must be the next event of the log.
 fn take(text: &mut String, types: &mut Vec<String>) -> Result<(), String> {
     while let Some(end) = text.find("\n\n") {
         let frame: String = text.drain(..end + 2).collect();

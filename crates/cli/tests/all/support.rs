@@ -9,17 +9,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
 
-/// Nothing in these tests takes longer unless it hangs.
+/// No step in these tests takes longer unless it hangs.
 const DEADLINE_S: i64 = 60;
 
 /// A project folder that is removed at the end.
 pub(crate) struct Lab {
     folder: tempfile::TempDir,
-    /// Where the key of its user lies.
+    /// The folder of its user's key.
     config: tempfile::TempDir,
 }
 
-/// A gate that scripts wait at with `read -r _ < NAME`, one script at a time.
+/// A gate at which scripts wait with `read -r _ < NAME`, one script at a time.
 pub(crate) struct Gate(File);
 
 impl Gate {
@@ -29,7 +29,7 @@ impl Gate {
     }
 }
 
-/// How a call of the program ended.
+/// The end of a call of the program.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: i32,
@@ -49,7 +49,7 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
-    /// Checks the exit code; shows everything where it is another.
+    /// Checks the exit code; prints everything if it differs.
     #[track_caller]
     pub(crate) fn with(self, code: i32) -> Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -63,7 +63,7 @@ impl Ended {
         self
     }
 
-    /// Checks that stderr says something.
+    /// Checks that stderr contains a text.
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
         assert!(
@@ -144,7 +144,7 @@ impl Lab {
         Gate(File::options().read(true).write(true).open(path).unwrap())
     }
 
-    /// The program, not started yet, in an environment of its own.
+    /// The program, not started yet, in its own environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_runwright"));
         command
@@ -219,7 +219,7 @@ impl Lab {
         assert!(changed > 0, "the test knows where events lie");
     }
 
-    /// The ids of the living processes that carry this lab's mark: what attempts started.
+    /// The ids of living processes with this lab's mark: those of attempts.
     pub(crate) fn attempts_alive(&self) -> Vec<i32> {
         let variable = format!("LAB={}", self.mark());
         alive("environ", |bytes| {
@@ -300,14 +300,14 @@ impl Engine {
         self.child.id().cast_signed()
     }
 
-    /// The next line it prints; `None` when it has ended.
+    /// The next printed line; `None` when it has ended.
     pub(crate) fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line).unwrap();
         (read > 0).then(|| serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}")))
     }
 
-    /// Reads until an event is one that is waited for.
+    /// Reads until an expected event.
     pub(crate) fn wait_for(&mut self, what: impl Fn(&Value) -> bool) -> Value {
         while let Some(event) = self.next() {
             if what(&event) {
@@ -329,7 +329,7 @@ impl Engine {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end; gives the exit code and the last line it printed.
+    /// Waits for its end; returns the exit code and the last printed line.
     pub(crate) fn end(&mut self) -> (i32, Option<Value>) {
         let mut last = None;
         while let Some(line) = self.next() {
@@ -392,7 +392,7 @@ pub(crate) fn script(id: &str, script: &str) -> Value {
     )
 }
 
-/// A workflow that has one node, which runs a script.
+/// A workflow with one node, which runs a script.
 pub(crate) fn one_script(id: &str, text: &str) -> Value {
     workflow(id, &[script("step", text)], &[])
 }

@@ -16,9 +16,9 @@ use crate::support::*;
 struct Model {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
-    /// Which question, counted from 1, is not answered; who asked it has to go.
+    /// The number of the question, from 1, that is never answered; its client must end.
     holds: Arc<AtomicUsize>,
-    /// Says that a question is held.
+    /// Receives a message once a question is held.
     held: Receiver<()>,
     /// Its last input.
     heard: Arc<Mutex<Vec<Value>>>,
@@ -118,7 +118,7 @@ fn answer(messages: &[Value], insists: bool) -> String {
     format!("{}data: [DONE]\n\n", events.concat())
 }
 
-/// A workflow of a question whose model may have a program called.
+/// A workflow with a question whose model may call a program.
 fn asking(lab: &Lab, script: &str) -> String {
     asking_with(lab, script, json!({}))
 }
@@ -267,7 +267,7 @@ fn rounds_before_a_kill_count() {
     let script = "echo \"$1\" >> notes; echo noted";
     let file = asking_with(&lab, script, json!({ "maxToolRounds": 3 }));
     model.insists.store(true, Ordering::SeqCst);
-    // Two rounds are over, and what the second gave is on its way to the model.
+    // Two rounds are over, and the result of the second is on its way to the model.
     model.holds.store(3, Ordering::SeqCst);
     let mut engine = lab.engine(&with(&["run", &file], &options));
     model.held.recv().unwrap();

@@ -75,7 +75,7 @@ fn lines_about_a_run_say_which_and_in_which_trace() {
     }
     let ends = of("openwop.run.completed");
     for end in &ends {
-        // By what its creator was answered with the end is found, too.
+        // The end is also found by the id returned to the creator.
         let run = &end["runId"];
         let mut created = of("openwop.run.created").into_iter();
         let created = created

@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::serving::*;
 use crate::support::*;
 
-/// Nothing in these tests takes longer unless it hangs.
+/// No step in these tests takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// An HTTP server that says 204 to everything, and what it was sent.
+/// An HTTP server that answers 204 to everything, and its received bodies.
 fn receiver() -> (String, Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -25,7 +25,7 @@ fn receiver() -> (String, Receiver<Value>) {
             std::thread::spawn(move || {
                 let mut stream = BufReader::new(stream);
                 while let Some(body) = request(&mut stream) {
-                    // A receiver that has it may still not live to say so: ours always does.
+                    // A receiver may die before its acknowledgement: ours never does.
                     if tell.send(body).is_err() {
                         return;
                     }
@@ -58,7 +58,7 @@ fn request(stream: &mut BufReader<TcpStream>) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// Kills of the server while deliveries are under way lose none and change no order.
+/// Kills of the server during deliveries lose none and change no order.
 #[test]
 fn soak_kills_lose_no_delivery() {
     let (mut kills, mut again, mut delivered) = (0, 0, 0);
@@ -114,7 +114,7 @@ fn survive(seed: u64) -> (u64, usize, usize) {
     }
     serving.stop();
     for (run, seen) in &runs {
-        // Some came again, but none before those it follows had come.
+        // Some came again, but none before its predecessors.
         let mut next = 0;
         for sequence in seen {
             assert!(*sequence <= next, "seed {seed}: {run} {seen:?}");
@@ -161,7 +161,7 @@ fn webhooks_are_made_shown_and_removed_on_a_store_as_on_a_server() {
     on_server(&["run", "three"]).with(0);
     let arrived = arrivals.recv_timeout(DEADLINE).unwrap();
     assert_eq!(arrived["event"]["type"], "run.completed");
-    // The server keeps what became of it after the receiver has said that it has it.
+    // The server records the outcome after the receiver's acknowledgement.
     let report = loop {
         let report = on_server(&["webhooks", "deliveries", id, "--json"])
             .with(0)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::peer::says;
 use super::{Bench, has_python, read};
 
-/// Asks as its arguments say and prints what came, headers first.
+/// Sends requests by its arguments and prints the answers, headers first.
 const AGENT: &str = r#"
 import http.client, os, sys, urllib.parse, uuid
 base = urllib.parse.urlparse(os.environ["OPENAI_BASE_URL"])

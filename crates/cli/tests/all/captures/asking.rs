@@ -93,7 +93,7 @@ fn what_a_server_of_tools_asks_belongs_to_its_call() {
     assert_eq!(bench.peer.came().len(), 1);
     assert_eq!(bench.lab.read("started"), "x", "no server was started");
 
-    // It has to answer the same.
+    // It has to give the same answer.
     let step = named("mcp/client/sampling/createMessage")["seq"]
         .as_u64()
         .unwrap();

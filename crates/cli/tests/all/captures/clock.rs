@@ -5,7 +5,7 @@ use std::fs;
 use super::peer::says;
 use super::{Bench, has_python, read};
 
-/// Asks with everything that is another each time, and has a process of its own ask, too.
+/// Sends every value that changes each time, and lets a child process do the same.
 const PYTHON: &str = r#"
 import datetime, json, multiprocessing, os, random, subprocess, sys, time, uuid
 import urllib.request as u

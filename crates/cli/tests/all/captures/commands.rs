@@ -227,12 +227,12 @@ fn a_call_that_is_another_is_named_at_its_step() {
     let mut ends = original.clone();
     ends.push(json!({ "exit": 4 }));
     check(&ends, 6, "other_end");
-    // And nothing of it was asked of anybody.
+    // And the peer received no request.
     assert_eq!(bench.peer.came().len(), 3);
     bench.script(&original);
     let report = bench.replay("verify", 0);
     assert_eq!(report["replay_status"]["replay_count"], 11);
-    // Where the tools are real, what was called is known when it is over.
+    // With live tools, a call is identified at its end.
     let env = |steps: &[Value], code: i32| {
         bench.script(steps);
         let found = bench.replay("env", code)["first_divergence"].clone();

@@ -1,4 +1,4 @@
-//! Answers that did not come to their end: cut off on their way, or given up by the program.
+//! Truncated answers: cut off on their way, or abandoned by the program.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use super::peer::says;
 use super::{Bench, has_python, read};
 use crate::support::{Ended, Lab};
 
-/// Asks each of its arguments, in threads where WAY says so, and prints the answers in order.
+/// Asks each of its arguments, in threads if WAY requests it, and prints the answers in order.
 const AGENT: &str = r#"
 import json, os, sys, time, urllib.error, urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -59,7 +59,7 @@ fn parallel_answers_come_to_one_response() {
     if !has_python("parallel_answers_come_to_one_response") {
         return;
     }
-    // All four are under way before the first is answered; which is answered last is chance.
+    // All four are in progress before the first is answered; the last one to be answered is random.
     let together = std::sync::Barrier::new(4);
     let bench = Bench::new(move |_, came| {
         together.wait();
@@ -83,7 +83,7 @@ fn a_field_of_requests_is_left_out_by_rule() {
     }
     let bench = bench();
     let ended = bench.record(&["python3", "agent.py", "chance", "z"]);
-    // Random bytes may be a key: they are told, and not kept.
+    // Random bytes may be a key: they are reported, and not kept.
     assert!(ended.stderr.contains("agent.py:<"), "{ended:?}");
     let id = id(&ended.stdout);
     let ended = snapshot(&bench, &["replay", &id]).with(3);
@@ -97,7 +97,7 @@ fn a_field_of_requests_is_left_out_by_rule() {
         let report = snapshot(&bench, &args).with(0).json();
         assert_eq!(report["match_status"], "exact_match", "{kind}: {report}");
     }
-    // A rule of the capture needs none of the replay.
+    // The rule of the capture also applies to the replay.
     let capture = [
         "capture", rule[0], rule[1], "--root", "shop", "--", "python3", "agent.py", "chance",
     ];

@@ -1,4 +1,4 @@
-//! Runs that came in by other faces as evidence: those that a browser recorded.
+//! Runs of other faces as evidence: those that a browser recorded.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -94,7 +94,8 @@ fn a_run_that_a_browser_recorded_becomes_a_snapshot() {
     assert_eq!(shown["extensions"]["run_status"], "succeeded");
     lab.call(&["snapshot", "verify", "--strict"]).with(0);
 
-    // Nothing new is saved: the same snapshot. Another save is another one, which names the first.
+    // Without a new save it is the same snapshot. Another save is another snapshot, which names the
+    // first.
     assert_eq!(lab.call(&capture).with(0).json()["new"], false);
     save(&lab, &bundle("completed", "Dear Bob"));
     let later = lab.call(&capture).with(0).json();
@@ -111,7 +112,7 @@ fn a_run_that_a_browser_recorded_becomes_a_snapshot() {
         "the tool was asked about another name: {compared}"
     );
 
-    // Each is read again from the log as it was saved then; a browser's work is not done again.
+    // Each is folded again from the log up to its save; a browser's work is not repeated.
     for id in pair {
         let replay = ["snapshot", "replay", id, "--json"];
         let report = lab.call(&replay).with(0).json();
@@ -186,7 +187,7 @@ fn what_a_server_captured_is_taken_in_by_the_command_line_and_the_other_way_roun
     assert_eq!(lab.call(&import).with(0).json()["new"], false);
     lab.call(&["snapshot", "verify", "--strict", "--root", "other"])
         .with(0);
-    // One that was changed on the way is refused.
+    // A changed one is rejected.
     lab.write(
         "bundle.json",
         bundle

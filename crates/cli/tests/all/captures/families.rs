@@ -128,7 +128,7 @@ impl Team {
             .json()
     }
 
-    /// How often the inner programs, the model and the last programs were asked.
+    /// The number of calls of the inner programs, the model and the last programs.
     fn effects(&self) -> [usize; 3] {
         let ran = |file: &str| self.lab.read(file).lines().count();
         [ran("counted"), self.peer.came().len(), ran("told")]
@@ -155,7 +155,7 @@ fn a_family_of_runs_is_done_again_in_four_ways() {
         );
         assert_eq!(team.effects(), effects, "{kind}");
     }
-    // The runs of a replay belong to it: nothing is left waiting, and every log is whole.
+    // The runs of a replay belong to it: none is left waiting, and every log is complete.
     assert!(
         team.lab
             .call(&["runs", "interrupts", "--json"])
@@ -195,7 +195,7 @@ fn where_a_run_that_was_started_leaves_its_recording_is_named_with_the_way_to_it
     );
     assert_eq!(asked.load(Ordering::SeqCst), 4);
     assert_eq!(team.effects(), [2, 4, 2], "nothing behind it is done");
-    // The program before it says something else: the model is asked what it was not.
+    // With another output of the earlier program, the model's prompt is not in the recording.
     team.lab.write("version", "2");
     let report = team.replay("env", 3);
     let found = &report["first_divergence"];

@@ -61,7 +61,7 @@ fn a_tool_is_given_its_input_as_it_comes() {
     }
     let bench = Bench::new(|_, _| says("x"));
     assert_eq!(capture(&bench, "in turn"), "got one\ngot two\n0");
-    // All of it counts, however it came.
+    // All of it counts, in any pieces.
     for (way, code) in [("one two", 0), ("one three", 3)] {
         let args = "snapshot replay latest --root shop --json";
         let mut command = bench.command(&args.split(' ').collect::<Vec<_>>());
@@ -70,7 +70,7 @@ fn a_tool_is_given_its_input_as_it_comes() {
         let at = &report["first_divergence"]["at"];
         assert_eq!(code == 3, *at == json!("/stdin"), "{report}");
     }
-    // Where nothing is captured it is the tool's own.
+    // Without a capture it is the tool's own input.
     let agent = bench.lab.path().join("agent.py");
     let mut alone = std::process::Command::new("python3");
     alone

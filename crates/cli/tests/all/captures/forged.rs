@@ -1,4 +1,4 @@
-//! Snapshots that were changed after they were sealed, and files that are none.
+//! Snapshots that were changed after they were sealed, and files that are not snapshots.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::read;
 use crate::support::Lab;
 
-/// A project with a captured command that was replayed once. Gives the path of the snapshot.
+/// A project with a captured command that was replayed once. Returns the path of the snapshot.
 fn project(lab: &Lab) -> PathBuf {
     fs::create_dir(lab.path().join("shop")).unwrap();
     let capture = [
@@ -30,7 +30,7 @@ fn project(lab: &Lab) -> PathBuf {
     path
 }
 
-/// Verifies both ways; both must end with `code`, and say each of `words`.
+/// Verifies in both ways; both must end with `code`, and print each of `words`.
 fn refused(lab: &Lab, what: &str, state: &str, words: &[&str]) {
     for more in [&[][..], &["--strict"]] {
         let args = [&["snapshot", "verify", "--root", "shop"][..], more].concat();
@@ -216,7 +216,7 @@ fn a_changed_record_of_replays_is_refused() {
     for (row, edited) in edited.into_iter().enumerate() {
         fs::write(&record, edited).unwrap();
         refused(&lab, &format!("row {row}"), "tampered", &["replay"]);
-        // Another replay does not make it good.
+        // Another replay does not repair it.
         lab.call(&["snapshot", "replay", "latest", "--root", "shop"])
             .with(4);
         fs::write(&record, &text).unwrap();

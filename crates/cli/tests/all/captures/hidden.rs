@@ -13,15 +13,15 @@ fn call(lab: &Lab, args: &[&str]) -> Ended {
     command.env("DB_PASSWORD", SECRET).output().unwrap().into()
 }
 
-/// Everything that a replay leaves: what it prints in both forms, its records, the bundle of its
-/// snapshot, and that taken in elsewhere.
+/// All results of a replay: its output in both forms, its records, the bundle of its snapshot, and
+/// that bundle imported elsewhere.
 fn everything(lab: &Lab, kind: &str) -> (Value, Vec<(String, Vec<u8>)>) {
     let replay = ["snapshot", "replay", "latest", "--kind", kind];
     let shown = call(lab, &replay).with_any(&[0, 1, 3]);
     let json = call(lab, &[&replay[..], &["--json"]].concat()).with_any(&[0, 1, 3]);
     let report = json.json();
     let args = ["snapshot", "validate", "latest", "--runs", "2", "--json"];
-    // One whose log was changed can only be read again.
+    // A run with a changed log can only be folded again.
     let validated = call(lab, &args).with_any(&[0, 1, 2, 3]);
     let bundle = ["snapshot", "export", "latest", "--format", "bundle"];
     let bundle = call(lab, &bundle).with(0).stdout;

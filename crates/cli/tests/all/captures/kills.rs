@@ -1,7 +1,7 @@
-//! `kill -9` at a place, not at a time: as the program is about to make its n-th change to the
-//! disk. A tracer of system calls does it, so that each step between two of them is met: between a
-//! temporary file and its name, between a content and the document, between the document and the
-//! index, between the record of a replay and the status.
+//! `kill -9` at a place instead of a time: when the program is about to make its n-th change to the
+//! disk. A tracer of system calls does it, so that every step between two changes is covered:
+//! between a temporary file and its final name, between a content and the document, between the
+//! document and the index, between the record of a replay and the status.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::support::Ended;
 const CHANGES: &str =
     "link,linkat,unlink,unlinkat,rename,renameat,renameat2,ftruncate,fsync,mkdir,mkdirat";
 
-/// Nothing in these tests takes longer unless it hangs.
+/// No step of these tests takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The commands that are killed.
@@ -57,8 +57,8 @@ fn list(bench: &Bench) -> Value {
     call(bench, &["snapshot", "list", "--json"]).with(0).json()
 }
 
-/// Runs a command that is killed before its `nth` change of the disk; `true` where it ended
-/// before that.
+/// Runs a command that is killed before its `nth` change of the disk; `true` if it ended before
+/// that.
 fn killed(bench: &Bench, args: &[&str], nth: u64) -> bool {
     let whole = bench.command(args);
     let mut traced = std::process::Command::new("strace");
@@ -105,7 +105,7 @@ fn is_sound(bench: &Bench, what: &str) {
     let verified = call(bench, &["snapshot", "verify", "--json"]).json();
     let snapshots = verified["snapshots"].as_array().unwrap();
     for one in snapshots {
-        // Those that were imported have no seal.
+        // Imported ones have no seal.
         let is_sound = matches!(one["state"].as_str(), Some("valid" | "unsealed"));
         assert!(is_sound, "{what}: {one}");
     }
@@ -202,7 +202,7 @@ fn soak_kills_at_each_change_of_the_disk() {
             recorded.max(),
             "{what}: each that came to its end counts once"
         );
-        // The next that prunes clears what was left.
+        // The next prune clears the leftovers.
         call(&bench, &["snapshot", "prune", "--apply"]).with(0);
         let listed = list(&bench);
         assert_eq!(listed["broken"], json!([]), "{what}");
@@ -211,7 +211,7 @@ fn soak_kills_at_each_change_of_the_disk() {
             ids.contains("\"pinned\"") && !ids.contains("\"old-1\""),
             "{what}: {ids}"
         );
-        // The pinned one was imported without a seal; nothing else is wrong.
+        // The pinned one was imported without a seal; otherwise everything is valid.
         let verified = call(&bench, &["snapshot", "verify"]).with(4);
         assert!(
             !verified.stdout.contains("tampered"),
@@ -224,7 +224,7 @@ fn soak_kills_at_each_change_of_the_disk() {
     );
 }
 
-/// Starts a replay of the latest snapshot that asks the model again; comes back when it asks.
+/// Starts a replay of the latest snapshot with a live model; returns at its first request.
 fn asking(bench: &Bench, asked: &Receiver<()>) -> std::process::Child {
     let args = ["snapshot", "replay", "latest", "--root", "shop"];
     let child = bench
@@ -278,7 +278,7 @@ fn the_copy_of_a_killed_replay_is_cleared_by_the_next_and_one_in_use_is_not() {
         .mode();
     assert_eq!(mode & 0o777, 0o700, "nobody else reads what is left");
 
-    // The next clears it, and nothing clears the copy that this one works in.
+    // The next replay clears it, and its own copy is never cleared.
     let mut works = asking(&bench, &asked);
     let held = copies();
     assert!(held.len() == 1 && held.is_disjoint(&left), "{held:?}");

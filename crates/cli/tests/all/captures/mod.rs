@@ -1,4 +1,4 @@
-//! Snapshots of commands and of runs: captured, replayed, and what of it is on disk.
+//! Snapshots of commands and of runs: captured, replayed, and their files.
 
 mod answers;
 mod asking;
@@ -77,7 +77,7 @@ impl Bench {
         self.lab.write(&format!("shop/{name}"), text);
     }
 
-    /// Writes what the agent is to do.
+    /// Writes the script of the agent.
     pub(crate) fn script(&self, steps: &[Value]) {
         let lines: Vec<String> = steps.iter().map(Value::to_string).collect();
         self.lab.write("steps.jsonl", lines.join("\n") + "\n");
@@ -103,7 +103,7 @@ impl Bench {
         self.command(args).output().unwrap().into()
     }
 
-    /// Captures the agent with its script; gives the path of the snapshot.
+    /// Captures the agent with its script; returns the path of the snapshot.
     pub(crate) fn capture(&self, options: &[&str]) -> PathBuf {
         let ended = self.call(&self.capture_args(options)).with(0);
         PathBuf::from(ended.stdout.lines().last().unwrap())
@@ -153,7 +153,8 @@ pub(crate) fn artifacts(snapshot: &Value) -> Vec<String> {
     shown.collect()
 }
 
-/// The steps of an agent that does everything: asks, calls tools, and works in its folder.
+/// The steps of an agent with all kinds of work: model calls, tool calls, and changes of its
+/// folder.
 pub(crate) fn busy() -> Vec<Value> {
     vec![
         json!({ "where": true }),

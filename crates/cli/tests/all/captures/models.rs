@@ -1,4 +1,4 @@
-//! A real small model, captured and asked again.
+//! A real small model, captured and called again.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Contents that are too long to be kept: told as what they are, and taken from the folder where they
-//! are still there.
+//! Contents that are too long to keep: reported as such, and taken from the folder if they are
+//! still there.
 
 use serde_json::Value;
 

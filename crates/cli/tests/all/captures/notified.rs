@@ -19,7 +19,7 @@ fn call(bench: &Bench, args: &[&str]) -> Ended {
     command.output().unwrap().into()
 }
 
-/// Captures a client that does so; gives what it printed and the snapshot.
+/// Captures such a client; returns its output and the snapshot.
 fn capture(bench: &Bench, what: &str) -> (String, PathBuf) {
     let args = [
         "snapshot", "capture", "--root", "shop", "--", "python3", CLIENT, what,
@@ -60,7 +60,7 @@ fn what_a_server_told_unasked_is_told_again_in_its_place() {
     assert!(order.map(at).is_sorted(), "{printed}");
     let started = bench.lab.read("started");
 
-    // The client waits for each of these, and ends with another code where one does not come.
+    // The client waits for each of these, and ends with another code if one is missing.
     let report = replay(&bench, 0);
     assert_eq!(
         (&report["match_status"], &report["live"]),
@@ -76,7 +76,7 @@ fn what_a_server_told_unasked_is_told_again_in_its_place() {
     let verified = ["snapshot", "verify", "--root", "shop", "--json"];
     call(&bench, &verified).with(0);
 
-    // They are contents like others: they go with the snapshot, and are missed where they are gone.
+    // They are ordinary contents: exported with the snapshot, and reported if missing.
     let calls = path.with_extension("calls.jsonl");
     let calls = std::fs::read_to_string(calls).unwrap();
     let calls = calls.lines().map(serde_json::from_str::<Value>);

@@ -1,4 +1,4 @@
-//! Questions to a server of tools that are asked as often as chance has it, and several in one line.
+//! Requests to a tool server that are repeated at random, and several in one line.
 
 use serde_json::{Value, json};
 

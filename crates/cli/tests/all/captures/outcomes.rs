@@ -78,7 +78,7 @@ fn another_outcome_of_the_same_steps_is_shown_with_both_sides() {
         compared["first_divergence"]["expected"]["input"], "one",
         "{report}"
     );
-    // It is on record, and no divergence: what passes its strategy has not failed.
+    // It is recorded, and not a divergence: a replay that passes its strategy has not failed.
     let records = super::secrets::files(&lab.path().join(".aiwg/provenance/snapshots"));
     let records = records
         .into_iter()

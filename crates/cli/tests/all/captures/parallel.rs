@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::peer::{Came, says};
 use super::{Bench, has_python, read};
 
-/// Asks in two threads, `a1` and `a2` in one, `b1` and `b2` in the other. WAY says how: both rounds
-/// together; one question after the other; `b1` when `a2` is on its way; or other questions.
+/// Calls the model in two threads, `a1` and `a2` in one, `b1` and `b2` in the other. WAY sets the
+/// order: both rounds together; one question after the other; `b1` while `a2` is in progress; or
+/// other questions.
 const THREADS: &str = r#"
 import http.client, json, os, threading, urllib.parse
 base = urllib.parse.urlparse(os.environ["OPENAI_BASE_URL"])
@@ -140,7 +141,7 @@ fn of_tools_that_ran_at_the_same_time_the_last_to_end_has_the_last_word() {
     let gate = bench.lab.path().join("gate");
     let made = std::process::Command::new("mkfifo").arg(&gate).status();
     assert!(made.unwrap().success());
-    // In the recording the second tool begins and ends while the first is at work.
+    // In the recording the second tool begins and ends while the first is running.
     let agent = r#"
 import os, subprocess
 def tool(name, script):
@@ -187,7 +188,7 @@ fn what_a_tool_calls_itself_comes_with_it() {
             _ => "from without",
         })
     });
-    // The agent of these tests asks inside, too.
+    // The agent of these tests calls inside, too.
     bench.lab.write("inner.jsonl", "{\"ask\": \"inside\"}\n");
     const AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/captures/agent.py");
     let script = format!(

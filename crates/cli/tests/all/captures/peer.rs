@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::Lab;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Came {
     pub(crate) path: String,
@@ -24,7 +24,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Answers each request with what `answer` says, by its number.
+    /// Answers each request by `answer`, with its number.
     pub(crate) fn start(answer: impl Fn(usize, &Came) -> Value + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -97,7 +97,7 @@ fn serve(
         };
         let answer = answer(number, &came);
         let status = answer["status"].as_u64().unwrap_or(200);
-        // A stream that does not come to its end: cut off, or left open until the other side leaves.
+        // A truncated stream: cut off, or left open until the client disconnects.
         if let Some(then) = answer["then"].as_str() {
             let begun = answer["sse"].as_str().filter(|text| !text.is_empty());
             if let Some(text) = begun {
@@ -142,7 +142,7 @@ pub(crate) fn says(text: &str) -> Value {
     } })
 }
 
-/// An answer that wants tools called: id, name, arguments.
+/// An answer that requests tool calls: id, name, arguments.
 pub(crate) fn wants(tools: &[(&str, &str, Value)]) -> Value {
     let calls: Vec<Value> = tools
         .iter()

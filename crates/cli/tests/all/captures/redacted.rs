@@ -69,7 +69,7 @@ fn a_file_that_lost_a_value_is_not_put_back_without_it() {
     let bench = Bench::new(|_, _| says("x"));
     bench.write("app.py", APP);
     bench.write("package.json", PACKAGE);
-    // It tells whether it runs on the file as it is.
+    // It prints whether it runs on the original file.
     let script = "grep -c planted- app.py; cat package.json; sed -i s/0/1/ app.py; \
         sed -i s/shop/store/ package.json";
     capture(&bench, script, &[]);
@@ -201,7 +201,7 @@ fn a_value_that_had_another_spelling_is_not_put_back_in_its_own() {
         let reason = &report["first_divergence"]["reason"];
         assert_eq!(reason, "content_unavailable", "{report}");
     }
-    // As it is, it comes back; in the standard input the same holds.
+    // A literal value is restored; the same holds for standard input.
     let bench = Bench::new(|_, _| says("x"));
     for (text, code) in [("say p@ss\"w0rd/1\n", 0), (address, 2)] {
         bench.lab.write("input", text);

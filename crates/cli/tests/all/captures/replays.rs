@@ -1,4 +1,4 @@
-//! Replays of commands: misses, places, the third interface of models, and how they are compared.
+//! Replays of commands: misses, places, the third interface of models, and their comparison.
 
 use std::sync::{Mutex, mpsc};
 
@@ -78,7 +78,7 @@ for line in sys.stdin:
         "{report}"
     );
     assert_eq!(called(), "look\nchange\n", "nothing was run");
-    // With leave it is run, and nothing else is.
+    // With the option it is executed, and no other call is.
     let report = replay(&bench, &["--on-miss", "live"], 3);
     assert_eq!(report["is_mixed"], true, "{report}");
     assert_eq!(report["live"], json!({ "models": 0, "tools": 1 }));
@@ -87,7 +87,7 @@ for line in sys.stdin:
     assert_eq!(report["run_status"], "succeeded", "{report}");
     assert_eq!(called(), "look\nchange\nlook\nin file:///shop\n");
     assert_ne!(report["match_status"], "exact_match");
-    // Never one that may change something.
+    // Never a call that may change something.
     client(&[("look", 1), ("change", 7)]);
     let report = replay(&bench, &["--on-miss", "live"], 3);
     assert_eq!(
@@ -176,7 +176,7 @@ fn in_place_the_folder_itself_is_worked_in() {
     assert_eq!(text("by-tool.txt"), "noted\n", "from the recording");
     assert_eq!(text("mine.txt"), "mine");
     assert!(!bench.root().join("gone.txt").exists());
-    // In a copy it is not.
+    // In a copy the earlier change is missing.
     lay_out(&bench);
     for name in ["renamed.txt", "by-tool.txt", "new/made.txt"] {
         std::fs::remove_file(bench.root().join(name)).unwrap();
@@ -359,7 +359,7 @@ fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
         "{attempt}"
     );
     assert!((scores["similarity"].as_f64().unwrap() - 0.8).abs() < 1e-6);
-    // Nothing of a strict execution is sent elsewhere.
+    // A strict execution is not sent to an endpoint.
     bench.capture(&[
         "--mode",
         "strict",
@@ -462,7 +462,7 @@ fn a_program_beside_the_folder_is_started_by_the_name_it_was_started_by() {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
-    // As the interpreter of a virtual environment: a link, whose own place decides.
+    // Like the interpreter of a virtual environment: a link whose own path matters.
     let beside = bench.lab.path().join("venv/bin");
     std::fs::create_dir_all(&beside).unwrap();
     bench.lab.write("real.sh", "#!/bin/sh\ndirname \"$0\"\n");

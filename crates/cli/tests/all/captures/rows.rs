@@ -1,5 +1,5 @@
-//! Planted secrets are in no file and in no row: the store is looked through byte by byte, and
-//! once more unpacked.
+//! Planted secrets are in no file and in no row: the store is searched byte by byte, and again
+//! unpacked.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::runs::streams;
 use crate::serving::Serving;
 use crate::support::*;
 
-/// Nothing about it looks like a credential: it is known by its reference alone.
+/// It does not look like a credential: only its reference marks it as a secret.
 const PLANTED: &str = "plainly-planted-7731";
 /// Known by its shape.
 const SHAPED: &str = "sk-plantedplantedplanted42";
@@ -38,7 +38,7 @@ fn named() -> String {
     )
 }
 
-/// Fails where bytes have a planted secret, as they are or as one might write them.
+/// Fails if bytes contain a planted secret, in a literal or encoded form.
 #[track_caller]
 fn has_none(what: &str, bytes: &[u8]) {
     is_known_in_none(what, bytes);
@@ -83,8 +83,8 @@ fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// Looks through a data folder: raw bytes of all files, each cell of each table, unpacked where
-/// it is packed, and each event as it is read.
+/// Searches a data folder: raw bytes of all files, each cell of each table, unpacked if it is
+/// packed, and each decoded event.
 fn look_through(data: &Path) -> usize {
     let mut found = Vec::new();
     files(data, &mut found);
@@ -172,7 +172,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
     });
     let mut says_much = workflow("says", &[program, ask], &[("program", "ask")]);
     says_much["variables"] = json!([{ "name": "ask", "type": "string" }]);
-    // An error that repeats a header, and one that repeats a variable.
+    // An error that echoes a header, and one that echoes a variable.
     let request = node(
         "request",
         "runwright.http",

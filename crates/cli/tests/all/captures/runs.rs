@@ -16,8 +16,8 @@ pub(super) fn streams(text: &str) -> Value {
     json!({ "sse": format!("data: {piece}\n\ndata: {end}\n\ndata: {usage}\n\ndata: [DONE]\n\n") })
 }
 
-/// A project whose workflow runs a program, asks a service, asks a model about what both said,
-/// and runs another program with the model's answer.
+/// A project whose workflow runs a program, calls a service, asks a model about both results, and
+/// runs another program with the model's answer.
 struct Works {
     lab: Lab,
     peer: Peer,
@@ -89,7 +89,7 @@ impl Works {
         self.call(&args).with(code).json()
     }
 
-    /// How often the first program, the service, the model and the second program were asked.
+    /// The number of calls of the first program, the service, the model and the second program.
     fn effects(&self) -> [usize; 4] {
         let came = self.peer.came();
         let asked = |model: bool| {
@@ -131,7 +131,7 @@ fn a_run_is_done_again_in_four_ways_and_each_asks_only_whom_it_says() {
         .json();
     assert_eq!(shown["replay_status"]["replay_count"], 4);
     works.lab.call(&["snapshot", "verify", "--strict"]).with(0);
-    // Each is a run of its own that says what it was made of.
+    // Each is a run of its own that names its origin.
     let run = snapshot["extensions"]["run_id"].as_str().unwrap();
     let lineage = works
         .lab
@@ -161,8 +161,8 @@ fn where_a_run_leaves_its_recording_is_named_at_the_step() {
         _ => "yes".to_owned(),
     });
     works.captured();
-    // The surroundings changed: the program says something else, so that the model, which is
-    // taken from the recording, is asked something that it does not have.
+    // The environment changed: the program has another output, so the prompt for the model, which
+    // is served, is not in the recording.
     works.lab.write("version", "2");
     let report = works.replay("env", 3);
     let found = &report["first_divergence"];
@@ -304,7 +304,7 @@ fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
     let (first, second) = (shown("waiting"), shown("latest"));
     assert_ne!(first["snapshot_id"], second["snapshot_id"]);
     assert_eq!(second["extensions"]["follows"], first["snapshot_id"]);
-    // The same once more is the same file, and says so.
+    // A repeated capture gives the same file, and reports this.
     let again = lab.call(&capture).with(0).says("nothing has happened");
     let again = again.json();
     assert_eq!(

@@ -41,7 +41,7 @@ pub(super) fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 
 fn bench() -> Bench {
     let bench = Bench::new(|number, _| match number {
-        // A stream whose pieces have parts of a secret, and an error that repeats one.
+        // A stream whose pieces contain parts of a secret, and an error that echoes one.
         0 => {
             json!({ "sse": "data: {\"model\":\"tiny-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"it is planted-by-\"}}]}\n\n\
             data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"variable-1!\"}}]}\n\ndata: [DONE]\n\n" })
@@ -150,7 +150,7 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
         }
     };
     check();
-    // Nor in what is made of it for others.
+    // Nor in the exports.
     for args in [
         &["export", "latest", "--format", "prov-json"][..],
         &["export", "latest", "--format", "openlineage"],

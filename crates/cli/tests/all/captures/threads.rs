@@ -1,4 +1,4 @@
-//! Tools that threads call, where the recording has them in turn by chance.
+//! Tools called by threads, which the recording has in a random order.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::peer::{says, wants};
 use super::{Bench, has_python};
 use crate::support::Ended;
 
-/// Calls three tools in turn. WAY says how a replay does otherwise: it begins with the later ones at
+/// Calls three tools in turn. WAY changes the order in a replay: it begins with the later ones at
 /// once, in another order, without the first, or with another second one.
 const AGENT: &str = r#"
 import json, os, subprocess, urllib.request
@@ -53,7 +53,7 @@ fn tools_that_came_in_turn_by_chance_come_in_any_order_at_once() {
     let bench = recorded(says("Call them."));
     let report = replay(&bench, "at once", 0);
     assert_eq!(report["match_status"], "exact_match", "{report}");
-    // Who asks for one after the other has an order, and leaves it.
+    // Sequential calls have an order, and these diverge from it.
     for (way, reason, came) in [
         ("swapped", "out_of_order", "two"),
         ("dropped", "missing", "two"),

@@ -131,7 +131,7 @@ for line in sys.stdin:
         requests.push(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
             "params": { "name": "add", "arguments": { "a": a, "b": 4 }, "_meta": { "progressToken": id } } }));
     }
-    // Asked one after the other, as clients do.
+    // Sequential requests, as clients send them.
     let client = format!(
         "import json, os, subprocess\nserver = subprocess.Popen([os.environ['PROGRAM'], 'snapshot', 'mcp', '--', 'python3', '../server.py'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)\nfor request in json.loads({:?}):\n    server.stdin.write(json.dumps(request) + '\\n')\n    server.stdin.flush()\n    if 'id' in request:\n        print(server.stdout.readline(), end='')\nserver.stdin.close()\nserver.wait()\n",
         json!(requests).to_string()
@@ -167,7 +167,7 @@ for line in sys.stdin:
         "x",
         "the server was not started again"
     );
-    // A call that is another has one step, whether it is looked for in the recording or made.
+    // A different call has the same step, served or live.
     let client = bench.lab.read("client.py");
     let other = client.replace(r#"\"a\":3"#, r#"\"a\":5"#);
     assert_ne!(client, other);

@@ -14,7 +14,7 @@ use crate::support::{Ended, Lab};
 /// A user to whom permissions apply.
 const NOBODY: u32 = 65_534;
 
-/// Calls the program as a user without privileges, to whom everything in the lab belongs.
+/// Calls the program as an unprivileged user, who owns everything in the lab.
 fn call(lab: &Lab, args: &[&str]) -> Ended {
     let mut command = lab.command(args);
     if rustix::process::geteuid().is_root() {
@@ -22,7 +22,7 @@ fn call(lab: &Lab, args: &[&str]) -> Ended {
         command.uid(NOBODY).gid(NOBODY);
     }
     command.env("TMPDIR", lab.path().join("tmp"));
-    // The key has to lie where this user may write.
+    // The key must be in a folder that this user can write.
     command.env("XDG_CONFIG_HOME", lab.path().join("tmp/config"));
     command.output().unwrap().into()
 }
@@ -53,14 +53,14 @@ fn put(lab: &Lab, name: &str, text: &str) {
 
 /// Takes every right away.
 fn shut(lab: &Lab, path: &str) {
-    // Its owner is the one whom it is shut for.
+    // Its owner is the user without access.
     if rustix::process::geteuid().is_root() {
         give(lab.path());
     }
     std::fs::set_permissions(lab.path().join(path), Permissions::from_mode(0o0)).unwrap();
 }
 
-/// Gives them back, so that the lab can be cleared.
+/// Restores access, so that the lab can be removed.
 fn open(lab: &Lab, paths: &[&str]) {
     for path in paths {
         let mode = Permissions::from_mode(0o700);

@@ -8,10 +8,10 @@ use super::secrets::files;
 use super::{Bench, has_python, read};
 use crate::support::Ended;
 
-/// No rule knows it, until a variable has it.
+/// Unknown to every rule, until a variable contains it.
 const LATER: &str = "planted-and-known-later";
 
-/// A command that says and writes a secret.
+/// A command that prints and writes a secret.
 fn bench() -> Bench {
     let bench = Bench::new(|_, _| says("x"));
     bench.lab.write(
@@ -93,7 +93,7 @@ fn unredacted_capture_is_confirmed_and_reported() {
     let bundle = [&bundle[..], &["--unredacted"]].concat();
     call(&bench, &bundle, &[]).with(0).prints(LATER);
 
-    // It is done again as it was, and what is told and kept of that has no secret.
+    // It is repeated exactly, and the report and the kept data contain no secret.
     std::fs::remove_file(bench.root().join("made.txt")).unwrap();
     let replay = ["snapshot", "replay", "latest", "--json"];
     let report = call(&bench, &replay, &provider).with(0).json();

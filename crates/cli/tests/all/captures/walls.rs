@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Bench, has_python, read};
 use crate::support::Ended;
 
-/// Whether commands can be kept from the network here; a skip of the test where not.
+/// Whether commands can be restricted to the proxy here; otherwise skips the test.
 fn has_walls(test: &str) -> bool {
     match runtime::programs::holds_network() {
         Ok(()) => has_python(test),
@@ -19,7 +19,7 @@ fn has_walls(test: &str) -> bool {
     }
 }
 
-/// A server of models whose address no variable has.
+/// A server of models whose address no variable contains.
 fn bench() -> Bench {
     Bench::new(|_, _| {
         json!({ "status": 200, "body": {
@@ -42,7 +42,7 @@ fn asks(address: &str) -> String {
     )
 }
 
-/// The same by a client that knows none.
+/// The same for a client without proxy support.
 fn connects(address: &str) -> String {
     let (host, port) = address.split_once(':').unwrap();
     format!(
@@ -266,7 +266,7 @@ fn a_command_reaches_no_other_socket() {
          \x20   try:\n        s.socket(*of)\n        print('made')\n\
          \x20   except PermissionError:\n        print('denied')\n";
     bench.write("agent.py", script);
-    // With the scripts of the recorder a socket of UDP is made, and sends nothing.
+    // With the recorder's scripts a UDP socket can be created, but sends nothing.
     let ended = bench.record(&["python3", "-I", "agent.py"]);
     assert!(ended.stdout.starts_with(&"denied\n".repeat(3)), "{ended:?}");
     let replayed = bench.replay("verify", 0);
@@ -286,7 +286,7 @@ fn servers_besides_models_are_told_of() {
     assert!(ended.stderr.contains(address.as_str()), "{ended:?}");
     let asked = &snapshot(&ended)["extensions"]["network"]["asked"];
     assert_eq!(*asked, json!([address]));
-    // The replay is refused what the command was given.
+    // The replay refuses access that the command had.
     let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
     let replayed = bench.call(&args).with(3).json();
     assert_eq!(replayed["denied"], 1, "{replayed:#}");

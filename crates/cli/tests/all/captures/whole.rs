@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::secrets::files;
 use crate::support::{Ended, Lab};
 
-/// A project whose command reads its input and works in its folder by itself and by a tool.
+/// A project whose command reads its input and changes its folder directly and through a tool.
 fn project(lab: &Lab, name: &str) -> PathBuf {
     let root = lab.path().join(name);
     fs::create_dir(&root).unwrap();
@@ -62,7 +62,7 @@ fn what_a_replay_needs_comes_along_however_a_snapshot_is_handed_on() {
         call(&lab, &there, &["snapshot", "import", file]).with(0);
         assert_eq!(contents(&there), contents(&root), "{name}");
         call(&lab, &there, &["snapshot", "verify", "--strict"]).with(0);
-        // Its command has not run here: the folder is what it was before.
+        // Its command has not run here: the folder has its original state.
         let replay = ["snapshot", "replay", "latest", "--json"];
         let replayed = call(&lab, &there, &replay).with(0);
         let report = replayed.json();
@@ -83,7 +83,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A kind of damage to a folder of snapshots, and the code by which it is told.
+/// A kind of damage to a folder of snapshots, and its error code.
 type Damage = (&'static str, &'static str, Box<dyn Fn(&Path)>);
 
 fn beside(snapshots: &Path, ending: &str) -> PathBuf {

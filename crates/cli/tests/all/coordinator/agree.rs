@@ -1,4 +1,4 @@
-//! Files and log say the same right after a process was killed between them.
+//! Files and log agree right after a process was killed between them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ fn wait_for_events(lab: &Lab, count: u64) {
     }
 }
 
-/// The snapshot that is printed and the files are of one moment.
+/// The printed snapshot and the files are of one moment.
 fn assert_agreed(lab: &Lab, ids: &[&str]) {
     let snapshot = lab.snapshot();
     assert_eq!(snapshot["backlog"]["pending"], ids.len());

@@ -14,7 +14,7 @@ pub(crate) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cli
 /// The folder of the programs that use them here.
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/coordinator");
 
-/// A server whose workflows give work to the queues that the programs work for.
+/// A server with workflows for the queues that the programs serve.
 fn serving() -> (Lab, Serving, String) {
     let lab = Lab::new();
     let gives = |id: &str, queue: &str, text: &str| {
@@ -30,7 +30,7 @@ fn serving() -> (Lab, Serving, String) {
     (lab, serving, key)
 }
 
-/// Checks what the program says, and the run that the example has worked for.
+/// Checks the program's output, and the run that it worked for.
 fn check(ended: Ended, lab: &Lab, serving: &Serving, key: &str) {
     let ended = ended.with(0).prints("driven");
     let line = ended
@@ -99,7 +99,7 @@ fn workers_in_python_do_the_work() {
     serving.stop();
 }
 
-/// An example whose key is not known says so, and where it went wrong is nobody's business.
+/// An example with an unknown key reports this, without the place in its source.
 fn is_refused(ended: Ended) {
     let ended = ended.with(1).says("invalid_token: ");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:#?}");

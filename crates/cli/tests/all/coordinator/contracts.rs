@@ -1,4 +1,4 @@
-//! Which rules a state directory keeps, and who says so.
+//! The contract of a state directory, and who sets it.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn the_native_contract_keeps_its_own_rules() {
         let command = command.to_string();
         lab.runtime(&["exec", &command, "--state-dir=state", "--contract=native"])
     };
-    // Its events are those of the contract, without what the published program adds.
+    // Its events are those of the contract, without the published program's additions.
     assert_eq!(
         native(&queue("r")).with(0).stdout,
         "{\n  \"event\": \"DispatchQueued\",\n  \"request_id\": \"r\",\n  \"target\": \"worker\"\n}\n"
@@ -38,7 +38,7 @@ fn the_native_contract_keeps_its_own_rules() {
     native(&acquire("b", "2120-01-01T00:00:00Z")).with(0);
     native(&notify("r")).with(0);
     native(&json!({ "command": "RequestReplay", "cursor": "e1" })).with(0);
-    // The contract was said once; it need not be said again.
+    // The contract is set once and need not be repeated.
     let snapshot = lab.snapshot();
     assert_eq!(snapshot["replay"]["pending_events"], 3);
     assert_eq!(
@@ -114,7 +114,7 @@ fn a_directory_may_be_made_with_its_rules() {
         .with(0);
     assert_eq!(lab.snapshot()["replay"]["pending_events"], 1);
 
-    // Made without, it waits for the first command to say.
+    // Created without a contract, it gets one from the first command.
     lab.runtime(&["init", "other"]).with(0);
     let native = ["exec", &command, "--state-dir=other", "--contract=native"];
     lab.runtime(&native).with(0);

@@ -111,7 +111,7 @@ fn a_command_that_is_refused_brings_the_files_up_to_date() {
     assert_eq!(lab.view("events.json").as_array().unwrap().len(), 1);
 }
 
-/// The published program knows neither release nor takeover: what it reads is who leads now.
+/// The published program has neither release nor takeover: its files have the current leader only.
 #[test]
 fn of_authorities_the_files_have_the_one_that_leads() {
     let lab = Lab::new();

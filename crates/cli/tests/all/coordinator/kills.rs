@@ -18,7 +18,7 @@ struct Killed {
     was_answered: bool,
     /// It was done.
     was_done: bool,
-    /// It had opened the store, as far as could be seen, and was not answered.
+    /// It had opened the store, as far as could be observed, and was not answered.
     was_amid: bool,
 }
 
@@ -40,7 +40,7 @@ enum Moment {
 fn soak_kills_of_exec() {
     let mut killed: Vec<Killed> = Vec::new();
     for seed in testkit::seeds(8, 300) {
-        // Few seeds spread over the time that the last command took, and a little beyond.
+        // Few seeds cover the duration of the last command, and a little more.
         let part = u32::try_from(seed * 379 % 1_000).unwrap() * 5 / 4;
         let moment = match seed % 2 {
             0 => Moment::Part(part),
@@ -76,7 +76,7 @@ fn has_store_open(pid: u32) -> bool {
     files.any(|file| fs::read_link(file.path()).is_ok_and(|to| to.ends_with("store.db")))
 }
 
-/// Kills a command at its moment, and looks what became of it and of its directory.
+/// Kills a command at its moment, and checks the outcome and its directory.
 fn survive_a_kill(seed: &str, moment: &Moment) -> Killed {
     let lab = Lab::new();
     let mut took = std::time::Duration::ZERO;
@@ -122,7 +122,7 @@ fn survive_a_kill(seed: &str, moment: &Moment) -> Killed {
     );
     let again = lab.exec(&queue("last"));
     assert_eq!(again.code, i32::from(pending == 4), "{seed}: {again:?}");
-    // The command was refused where the kill came too late, so the files are made by one more.
+    // A late kill may leave a rejected command, so one more command writes the files.
     lab.exec(&notify("last")).with(0);
     let ids = |name: &str, list: &str, field: &str| -> Vec<Value> {
         let view = lab.view(name);
@@ -150,7 +150,8 @@ fn survive_a_kill(seed: &str, moment: &Moment) -> Killed {
     }
 }
 
-/// A reader in a loop sees whole files only, while commands run: one for a hundred reads at least.
+/// A looping reader sees complete files only, while commands run: at least one command for a
+/// hundred reads.
 #[test]
 fn soak_readers_of_files() {
     let lab = Lab::new();

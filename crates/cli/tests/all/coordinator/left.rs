@@ -17,7 +17,7 @@ impl Lab {
 
     fn left_as(&self, events: &str, ids: &[&str]) {
         fs::create_dir_all(self.path().join("state")).unwrap();
-        // As that program does: who reads takes it, too.
+        // As that program does: readers take it, too.
         let lock = fs::File::create(self.path().join("state/engine.lock")).unwrap();
         lock.lock().unwrap();
         self.write("state/events.json", events);
@@ -116,7 +116,7 @@ fn a_directory_of_the_published_program_is_taken_over() {
         .with(1)
         .says("missing dispatch seen ledger; pre-ledger dispatch history is ambiguous\n")
         .says("note: put dispatch-seen.json back, or remove .runwright/views.json");
-    // The way back that is named.
+    // The suggested recovery.
     fs::remove_file(lab.path().join("state/.runwright/views.json")).unwrap();
     lab.exec(&queue("d")).with(0);
     let seen = lab.view("dispatch-seen.json")["request_ids"].clone();
@@ -144,7 +144,7 @@ fn a_ledger_without_the_id_of_a_request_that_was_taken_out_is_refused() {
     lab.exec(&queue("b")).with(0);
 }
 
-/// Two requests, one of which has failed without a notice.
+/// Two requests, one of which failed without a notice.
 fn history() -> Value {
     json!([
         { "event": "AuthorityAcquired", "owner": "o", "lease_id": "l",
@@ -192,7 +192,7 @@ fn who_only_looks_settles_nothing_and_writes_nothing() {
     assert_eq!(native["authority"]["stale"], true);
     assert_eq!(listed(), before);
 
-    // The first command says which rules are kept from then on.
+    // The first command sets the contract.
     lab.exec_by("native", &notify("b"))
         .with(1)
         .says("has expired");
@@ -260,7 +260,7 @@ fn a_history_of_the_published_rules_goes_on_under_the_native_ones() {
     lab.call(&["verify", "--data", "state/.runwright"]).with(0);
 }
 
-/// The words of the file are the file's: a number that this program could not keep is there still.
+/// The words of the file are preserved, including a number that this program could not represent.
 const ODD: &str = r#"{
     "event": "SomethingNew",
     "z": 1e2,

@@ -35,7 +35,7 @@ fn every_field_of_a_native_snapshot_is_live() {
         &lab,
         &json!({ "command": "MarkReplayed", "event_id": "e4" }),
     );
-    // A mark acknowledges once: the second says nothing new.
+    // A mark acknowledges once: the second changes nothing.
     tell(
         &lab,
         &json!({ "command": "MarkReplayed", "event_id": "e4" }),

@@ -1,4 +1,4 @@
-//! A state directory that one process serves, and `exec` as its client.
+//! A state directory with a server, and `exec` as its client.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -108,7 +108,7 @@ fn a_served_directory_answers_and_looks_as_one_that_is_not() {
     let served = Served::of(&lab, &[]);
     let mode = fs::metadata(socket(&lab)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // Asked by a door that leads to it alone, it is the server that does it.
+    // Through a door that leads only to the server, the server carries it out.
     fs::create_dir_all(lab.path().join("door/.runwright")).unwrap();
     std::os::unix::fs::symlink(socket(&lab), lab.path().join("door/.runwright/serve.sock"))
         .unwrap();
@@ -162,7 +162,7 @@ fn whoever_changes_it_beside_a_server_is_seen() {
     let lab = Lab::new();
     let served = Served::of(&lab, &[]);
     lab.exec(&queue("a")).with(0);
-    // One that does not find the socket goes to the store.
+    // Without the socket it uses the store.
     fs::rename(socket(&lab), lab.path().join("aside")).unwrap();
     lab.exec(&queue("b")).with(0);
     fs::rename(lab.path().join("aside"), socket(&lab)).unwrap();
@@ -173,8 +173,8 @@ fn whoever_changes_it_beside_a_server_is_seen() {
     served.stop();
 }
 
-/// Four at a time, the server killed amid them: what was answered is there, and what was not is
-/// there once or not at all.
+/// Four at a time, with a kill of the server: acknowledged commands are present, the others once or
+/// not at all.
 #[test]
 fn soak_kills_of_a_server() {
     for seed in testkit::seeds(3, 60) {
@@ -224,7 +224,7 @@ fn soak_kills_of_a_server() {
 fn a_server_that_does_not_greet_is_gone_without() {
     let lab = Lab::new();
     lab.exec(&queue("a")).with(0);
-    // It accepts and says nothing; one that says something else is not understood.
+    // It accepts silently; an unknown greeting is not understood.
     let silent = UnixListener::bind(socket(&lab)).unwrap();
     lab.exec(&queue("b")).with(0);
     drop(silent);
@@ -287,7 +287,7 @@ fn a_directory_with_a_long_path_is_served_too() {
         fs::metadata(store.join("serve.sock")).unwrap().mode() & 0o777,
         0o600
     );
-    // Told by the server, which alone knows what it has not written: its store.
+    // Only the server knows the unwritten state: its store.
     lab.runtime(&["exec", &queue("a").to_string(), &state])
         .with(0);
     served.stop();

@@ -140,7 +140,7 @@ fn requests_are_typed_into_their_panes() {
     wait_for_line(&own, "read your inbox; it's \"new\"");
 }
 
-/// Nothing in a message is a key, a command of tmux, or the end of what reads it.
+/// A message cannot contain a key, a command of tmux, or the end of its reader.
 #[test]
 fn what_is_typed_is_text_and_nothing_else() {
     const NAME: &str = "what_is_typed_is_text_and_nothing_else";
@@ -212,7 +212,7 @@ fn a_text_that_was_there_before_confirms_nothing() {
     }
 }
 
-/// A pane that does not show what is typed, and a program at work.
+/// A pane that does not show the typed text, and a busy program.
 #[test]
 fn what_is_not_seen_fails_after_three_times_and_who_works_is_told() {
     const NAME: &str = "what_is_not_seen_fails_after_three_times_and_who_works_is_told";
@@ -240,7 +240,8 @@ fn what_is_not_seen_fails_after_three_times_and_who_works_is_told() {
     assert_eq!(lab.read("heard").matches("look here").count(), 3);
 }
 
-/// Nothing fails there of which its target was not told: it waits, and the log says why.
+/// In the native contract an undelivered request does not fail: it waits, and the log records the
+/// reason.
 #[test]
 fn of_the_native_contract_what_cannot_be_typed_waits_and_says_why() {
     const NAME: &str = "of_the_native_contract_what_cannot_be_typed_waits_and_says_why";

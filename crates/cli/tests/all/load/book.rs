@@ -10,15 +10,15 @@ use crate::support::*;
 /// Everything that was acknowledged to the parent of the engines.
 #[derive(Default)]
 pub(super) struct Book {
-    /// Runs whose creation was acknowledged.
+    /// Runs with an acknowledged creation.
     pub(super) created: BTreeSet<String>,
-    /// Runs whose cancellation was acknowledged.
+    /// Runs with an acknowledged cancellation.
     pub(super) cancelled: BTreeSet<String>,
     /// Run and id of each acknowledged signal.
     pub(super) signals: BTreeSet<(String, String)>,
     /// Events that an engine has shown as durable, by run and sequence.
     events: BTreeMap<(String, u64), Value>,
-    /// How long the ledger was when the completion of an attempt was shown, by attempt key.
+    /// The length of the ledger when the completion of an attempt was shown, by attempt key.
     completed: BTreeMap<String, usize>,
     /// Engines killed while they drove something.
     pub(super) kills: usize,
@@ -46,7 +46,7 @@ impl Figures {
     }
 }
 
-/// The lines of the ledger: what and attempt key.
+/// The lines of the ledger: kind and attempt key.
 fn ledger(lab: &Lab) -> Vec<(String, String)> {
     let text = lab.read("ledger");
     let entry = |line: &str| {

@@ -61,7 +61,7 @@ impl Resumed {
         }
     }
 
-    /// Watches until the moment comes. Answers whether the engine is still at work.
+    /// Watches until the moment comes. Returns whether the engine is still alive.
     pub(super) fn watch(&self, lab: &Lab, book: &mut Book, moment: Moment) -> bool {
         let Ok(first) = self.lines.recv() else {
             return false;
@@ -89,7 +89,7 @@ impl Resumed {
         }
     }
 
-    /// SIGKILL; what was still in the pipe was said before it.
+    /// SIGKILL; output still in the pipe was written before it.
     pub(super) fn kill(mut self, lab: &Lab, book: &mut Book) {
         self.child.kill().unwrap();
         self.finish(lab, book);

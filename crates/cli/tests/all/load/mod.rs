@@ -1,4 +1,4 @@
-//! `kill -9` of an engine that has many runs in flight, again and again, on one store.
+//! Repeated `kill -9` of an engine with many runs in flight, on one store.
 //!
 //! The parent, which is never killed, keeps a book of everything that was acknowledged to it:
 //! runs it created, signals and cancellations it sent, and every event that an engine has shown,
@@ -19,7 +19,7 @@ pub(crate) use chained::{chained, check_chained};
 
 /// Kills of one store.
 const KILLS: usize = 10;
-/// Runs that a store begins with, and that come when nothing is left to do.
+/// Runs that a store begins with, and that are added when all are finished.
 const RUNS: usize = 8;
 
 #[test]
@@ -68,7 +68,7 @@ fn survive_kills(seed: u64) -> Figures {
             assert!(idle < 10 * KILLS, "seed {seed}: nothing is ever in flight");
             load.create(RUNS);
         }
-        // Mostly the next engine comes while the processes of the last one are still dying.
+        // Mostly the next engine starts while the processes of the last one are still dying.
         if load.random.below(3) == 0 {
             load.lab.wait_until_quiet();
         }
@@ -157,7 +157,7 @@ impl Load {
 }
 
 mod chained {
-    //! Many equal runs for several engines, and what must be true of them in the end.
+    //! Many equal runs for several engines, and their final invariants.
 
     use super::*;
 

@@ -1,10 +1,10 @@
-//! Workflows made of real processes that account for themselves, and of nodes of the engine.
+//! Workflows of real processes that record their work, and of nodes of the engine.
 
 use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A step: says in the ledger that its attempt starts and ends, and whether another process of
+/// A step: records the start and end of its attempt in the ledger, and whether another process of
 /// the same attempt is alive.
 const STEP: &str = r#"
 for other in pids/"$WF_ATTEMPT_KEY".*; do
@@ -29,7 +29,7 @@ fi
 /// The interrupt that some runs wait at, by the key that signals name.
 pub(super) const QUESTION: &str = "go-on";
 
-/// A folder with what the steps need.
+/// A folder with the files for the steps.
 pub(super) fn lab() -> Lab {
     let lab = Lab::new();
     std::fs::create_dir(lab.path().join("pids")).unwrap();
@@ -44,9 +44,9 @@ pub(super) fn lab() -> Lab {
     lab
 }
 
-/// Writes a workflow of one of several kinds under a name of its own; gives the file.
+/// Writes a workflow of a random kind under its own name; returns the file.
 pub(super) fn any(lab: &Lab, random: &mut Random, name: &str) -> String {
-    // Between nothing and something that takes a moment.
+    // Work of no or a short duration.
     let mut work = || {
         let bytes = 1 << (10 + random.below(13));
         format!("head -c {bytes} /dev/urandom | cksum")
@@ -108,7 +108,7 @@ pub(super) fn any(lab: &Lab, random: &mut Random, name: &str) -> String {
     lab.workflow(&document)
 }
 
-/// A workflow of steps after one another.
+/// A workflow of sequential steps.
 pub(super) fn chain(lab: &Lab, name: &str, steps: usize) -> String {
     let names: Vec<String> = (0..steps).map(|n| format!("step-{n}")).collect();
     let nodes: Vec<Value> = names.iter().map(|id| step(lab, id, "true")).collect();
@@ -128,7 +128,7 @@ fn step(lab: &Lab, id: &str, work: &str) -> Value {
     )
 }
 
-/// Fails the first time and not the second.
+/// Fails the first time only.
 fn flaky(lab: &Lab, name: &str) -> Value {
     let work = format!("[ -e tried-{name} ] || {{ : > tried-{name}; exit 1; }}");
     let mut node = step(lab, "flaky", &work);

@@ -10,7 +10,7 @@ use crate::support::{Lab, Random};
 /// Kills of one session.
 const KILLS: u64 = 3;
 
-/// Each start is noted with its key; the output is the node's name and what it was given.
+/// Each start is recorded with its key; the output is the node's name and its input.
 const SCRIPT: &str = "echo \"$WF_NODE_ID $WF_ATTEMPT_KEY\" >> starts; head -c 4000000 /dev/urandom \
                       | cksum > /dev/null; echo \"out of $WF_NODE_ID after [$1]\"";
 
@@ -92,15 +92,14 @@ impl Lab {
             .collect()
     }
 
-    /// The session that a player was killed in, if it had come to begin one.
+    /// The session in which a player was killed, if it had begun.
     fn begun(&self) -> Option<Value> {
         let known = self.call(&["play", "--status", "--json"]);
         known.with(0).json_lines().into_iter().next()
     }
 }
 
-/// Kills a session, then lets it end; answers how many kills there were and how many nodes began
-/// again.
+/// Kills a session, then lets it end; returns the numbers of kills and of restarted nodes.
 fn survive(seed: u64, expected: &Value, outputs: &BTreeMap<String, String>) -> (u64, usize) {
     let mut random = Random::of(seed);
     let lab = Lab::with_template(&thirty());

@@ -105,8 +105,7 @@ fn is_time(text: &str) -> bool {
     text.chars().map(shape).eq("9999-99-99T99:99:99Z".chars())
 }
 
-/// The keys of an object of a pretty-printed document, by how far they are indented, in the order
-/// they stand there.
+/// The keys of an object of a pretty-printed document, by their indentation, in order.
 fn keys(text: &str, indent: usize) -> Vec<&str> {
     let key = |line: &'_ str| -> Option<usize> {
         let inner = line.strip_prefix(&" ".repeat(indent))?.strip_prefix('"')?;
@@ -174,7 +173,7 @@ fn a_session_stopped_at_its_second_node_has_the_documented_state_on_disk() {
     });
 }
 
-/// The document that the files were asked for with, where it is at hand.
+/// The document with the requirements for the files, where it is available.
 fn asked_for() -> Option<Value> {
     let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(folder) => PathBuf::from(folder),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{chain, checkpoint, member, node, statuses, template};
 use crate::support::{Lab, wait_until_gone};
 
-/// Runs until it is ended, and says first that it does.
+/// Prints its start, then runs until it is ended.
 const WAITS: &str = "echo $$ > pid; echo ready; exec tail -f /dev/null";
 
 impl Lab {

@@ -29,7 +29,7 @@ fn a_session_becomes_a_snapshot_and_is_done_again() {
         let report = lab.call(&args).with_any(&[0, 1]).json();
         assert_eq!(report["first_divergence"], json!(null), "{kind}: {report}");
         assert_eq!(report["match_status"], "exact_match", "{kind}: {report}");
-        // Skills are handed to an agent, which asks a model.
+        // Skills are handed to an agent, which calls a model.
         assert_eq!(lab.read("ran").lines().count(), ran, "{kind}");
     }
     lab.call(&["snapshot", "verify", "--strict"]).with(0);

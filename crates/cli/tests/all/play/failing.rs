@@ -1,4 +1,4 @@
-//! Failures, and what may become of them.
+//! Failures, and the possible reactions.
 
 use serde_json::{Value, json};
 

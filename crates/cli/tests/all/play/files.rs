@@ -62,7 +62,7 @@ fn output_lies_in_the_log_of_its_node_while_it_runs() {
     let lab = Lab::with_template(&chain(&[node("a", script, "")]));
     let mut gate = lab.gate("gate");
     let mut engine = lab.engine(&["play", "sample"]);
-    // A line of output is told after the file has it.
+    // Output is reported after the file has it.
     while engine.next().is_some_and(|line| line["type"] != "output") {}
     assert_eq!(lab.log("a"), "first\n");
     assert_eq!(lab.state()["node_states"]["a"]["status"], "running");

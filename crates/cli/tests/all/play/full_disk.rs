@@ -1,4 +1,4 @@
-//! A session whose disk is full: on a small file system of its own.
+//! A session on a full disk: on a small file system of its own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -16,7 +16,7 @@ struct Player {
 }
 
 impl Player {
-    /// `None` where no file system can be mounted.
+    /// `None` where mounting is impossible.
     fn start(lab: &Lab, name: &str) -> Option<Self> {
         let mounts = |script: &str| {
             let mut command = Command::new("unshare");
@@ -47,7 +47,7 @@ impl Player {
         Pid::from_child(&self.child)
     }
 
-    /// Reads what it says until it says this.
+    /// Reads its output until it contains this.
     #[track_caller]
     fn wait_for(&mut self, text: &str) {
         let mut all = String::new();

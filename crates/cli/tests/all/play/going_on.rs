@@ -285,7 +285,7 @@ fn of_two_that_resume_at_the_same_moment_one_wins() {
                 scope.spawn(move || resume(one)),
                 scope.spawn(move || resume(two)),
             ];
-            // One of them ends while the node still runs: the one that did not win.
+            // One of them ends while the node still runs: the one that lost.
             over.recv().unwrap();
             gate.open();
             let [first, second] = both.map(|one| one.join().unwrap());

@@ -85,7 +85,7 @@ fn all_problems_of_a_template_at_once() {
     refused(&lab, &["play", "sample", "--dry-run"], &all);
 }
 
-/// One after the other they would be mended one after the other.
+/// All obstacles at once, so that they can be fixed at once.
 #[test]
 fn all_that_keeps_a_session_from_beginning_at_once() {
     let mut cli = node("b", "x", "");

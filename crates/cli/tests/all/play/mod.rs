@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use crate::support::Lab;
 
-/// Executors of every type: what a node calls is a script, and its arguments are `$1`.
+/// Executors of every type: the called command is a script, and its arguments are `$1`.
 const SHELL: &str = r#"
 [[executor]]
 type = "skill"
@@ -61,7 +61,7 @@ fn checkpoint(id: &str, is_auto: bool) -> Value {
     json!({ "id": id, "name": id, "type": "checkpoint", "auto_continue": is_auto })
 }
 
-/// A template whose nodes follow one another as listed.
+/// A template of sequential nodes.
 fn chain(nodes: &[Value]) -> Value {
     let edges: Vec<Value> = nodes
         .windows(2)
@@ -102,7 +102,7 @@ impl Lab {
         fs::write(folder.join("session-state.json"), text).unwrap();
     }
 
-    /// A named pipe: who opens it waits for the other end.
+    /// A named pipe: opening it waits for the other end.
     fn pipe(&self, name: &str) {
         let path = self.path().join(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, path, 0o600.into()).unwrap();
@@ -123,7 +123,7 @@ impl Lab {
         folders
     }
 
-    /// The id of the one session there is.
+    /// The id of the only session.
     #[track_caller]
     fn session(&self) -> String {
         let folders = self.sessions();
@@ -141,7 +141,7 @@ impl Lab {
         new.remove(0)
     }
 
-    /// Its state, as it lies on disk.
+    /// Its state, from the file.
     #[track_caller]
     fn state(&self) -> Value {
         self.state_of(&self.session())

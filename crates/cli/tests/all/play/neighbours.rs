@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{chain, node};
 use crate::support::Lab;
 
-/// Says that it runs, then waits.
+/// Prints its start, then waits.
 const WAITS: &str = "echo $WF_ATTEMPT_KEY > key; echo ready; read -r _ < gate; echo x >> ran";
 const ID: &str = "WFR-sample-20260317-143022";
 
@@ -36,7 +36,7 @@ fn a_resume_leaves_the_processes_of_another_project_alone() {
     second.kill();
     two.wait_until_quiet();
 
-    // Clears up what the killed player left, then runs the node again.
+    // Clears the killed player's leftovers, then runs the node again.
     gate_of_two.open();
     two.call(&resume).with(0).says("COMPLETE");
     assert_eq!(

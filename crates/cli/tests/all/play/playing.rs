@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::{chain, checkpoint, member, node, statuses, template};
 use crate::support::Lab;
 
-/// Says where its plan lies, as a process says such things.
+/// Prints the path of its plan, in the form for processes.
 const PLAN: &str = r#"echo "plan for $1"; echo '{"session_id":"WFS-a-20260317","output_path":"plan.md","artifacts":["plan.md"],"output":"the plan"}'"#;
 
-/// All types of nodes, two of them at once, both kinds of checkpoints: the shape whose files are
+/// All types of nodes, two of them concurrent, both kinds of checkpoints: the shape whose files are
 /// documented.
 fn all_types() -> Value {
     let mut cli = node(
@@ -208,7 +208,7 @@ fn a_budget_that_is_used_up_can_be_raised() {
 #[test]
 fn as_many_nodes_run_at_a_time_as_there_are_processors() {
     let processors = std::thread::available_parallelism().unwrap().get();
-    // Each takes a place; one that finds none fails.
+    // Each occupies a slot; one without a free slot fails.
     let script = format!(
         "for n in $(seq {processors}); do if mkdir place$n 2> /dev/null; then sleep 0.05; rmdir \
          place$n; exit 0; fi; done; exit 1"

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::{node, statuses, template};
 use crate::support::Lab;
 
-/// Passes as soon as the file `work` has three lines, and says how many are missing.
+/// Passes as soon as the file `work` has three lines, and prints how many are missing.
 const TEST: &str =
     "n=$(wc -l < work); echo \"found $n\"; [ $n -ge 3 ] || { echo too few >&2; exit 5; }";
-/// Adds a line to `work`, and notes what it was given.
+/// Adds a line to `work`, and records its input.
 const FIX: &str = "echo \"$WF_NODE_ID: $1\" >> given; echo more >> work";
 
 /// Code, then test and fix in at most `rounds` rounds, then an end.

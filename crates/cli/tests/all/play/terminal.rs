@@ -1,4 +1,4 @@
-//! Questions on a terminal: asked and answered through a pseudo-terminal.
+//! Questions on a terminal: shown and answered through a pseudo-terminal.
 
 use std::process::{Command, Stdio};
 

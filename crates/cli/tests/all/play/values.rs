@@ -1,4 +1,4 @@
-//! Values arrive byte for byte, and nothing in them is carried out.
+//! Values arrive byte for byte, and are never executed.
 
 use serde_json::json;
 

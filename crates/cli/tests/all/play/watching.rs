@@ -65,7 +65,7 @@ fn a_session_whose_player_was_killed_is_said_to_be_left() {
     lab.call(&["play", "--abort", &id]).with(0);
 }
 
-/// It drives nothing while it waits, and is there all the same.
+/// It attends the session without driving it while it waits.
 #[test]
 fn a_player_that_waits_for_a_callback_is_seen() {
     let mut launch = node("a", "ccw cli", "");

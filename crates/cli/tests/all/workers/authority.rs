@@ -1,4 +1,4 @@
-//! Two servers on one store: one authority at a time, whichever is frozen or killed.
+//! Two servers on one store: one authority at a time, with either one frozen or killed.
 
 use std::sync::mpsc::channel;
 
@@ -53,7 +53,8 @@ pub(super) fn judge_authority(events: &[Event]) -> Vec<String> {
 fn authority_beside(lab: &Lab, frozen: &Serving, alive: &Serving) -> String {
     loop {
         frozen.signal(Signal::STOP);
-        // Frozen in the middle of a write it keeps everybody from writing: not what is meant here.
+        // Frozen in the middle of a write it blocks all others from writing, which is not this
+        // test's case.
         if ask(
             alive,
             "POST",
@@ -66,7 +67,7 @@ fn authority_beside(lab: &Lab, frozen: &Serving, alive: &Serving) -> String {
         }
         frozen.signal(Signal::CONT);
     }
-    // Under a lease of the frozen one that still lives, all might be done before it ends.
+    // Under a live lease of the frozen one, everything might be done before it ends.
     let at_first = snapshot(alive)["authority"].clone();
     wait(|| {
         let now = &snapshot(alive)["authority"];
@@ -110,7 +111,7 @@ fn of_two_servers_one_is_the_authority_and_the_other_takes_over() {
         .collect();
     assert_ne!(owners[0], owners[1]);
     assert_eq!((&owners[0], &owners[1]), (&owners[2], &owners[3]));
-    // A server that is killed gives nothing up: its lease runs out.
+    // A killed server releases nothing: its lease expires.
     first.kill();
     let id = run(&lab, &second, "ten");
     for worker in workers {
@@ -127,7 +128,7 @@ fn of_two_servers_one_is_the_authority_and_the_other_takes_over() {
     judge(&events);
 }
 
-/// Two servers; the one that holds the authority is killed while work waits, and comes back.
+/// Two servers; the holder of the authority is killed while work waits, and returns.
 #[test]
 fn soak_takeovers_from_a_killed_holder() {
     let lab = Lab::new();

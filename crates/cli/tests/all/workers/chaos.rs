@@ -1,5 +1,5 @@
 //! Tasks that must not be repeated, while workers are stopped and killed at random and answers to
-//! them are lost: a task fails only where its worker was killed after it had begun it.
+//! them are lost: a task fails only if its worker was killed after its start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -55,7 +55,7 @@ impl BadLine {
     }
 }
 
-/// Carries bytes until one side ends, or is cut off.
+/// Copies bytes until one side ends, or is cut off.
 fn carry(mut from: TcpStream, mut to: TcpStream, mut is_cut: impl FnMut() -> bool) {
     let mut bytes = vec![0; 64 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
@@ -68,10 +68,10 @@ fn carry(mut from: TcpStream, mut to: TcpStream, mut is_cut: impl FnMut() -> boo
     }
 }
 
-/// Starts a worker of a name at an address, which notes in `begun` what it begins.
+/// Starts a named worker at an address, which records its starts in `begun`.
 type Start<'a> = dyn Fn(&str, &str) -> Child + 'a;
 
-/// Waits until a worker says that it listens for signals. Its pipe is read on.
+/// Waits until a worker reports that it handles signals. Its pipe is still read afterwards.
 fn until_said(pipe: impl Read + Send + 'static, what: &str) {
     let mut lines = BufReader::new(pipe);
     let mut line = String::new();
@@ -157,8 +157,8 @@ fn wreak_havoc(name: &'static str, lab: &Lab, start: &Start<'_>) {
     );
 }
 
-/// No task was begun twice, and none failed that a worker had not begun which was then killed.
-/// Answers how many failed.
+/// No task was begun twice, and a task failed only if its killed worker had begun it. Returns the
+/// number of failures.
 fn judge_once(lab: &Lab, killed: &BTreeSet<String>) -> usize {
     let begun = lab.read("begun");
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
@@ -216,7 +216,7 @@ fn soak_once_tasks_of_the_cli_worker() {
     });
 }
 
-/// Starts a worker of a client; comes back when it listens.
+/// Starts a worker of a client; returns when it handles signals.
 fn listening(worker: &mut Command, lab: &Lab, (id, url): (&str, &str)) -> Child {
     worker.args([url, id]).arg(lab.path().join("begun"));
     worker.stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,4 +1,4 @@
-//! The server of a queue, killed in the middle of what it hands out.
+//! The server of a queue, killed in the middle of assigning.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn soak_kills_of_a_server_amid_hand_outs() {
         serving.stop();
         let events = log(&lab);
         tasks += judge(&events).len();
-        // One that is killed before the lease of the last has run out never holds it.
+        // A server that is killed before the previous lease expired never holds it.
         assert!(authority::judge_authority(&events).len() > 1, "seed {seed}");
         handed_out += events
             .iter()

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A worker whose program is started once and reads lines.
+/// A worker with a persistent program that reads lines.
 fn start(lab: &Lab, serving: &Serving, script: &str, said: &Sender<Said>) -> Worker {
     let place = ["--server", &serving.url, "--keep-running"];
     Worker::start(lab, &place, "w", script, said)

@@ -30,10 +30,10 @@ use store_sqlite::{Access, Options, SqliteStore};
 use crate::serving::{Serving, call};
 use crate::support::*;
 
-/// Nothing here takes longer unless it hangs.
+/// No step here takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A worker, and what it says line by line.
+/// A worker, and its output line by line.
 struct Worker {
     child: Child,
 }
@@ -42,14 +42,14 @@ struct Worker {
 type Said = (String, Option<Value>);
 
 impl Worker {
-    /// A worker of a queue on a server, or where `place` says.
+    /// A worker of a queue on a server, or at `place`.
     fn start(lab: &Lab, place: &[&str], name: &str, script: &str, said: &Sender<Said>) -> Self {
         let args = ["worker", "--queue", "q", "--id", name, "--json"];
         let program = ["--", "sh", "-euc", script];
         let args: Vec<&str> = args.iter().chain(place).chain(&program).copied().collect();
         let mut child = lab
             .command(&args)
-            // One that is killed leaves its folder.
+            // A killed worker leaves its folder.
             .env("TMPDIR", lab.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -82,7 +82,7 @@ impl Worker {
     fn stop(mut self) {
         self.signal(Signal::TERM);
         let end = self.child.wait().unwrap();
-        // One that had only just been started had not begun to listen for signals.
+        // A newly started one may not handle signals yet.
         let is_unborn = end.signal() == Some(Signal::TERM.as_raw());
         assert!(end.success() || is_unborn, "{end}");
     }
@@ -169,7 +169,7 @@ fn judge(events: &[Event]) -> BTreeMap<String, u32> {
     settled
 }
 
-/// Runs of the store that have not ended, and those that did not end well.
+/// Unfinished runs of the store, and unsuccessful ones.
 fn runs_left(lab: &Lab) -> (usize, usize) {
     let options = Options {
         access: Access::Read,
@@ -201,7 +201,7 @@ fn wait(what: impl Fn() -> bool) {
     }
 }
 
-/// Asks a server something about the queue. `None` where it does not answer at once.
+/// Sends a server a request about the queue. `None` if it does not answer at once.
 fn ask(serving: &Serving, method: &str, path: &str, body: &str) -> Option<Value> {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).ok()?;
@@ -261,7 +261,7 @@ fn a_program_gets_its_task_and_its_output_is_the_result() {
     until(&said, "delivered");
     worker.stop();
 
-    // The result file wins, and a failure says why.
+    // The result file wins, and a failure states its reason.
     let script = r#"echo plain; echo '{"x": 1}' > "$RUNWRIGHT_RESULT_FILE""#;
     let worker = Worker::start(&lab, &place, "w", script, &tell);
     let snapshot = shown(&lab, &serving, &run(&lab, &serving, "one"), 0);
@@ -331,7 +331,7 @@ fn nothing_is_taken_for_a_program_that_cannot_be_started() {
     }
     assert_eq!(snapshot(&serving)["backlog"]["pending"], 1);
 
-    // One that vanishes later gives its task back, and the worker ends.
+    // If the program vanishes later, its task is released, and the worker ends.
     lab.write("once.sh", "#!/bin/sh\nrm once.sh\necho done\n");
     let mut chmod = std::process::Command::new("chmod");
     let mode = chmod.args(["+x", "once.sh"]).current_dir(lab.path());
@@ -477,7 +477,7 @@ fn a_worker_that_is_told_to_stop_ends_what_it_does_and_at_the_second_word_gives_
     let id = run(&lab, &serving, "one");
     wait(|| lab.read("begun").ends_with('\n'));
     hurried.signal(Signal::TERM);
-    // Another signal of the kind that waits would be one signal.
+    // A second pending signal of the same kind would be merged.
     hurried.signal(Signal::INT);
     until(&said, "released");
     let third = Worker::start(&lab, &place, "w3", "echo third", &tell);

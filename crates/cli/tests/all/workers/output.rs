@@ -1,4 +1,4 @@
-//! Two servers of one store that take in the output of a task in turn, and are killed amid it.
+//! Two servers of one store that receive the output of a task in turn, and are killed meanwhile.
 
 use super::soak::Dice;
 use super::*;
@@ -27,7 +27,7 @@ fn pieces<'a>(text: &'a str, dice: &mut Dice) -> Vec<&'a str> {
     pieces
 }
 
-/// Asks until one answers that it is taken in.
+/// Sends a request until one acknowledges it.
 fn told(serving: &Serving, path: &str, body: &Value, is_it: impl Fn(&Value) -> bool) {
     wait(|| match ask(serving, "POST", path, &body.to_string()) {
         Some(answer) if is_it(&answer) => true,
@@ -88,7 +88,7 @@ fn soak_kills_of_servers_amid_output() {
                 tell_and_kill(serving, &path("output"), &body, &mut dice);
                 servers[at] = Some(Serving::again(&lab, &url, &join));
             }
-            // Whether it was taken in is not known: it is said again, to either.
+            // The outcome is unknown: it is repeated, to either server.
             let serving = servers[dice.below(2)].as_ref().unwrap();
             told(serving, &path("output"), &body, |answer| {
                 answer == &json!({ "kept": true })

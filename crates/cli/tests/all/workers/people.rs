@@ -48,7 +48,7 @@ fn a_task_is_shown_as_one_and_is_no_question() {
     assert!(!listed.to_string().contains("interruptToken"), "{listed}");
     assert_eq!(snapshot(&serving)["backlog"]["pending"], 1);
 
-    // By hand, as the page says.
+    // Manually, as the page describes.
     let events = ask(&serving, "GET", "events", "").unwrap();
     let mut events = events["events"].as_array().unwrap().iter();
     let request = events.find_map(|of| of["event"]["request_id"].as_str());

@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
     let lab = Lab::new();
-    // A worker that the machine keeps from speaking is not taken for a lost one: its program would
-    // run again.
+    // A worker that the machine delays is not considered lost: its program would run again.
     let mut config = config();
     config["heartbeatTimeoutMs"] = json!(60_000);
     flow(&lab, "one", 1, &config);

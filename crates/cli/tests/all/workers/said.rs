@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::*;
 
-/// Waits for an event of the queue by its name, and gives it.
+/// Waits for an event of the queue by its name, and returns it.
 fn happens(serving: &Serving, name: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     let found = RefCell::new(None);
     wait(|| {
@@ -24,7 +24,7 @@ fn happens(serving: &Serving, name: &str, is_it: impl Fn(&Value) -> bool) -> Val
 #[test]
 fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
     let lab = Lab::new();
-    // Long enough for a busy machine to say everything before it is over.
+    // Long enough for a busy machine to report everything before the end.
     let config = json!({ "queue": "q", "repeat": "repeatable", "heartbeatTimeoutMs": 8_000 });
     flow(&lab, "one", 1, &config);
     let serving = Serving::of(&lab, &["--dev", "--authority-lease", "2s"]);
@@ -102,7 +102,7 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
     shown(&lab, &serving, &id, 0);
     happens(&serving, "run.heartbeat", |event| event["phase"] == "idle");
 
-    // A phase is said once: nothing was said over and over in between.
+    // A phase is reported once, without repetitions.
     serving.stop();
     let phases: Vec<(i64, String)> = log(&lab)
         .into_iter()

@@ -15,7 +15,7 @@ const RUNS: usize = 4;
 const TASKS: usize = 50;
 /// The silence before the queue is polled.
 const QUIET: Duration = Duration::from_secs(2);
-/// Some work, and a ledger of what was begun.
+/// Some work, and a ledger of starts.
 const SCRIPT: &str = r#"echo "$RUNWRIGHT_REQUEST_ID" >> begun
     head -c 100000 /dev/zero | cksum > /dev/null
     printf '{"fence": %s}' "$RUNWRIGHT_FENCE""#;
@@ -59,7 +59,7 @@ fn soak_workers() {
     let mut last = Instant::now();
     loop {
         let Ok((who, line)) = said.recv_timeout(QUIET) else {
-            // Lines of workers that were killed are lost; the queue itself knows what is left.
+            // Output of killed workers is lost; the queue itself knows the rest.
             if open_tasks(&serving) == 0 {
                 break;
             }
@@ -133,7 +133,7 @@ fn soak_workers() {
     );
 }
 
-/// Tasks that are not settled, by the queue itself.
+/// Unsettled tasks, from the queue itself.
 fn open_tasks(serving: &Serving) -> usize {
     let snapshot = snapshot(serving);
     let count = |of: &str| snapshot["backlog"][of].as_u64().unwrap();

@@ -1,9 +1,9 @@
-//! Workers whose programs take their time to end.
+//! Workers whose programs end slowly.
 
 use super::*;
 
-/// A program that does not listen is killed after a grace that is longer than its worker may be
-/// silent.
+/// A program that ignores signals is killed after a grace period that is longer than its worker's
+/// allowed silence.
 #[test]
 fn a_worker_is_heard_of_until_its_program_has_ended() {
     let lab = Lab::new();
