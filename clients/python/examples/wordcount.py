@@ -2,8 +2,8 @@
 
     RUNWRIGHT_KEY=… python examples/wordcount.py http://127.0.0.1:8080 words
 
-A task is {"text": "…"}; the result {"words": 3}. SIGTERM and Ctrl-C end it: what it works on is
-finished, or given back.
+A task is {"text": "…"}; the result {"words": 3}. SIGTERM and Ctrl-C end it: running tasks are
+finished, or released.
 """
 
 import logging

@@ -2,7 +2,7 @@
 
 A worker takes tasks from a queue over HTTP, sends heartbeats while it works, and reports a result
 or a failure. ``Worker`` does all of that around a function of yours; ``Queue`` is the bare
-contract, a method per address.
+contract, one method per endpoint.
 
     from runwright_worker import Job, Queue, Worker
 

@@ -1,5 +1,5 @@
-"""The HTTP contract of a queue, a method per address. Each call is one request: who repeats what,
-and when, is decided by whoever calls (``Worker`` does)."""
+"""The HTTP contract of a queue, one method per endpoint. Each call is one request without retries;
+the caller decides about those (``Worker`` does)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any, Literal, Mapping, Optional, Sequence
 
-#: What stops the work on an assignment: its result will not be taken.
+#: Codes that end the work on an assignment: its result will be rejected.
 LOST = frozenset(
     {
         "assignment_not_found",
@@ -22,14 +22,14 @@ LOST = frozenset(
     }
 )
 
-#: Codes of one of several assignments that say to come back.
+#: Codes of one of several assignments that ask for a retry.
 LATER = frozenset({"service_unavailable", "coordinator_full", "rate_limited", "internal_error"})
 
-#: How long a server may take beyond the time it was asked to wait, in seconds.
+#: Timeout of an answer in addition to the requested wait, in seconds.
 PATIENCE = 15.0
 
-#: The longest body that a server takes, in bytes. It does not read a longer one to its end, so who
-#: sends one may see a broken connection instead of the refusal.
+#: The longest body that a server accepts, in bytes. It does not read a longer one to its end, so the
+#: client may see a broken connection instead of the refusal.
 MAX_BODY = 2 << 20
 
 #: The longest answer that is read, in bytes.
@@ -37,9 +37,9 @@ MAX_ANSWER = 64 << 20
 
 
 class Refused(Exception):
-    """The server answered, and the answer is no.
+    """The server rejected the request.
 
-    ``code`` is stable and for programs, ``status`` that of HTTP, ``details`` what the server adds.
+    ``code`` is stable, for programs; ``status`` is that of HTTP; ``details`` are the server's.
     """
 
     def __init__(self, status: int, code: str, message: str, details: Any = None) -> None:
@@ -51,14 +51,14 @@ class Refused(Exception):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the assignment is not this worker's any more: stop the work."""
+        """Whether the assignment no longer belongs to this worker: stop the work."""
         return self.code in LOST
 
 
 class Unreachable(Exception):
-    """No answer, or one that says to come back: nobody knows whether the request was taken in.
+    """No answer, or one that asks for a retry: the outcome of the request is unknown.
 
-    ``retry_after`` is how many seconds the server asked to wait, if it did.
+    ``retry_after`` is the wait in seconds that the server requested, if any.
     """
 
     def __init__(self, message: str, retry_after: Optional[float] = None) -> None:
@@ -68,7 +68,7 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """The attempt of a node that an assignment is for."""
+    """The attempt of a node that an assignment belongs to."""
 
     run_id: str
     node_id: str
@@ -78,8 +78,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A task in the hands of this worker. ``fence`` grows each time the task is handed out; what
-    comes under an older one is refused."""
+    """A task assigned to this worker. ``fence`` grows with each assignment of the task; reports with
+    an older one are rejected."""
 
     assignment_id: str
     request_id: str
@@ -92,8 +92,8 @@ class Assignment:
     repeat: Literal["repeatable", "once"]
     task: Any
     run: Optional[Run]
-    #: The task is only offered: within so many milliseconds ``begin`` is to be said, before anything
-    #: is done.
+    #: The task is only offered: call ``begin`` within this many milliseconds, before the work
+    #: starts.
     begin_ms: Optional[int] = None
 
     @classmethod
@@ -119,7 +119,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a take came to. Without assignments ``reasons`` may say why nothing is handed out."""
+    """The result of a take. Without assignments, ``reasons`` may explain why none were made."""
 
     assignments: Sequence[Assignment]
     ready: bool
@@ -128,7 +128,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class QueueEvent:
-    """An event of the queue's log; ``id`` is what to go on after."""
+    """An event of the queue's log; ``id`` is the cursor for the next page."""
 
     id: str
     at: str
@@ -136,7 +136,7 @@ class QueueEvent:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A credential goes to the address it was given for and no further."""
+    """Never sends a credential to a redirect target."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -144,8 +144,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 class Queue:
     """A queue of a server. ``key`` is an API key with the scope ``workers:take``, and with
-    ``coordinator:read`` or ``coordinator:write`` for what needs these. May be used by several
-    threads at once."""
+    ``coordinator:read`` or ``coordinator:write`` for the methods that need these. Thread-safe."""
 
     def __init__(self, server: str, key: str, queue: str, *, patience: float = PATIENCE) -> None:
         parts = urllib.parse.urlsplit(server)
@@ -160,9 +159,8 @@ class Queue:
     def take(
         self, worker: str, *, max: int = 1, wait_ms: int = 0, key: Optional[str] = None
     ) -> Taken:
-        """Asks for up to ``max`` tasks, and waits up to ``wait_ms`` (at most 25000) for one. Asked
-        again with the same ``key`` it gives the same. A task that is not to be repeated is then only
-        offered."""
+        """Requests up to ``max`` tasks, and waits up to ``wait_ms`` (at most 25000) for one. A repeated
+        ``key`` returns the same tasks. A task that must not be repeated is then only offered."""
         asked: dict[str, Any] = {"worker": worker, "max": max, "wait_ms": wait_ms}
         if key is not None:
             asked["key"] = key
@@ -171,19 +169,19 @@ class Queue:
         return Taken(assignments, body["ready"], body["reasons"])
 
     def release_take(self, worker: str, key: str) -> None:
-        """Gives back what was handed out under the key of a take whose answer was not read; nothing
-        more is handed out under it."""
+        """Releases the assignments under the key of a take whose answer was not read; no further ones
+        are made under it."""
         self._ask("POST", "/release", {"worker": worker, "key": key})
 
     def begin(self, assignments: Sequence[Assignment]) -> Sequence[Optional[Exception]]:
-        """Says that the worker begins tasks that were offered to it. Gives for each why it must not."""
+        """Reports the start of offered tasks. Returns for each the error that forbids it."""
         return self._each("/begin", [(assignment, {}) for assignment in assignments])
 
     def settle(
         self, ends: Sequence[tuple[Assignment, Mapping[str, Any]]]
     ) -> Sequence[Optional[Exception]]:
         """Reports the ends of several tasks, each ``{"outputs": …}``, ``{"error": …}`` or
-        ``{"release": True}``. Gives for each why it was not taken in."""
+        ``{"release": True}``. Returns for each the error of a rejected one."""
         return self._each("/settle", ends)
 
     def heartbeat(
@@ -193,7 +191,7 @@ class Queue:
         blocked_on: Optional[Literal["user", "system"]] = None,
         reason: Optional[str] = None,
     ) -> int:
-        """Says that the worker is alive; gives the milliseconds until the next is overdue."""
+        """Sends a heartbeat; returns the milliseconds until the next one is overdue."""
         body = self._of(
             assignment, "heartbeat", {"blocked_on": blocked_on, "reason": reason}
         )
@@ -202,12 +200,12 @@ class Queue:
     def output(
         self, assignment: Assignment, stream: Literal["stdout", "stderr"], seq: int, chunk: str
     ) -> bool:
-        """Reports a chunk of at most 65536 bytes. ``False`` where no run wants it."""
+        """Reports a chunk of at most 65536 bytes. ``False`` if it does not belong to a run."""
         body = self._of(assignment, "output", {"stream": stream, "seq": seq, "chunk": chunk})
         return bool(body["kept"])
 
     def result(self, assignment: Assignment, outputs: Mapping[str, Any]) -> bool:
-        """Reports a result. ``True`` where it was reported before: then nothing changed."""
+        """Reports a result. ``True`` if it was reported before: then nothing changed."""
         return bool(self._of(assignment, "result", {"outputs": dict(outputs)})["repeated"])
 
     def failure(
@@ -218,36 +216,36 @@ class Queue:
         *,
         retryable: Optional[bool] = None,
     ) -> bool:
-        """Reports a failure. ``True`` where it was reported before."""
+        """Reports a failure. ``True`` if it was reported before."""
         error: dict[str, Any] = {"code": code, "message": message}
         if retryable is not None:
             error["retryable"] = retryable
         return bool(self._of(assignment, "failure", {"error": error})["repeated"])
 
     def release(self, assignment: Assignment) -> None:
-        """Gives a task back untouched."""
+        """Releases a task without a result."""
         self._of(assignment, "release", {})
 
     def snapshot(self) -> Mapping[str, Any]:
-        """The queue's snapshot, as the runtime contract says."""
+        """The queue's snapshot, in the form of the runtime contract."""
         return self._ask("GET", "/snapshot")
 
     def readiness(self) -> Mapping[str, Any]:
-        """Whether anything is handed out, and why not."""
+        """Whether tasks are assigned, and the reasons if not."""
         return self._ask("GET", "/readiness")
 
     def workers(self) -> Mapping[str, Any]:
-        """Who was given a task, and what is handed out."""
+        """The workers with tasks, and their assignments."""
         return self._ask("GET", "/workers")
 
     def command(self, command: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Tells the queue a command of the runtime contract; gives its event."""
+        """Sends the queue a command of the runtime contract; returns its event."""
         return self._ask("POST", "/commands", dict(command))
 
     def events(
         self, after: Optional[str] = None, *, limit: int = 100, wait_ms: int = 0
     ) -> tuple[Sequence[QueueEvent], Optional[str], bool]:
-        """Events behind one, where to go on, and whether these are all there are now."""
+        """Events after one, the cursor for the next page, and whether the list is complete for now."""
         query: dict[str, Any] = {"limit": limit, "wait_ms": wait_ms}
         if after is not None:
             query["after"] = after
@@ -317,7 +315,7 @@ class Queue:
 
 
 def _why(message: str, details: Any) -> str:
-    """The message, with what it refers to in the details: where something is wrong, and what."""
+    """The message, with the place and text of each error in the details."""
     errors = details.get("errors") if isinstance(details, dict) else None
     listed = [one for one in errors or [] if isinstance(one, dict)]
     return message + "".join(f"; {one.get('path', '')}: {one.get('message', '')}" for one in listed)

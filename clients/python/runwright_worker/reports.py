@@ -1,4 +1,4 @@
-"""The ends of tasks on their way to the queue: what comes together goes in one request."""
+"""Reports ends of tasks to the queue: concurrent ones share a request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from .queue import Assignment, Queue, Refused, Unreachable
 
-#: Ends of one request, and bytes of them, at most.
+#: Maximum ends of one request, and their bytes.
 MAX_TOGETHER = 64
 MAX_BYTES = 1 << 20
 
@@ -25,8 +25,8 @@ class _Waiting:
 
 
 class Reports:
-    """Reports ends, one request at a time. Whoever waits for its answer first sends for all who wait.
-    May be used by several threads at once."""
+    """Reports ends, one request at a time. The first waiting thread sends all pending ends.
+    Thread-safe."""
 
     def __init__(self, queue: Queue) -> None:
         self._queue = queue
@@ -35,7 +35,7 @@ class Reports:
         self._is_sending = False
 
     def tell(self, assignment: Assignment, end: Mapping[str, Any]) -> None:
-        """Reports one. Raises where it was not taken in, or nobody knows, or JSON has no words."""
+        """Reports one. Raises if it is rejected, its outcome is unknown, or it is not valid JSON."""
         mine = _Waiting(assignment, end)
         with self._changed:
             self._waiting.append(mine)
@@ -72,7 +72,7 @@ class Reports:
             errors = self._queue.settle([(one.assignment, one.end) for one in batch])
         except Refused as refused:
             if len(batch) > 1:
-                # One of them is more than a request may hold: the others need not hear of it.
+                # One end exceeds the size limit of a request. Reject only that one.
                 for one in batch:
                     self._settle([one])
                 return

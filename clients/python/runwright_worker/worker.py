@@ -1,5 +1,5 @@
-"""A worker around a function: it takes tasks, keeps their heartbeats, and reports what came of
-them, through whatever the network does."""
+"""A worker around a function: it takes tasks, sends their heartbeats, and reports their outcomes,
+despite failures of the network."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .reports import Reports
 
 log = logging.getLogger("runwright_worker")
 
-#: Bytes of a chunk of output.
+#: Maximum bytes of a chunk of output.
 MAX_CHUNK = 65_536
-#: Bytes of the message of a failure.
+#: Maximum bytes of the message of a failure.
 MAX_MESSAGE = 4_096
-#: Bytes of the reason why a task waits.
+#: Maximum bytes of the reason why a task waits.
 MAX_REASON = 1_024
 
 
 class Failure(Exception):
-    """Raised by a function to report a failure of its own.
+    """Raised by a function to report a failure with its own code.
 
-    ``code`` is 1 to 64 of ``a-z 0-9 _``; ``retryable=False`` says that trying again cannot help.
+    ``code`` is 1 to 64 of ``a-z 0-9 _``; ``retryable=False`` means that a retry cannot help.
     """
 
     def __init__(self, code: str, message: str, *, retryable: Optional[bool] = None) -> None:
@@ -39,15 +39,15 @@ class Failure(Exception):
 
 
 class Stopped(Exception):
-    """Raised by ``Job.check``: the work is not wanted any more. Let it pass."""
+    """Raised by ``Job.check``: the work must end. Do not catch it."""
 
 
 class Job:
-    """A task, as the function that works on it sees it."""
+    """A task, in the form for the function that works on it."""
 
     def __init__(self, queue: Queue, assignment: Assignment) -> None:
         self.assignment = assignment
-        #: Set when the work is to end: it was withdrawn or lost, or the worker shuts down.
+        #: Set when the work must end: it was withdrawn or lost, or the worker shuts down.
         self.stopped = threading.Event()
         self._queue = queue
         self._lost: Optional[str] = None
@@ -59,27 +59,27 @@ class Job:
 
     @property
     def task(self) -> Any:
-        """What there is to do: the node's inputs, or the metadata of a queued request."""
+        """The task: the node's inputs, or the metadata of a queued request."""
         return self.assignment.task
 
     @property
     def run(self) -> Optional[Run]:
-        """The run it is for, if it is for one."""
+        """Its run, if it has one."""
         return self.assignment.run
 
     @property
     def lost(self) -> Optional[str]:
-        """Why the task is not this worker's any more, as a code; ``None`` while it is."""
+        """The code of the reason why the task no longer belongs to this worker; ``None`` while it does."""
         return self._lost
 
     def check(self) -> None:
-        """Raises ``Stopped`` once the work is to end. Call it between two steps."""
+        """Raises ``Stopped`` once the work must end. Call it between two steps."""
         if self.stopped.is_set():
             raise Stopped(self._lost or "the worker shuts down")
 
     def output(self, text: str, stream: Literal["stdout", "stderr"] = "stdout") -> bool:
-        """Reports output, in as many chunks as it takes. Output is a convenience: what does not
-        arrive is dropped. ``False`` where some of it was not kept."""
+        """Reports output, split into chunks. Output is a convenience: chunks that do not arrive are
+        dropped. ``False`` if some of it was not kept."""
         kept = True
         with self._writing:
             for chunk in _chunks(text):
@@ -96,13 +96,13 @@ class Job:
         return kept
 
     def block_on(self, what: Literal["user", "system"], reason: str) -> None:
-        """Says, with the next heartbeat, that the work waits for a person or for repair. Of the reason
-        the first 1024 bytes are said."""
+        """Reports with the next heartbeat that the work waits for a person or for repair. The reason is
+        cut to 1024 bytes."""
         self._blocked = (what, _cut(reason, MAX_REASON))
         self._beat.set()
 
     def unblock(self) -> None:
-        """Says that it waits no more."""
+        """Reports that the work continues."""
         self._blocked = None
         self._beat.set()
 
@@ -119,8 +119,8 @@ class Job:
         self._beat.set()
 
     def _heartbeats(self) -> None:
-        """Sends heartbeats until the task is settled or lost. A worker that nobody has heard for
-        the whole timeout stops by itself: another may have the task."""
+        """Sends heartbeats until the task is settled or lost. After a whole timeout without a
+        successful one the worker stops by itself: another may have the task."""
         pause = self.assignment.heartbeat_ms / 1000
         timeout = self.assignment.heartbeat_timeout_ms / 1000
         heard, wait = time.monotonic(), pause
@@ -149,8 +149,8 @@ class Job:
                 self.stopped.set()
 
     def _say_less(self, blocked: Optional[tuple], pause: float) -> float:
-        """What the task waits for cannot be said; that its worker lives can, and at once. Gives how
-        long to wait before that."""
+        """Drops a rejected reason, so that a plain heartbeat can be sent at once. Returns the delay
+        before it."""
         if blocked is None:
             return pause
         if self._blocked is blocked:
@@ -161,11 +161,11 @@ class Job:
 class Worker:
     """Takes tasks of a queue and lets a function work on them, ``slots`` at a time.
 
-    The function is given a ``Job`` and gives back the outputs, an object for JSON. It raises
+    The function receives a ``Job`` and returns the outputs, an object for JSON. It raises
     ``Failure`` to report a failure; any other exception, ``SystemExit`` among them, is reported as
-    ``worker_error``. What cannot be written as JSON, or is refused by the server, fails as
-    ``report_refused``. When ``job.stopped`` is set it should end soon; what it gives back then is not reported where the
-    task is lost.
+    ``worker_error``. Outputs that are not valid JSON, or that the server rejects, fail as
+    ``report_refused``. When ``job.stopped`` is set it should end soon; its outputs are then not
+    reported if the task is lost.
     """
 
     def __init__(
@@ -195,13 +195,13 @@ class Worker:
         self._lock = threading.Lock()
 
     def stop(self) -> None:
-        """Takes no more once the poll that waits has ended, lets what runs end within the grace,
-        then gives it back. May be called from a signal handler or another thread; ``run`` returns
-        when it is done."""
+        """Takes no further tasks once the current poll has ended, gives running tasks the grace period
+        to end, then releases them. May be called from a signal handler or another thread; ``run``
+        returns at the end."""
         self._stop.set()
 
     def run(self) -> None:
-        """Works until it is stopped. A credential that is refused is raised."""
+        """Works until it is stopped. Raises if the credential is rejected."""
         try:
             while not self._stop.is_set():
                 free = self._claim()
@@ -220,8 +220,8 @@ class Worker:
             self._shut_down()
 
     def _take(self, free: int) -> Sequence[Assignment]:
-        """Takes tasks, under one key until there is an answer: what was handed out by an answer that
-        was lost is handed out again. Once the worker is stopped that is given back."""
+        """Takes tasks, under one key until there is an answer: assignments of a lost answer are
+        returned again. Once the worker is stopped they are released."""
         key, attempt = uuid.uuid4().hex, 0
         while not self._stop.is_set():
             try:
@@ -237,7 +237,7 @@ class Worker:
         return ()
 
     def _may_begin(self, taken: Sequence[Assignment]) -> Sequence[Assignment]:
-        """Says that what was only offered is begun; gives what may be worked on."""
+        """Reports the start of offered tasks; returns the tasks that may be worked on."""
         begun = [one for one in taken if one.begin_ms is None]
         offered = [one for one in taken if one.begin_ms is not None]
         attempt = 0
@@ -263,7 +263,7 @@ class Worker:
         return begun
 
     def _late(self, what: str, say: Callable[[], object]) -> None:
-        """Says something until there is an answer, for as long as a stop may take."""
+        """Repeats a request until there is an answer, within the time for a stop."""
         until = time.monotonic() + self._grace
         while True:
             try:
@@ -279,7 +279,7 @@ class Worker:
                 return
 
     def _claim(self) -> int:
-        """As many slots as are free, waiting for one; 0 when it is to stop."""
+        """Claims all free slots, waiting for one; returns 0 when the worker stops."""
         while not self._free.acquire(timeout=0.2):
             if self._stop.is_set():
                 return 0
@@ -316,7 +316,7 @@ class Worker:
             self._free.release()
 
     def _outcome(self, job: Job) -> Mapping[str, Any]:
-        """Lets the function work; gives what its end comes to."""
+        """Calls the function; returns the end to report."""
         assignment = job.assignment
         try:
             return {"outputs": self._handle(job) or {}}
@@ -353,7 +353,7 @@ class Worker:
             if was_refused:
                 return
             was_refused = True
-            # What cannot be taken as it is must not stay open: the run is told that.
+            # A rejected report must not leave the task open: report that as a failure.
             end = _failure("report_refused", why, False)
 
     def _shut_down(self) -> None:
@@ -367,7 +367,7 @@ class Worker:
         with self._lock:
             late = list(self._jobs.values())
         for job in late:
-            # Its function does not end. Whatever it reports later comes under an old fence.
+            # Its function does not end. Its later reports have an old fence and are rejected.
             job._lost = job._lost or "released"
             job._end()
             try:
@@ -383,8 +383,8 @@ class Worker:
 
 
 def _pause(attempt: int, error: Unreachable) -> float:
-    """Seconds before the next try: what the server asked for, or longer each time, with chance so
-    that many workers do not come back at once."""
+    """Seconds before the next try: the server's request, or an exponential backoff with jitter, so that
+    workers do not return all at once."""
     if error.retry_after is not None:
         return error.retry_after
     return min(30.0, 0.25 * 2 ** min(attempt, 7)) * random.uniform(0.5, 1.0)
@@ -398,7 +398,7 @@ def _failure(code: str, message: str, retryable: Optional[bool]) -> Mapping[str,
 
 
 def _told(error: BaseException) -> str:
-    """What an exception says, whatever its class does when it is asked."""
+    """The text of an exception, even if its class raises another one."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -406,7 +406,7 @@ def _told(error: BaseException) -> str:
 
 
 def _cut(message: str, most: int = MAX_MESSAGE) -> str:
-    """The beginning of a message, in whole characters, no longer than it may be."""
+    """A message cut to the limit, between characters."""
     return str(message).encode(errors="replace")[:most].decode(errors="ignore")
 
 

@@ -3,8 +3,8 @@
  *
  *     RUNWRIGHT_KEY=… node dist/examples/wordcount.js http://127.0.0.1:8080 words
  *
- * A task is {"text": "…"}; the result {"words": 3}. SIGTERM and Ctrl-C end it: what it works on is
- * finished, or given back.
+ * A task is {"text": "…"}; the result {"words": 3}. SIGTERM and Ctrl-C end it: running tasks are
+ * finished, or released.
  */
 import { Failure, Queue, Refused, Worker, type Job, type JsonObject } from "../src/index.js";
 

@@ -1,8 +1,8 @@
 /**
  * Workers for Runwright queues, with the platform's `fetch` alone: Node.js 20 or later, Deno, Bun.
  *
- * `Worker` takes tasks, keeps their heartbeats and reports what came of them around a function of
- * yours; `Queue` is the bare contract, a method per address.
+ * `Worker` takes tasks, sends their heartbeats and reports their outcomes around a function of
+ * yours; `Queue` is the bare contract, one method per endpoint.
  */
 export {
   Queue,

@@ -1,14 +1,14 @@
 /**
- * The HTTP contract of a queue, a method per address. Each call is one request: who repeats what,
- * and when, is decided by whoever calls (`Worker` does).
+ * The HTTP contract of a queue, one method per endpoint. Each call is one request without retries;
+ * the caller decides about those (`Worker` does).
  */
 
-/** What JSON can say. */
+/** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
-/** An object of JSON. */
+/** A JSON object. */
 export type JsonObject = { [name: string]: Json };
 
-/** The attempt of a node that an assignment is for. */
+/** The attempt of a node that an assignment belongs to. */
 export interface Run {
   run_id: string;
   node_id: string;
@@ -17,8 +17,8 @@ export interface Run {
 }
 
 /**
- * A task in the hands of this worker. `fence` grows each time the task is handed out; what comes
- * under an older one is refused.
+ * A task assigned to this worker. `fence` grows with each assignment of the task; reports with an
+ * older one are rejected.
  */
 export interface Assignment {
   assignment_id: string;
@@ -29,43 +29,43 @@ export interface Assignment {
   assigned_at: string;
   heartbeat_ms: number;
   heartbeat_timeout_ms: number;
-  /** The task is only offered: within so many milliseconds `begin` is to be said, before anything is done. */
+  /** The task is only offered: call `begin` within this many milliseconds, before the work starts. */
   begin_ms: number | null;
   repeat: "repeatable" | "once";
   task: Json;
   run: Run | null;
 }
 
-/** What a take came to. Without assignments `reasons` may say why nothing is handed out. */
+/** The result of a take. Without assignments, `reasons` may explain why none were made. */
 export interface Taken {
   assignments: Assignment[];
   ready: boolean;
   reasons: string[];
 }
 
-/** An event of the queue's log; `id` is what to go on after. */
+/** An event of the queue's log; `id` is the cursor for the next page. */
 export interface QueueEvent {
   id: string;
   at: string;
   event: JsonObject;
 }
 
-/** What a worker waits for. */
+/** The reason for a worker's wait. */
 export interface Blocked {
   on: "user" | "system";
   reason: string;
 }
 
-/** How a task ends: with outputs, with a failure, or given back. */
+/** The end of a task: outputs, a failure, or a release. */
 export type End =
   | { outputs: JsonObject }
   | { error: { code: string; message: string; retryable?: boolean } }
   | { release: true };
 
-/** Where output goes. */
+/** The stream of output. */
 export type Stream = "stdout" | "stderr";
 
-/** What stops the work on an assignment: its result will not be taken. */
+/** Codes that end the work on an assignment: its result will be rejected. */
 const LOST: ReadonlySet<string> = new Set([
   "assignment_not_found",
   "assignment_lost",
@@ -75,12 +75,12 @@ const LOST: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The longest body that a server takes, in bytes. It does not read a longer one to its end, so who
- * sends one may see a broken connection instead of the refusal.
+ * The longest body that a server accepts, in bytes. It does not read a longer one to its end, so
+ * the client may see a broken connection instead of the refusal.
  */
 const MAX_BODY = 2 << 20;
 
-/** Codes of one of several assignments that say to come back. */
+/** Codes of one of several assignments that ask for a retry. */
 const LATER: ReadonlySet<string> = new Set([
   "service_unavailable",
   "coordinator_full",
@@ -88,35 +88,35 @@ const LATER: ReadonlySet<string> = new Set([
   "internal_error",
 ]);
 
-/** The server answered, and the answer is no. */
+/** The server rejected the request. */
 export class Refused extends Error {
   override readonly name = "Refused";
 
   constructor(
-    /** The status of HTTP. */
+    /** The HTTP status. */
     readonly status: number,
     /** Stable, for programs. */
     readonly code: string,
     message: string,
-    /** What the server adds. */
+    /** The server's details. */
     readonly details?: unknown,
   ) {
     super(`${code}: ${message}`);
   }
 
-  /** Whether the assignment is not this worker's any more: stop the work. */
+  /** Whether the assignment no longer belongs to this worker: stop the work. */
   get isLost(): boolean {
     return LOST.has(this.code);
   }
 }
 
-/** No answer, or one that says to come back: nobody knows whether the request was taken in. */
+/** No answer, or one that asks for a retry: the outcome of the request is unknown. */
 export class Unreachable extends Error {
   override readonly name = "Unreachable";
 
   constructor(
     message: string,
-    /** How many milliseconds the server asked to wait, if it did. */
+    /** The wait in milliseconds that the server requested, if any. */
     readonly retryAfterMs?: number,
   ) {
     super(message);
@@ -124,15 +124,15 @@ export class Unreachable extends Error {
 }
 
 export interface QueueOptions {
-  /** How long a server may take beyond the time it was asked to wait, in milliseconds. */
+  /** Timeout of an answer in addition to the requested wait, in milliseconds. */
   patienceMs?: number;
-  /** In the place of the platform's. */
+  /** Replaces the platform's. */
   fetch?: typeof fetch;
 }
 
 /**
  * A queue of a server. `key` is an API key with the scope `workers:take`, and with
- * `coordinator:read` or `coordinator:write` for what needs these.
+ * `coordinator:read` or `coordinator:write` for the methods that need these.
  */
 export class Queue {
   readonly #base: string;
@@ -157,8 +157,8 @@ export class Queue {
   }
 
   /**
-   * Asks for up to `max` tasks, and waits up to `waitMs` (at most 25000) for one. Asked again with
-   * the same `key` it gives the same. A task that is not to be repeated is then only offered.
+   * Requests up to `max` tasks, and waits up to `waitMs` (at most 25000) for one. A repeated `key`
+   * returns the same tasks. A task that must not be repeated is then only offered.
    */
   take(
     worker: string,
@@ -174,43 +174,43 @@ export class Queue {
   }
 
   /**
-   * Gives back what was handed out under the key of a take whose answer was not read; nothing more
-   * is handed out under it.
+   * Releases the assignments under the key of a take whose answer was not read; no further ones are
+   * made under it.
    */
   async releaseTake(worker: string, key: string): Promise<void> {
     await this.#ask<unknown>("POST", "/release", { worker, key });
   }
 
-  /** Says that the worker begins tasks that were offered to it. Gives for each why it must not. */
+  /** Reports the start of offered tasks. Returns for each the error that forbids it. */
   begin(assignments: Assignment[]): Promise<(Error | undefined)[]> {
     return this.#each("/begin", assignments, () => ({}));
   }
 
-  /** Reports the ends of several tasks. Gives for each why it was not taken in. */
+  /** Reports the ends of several tasks. Returns for each the error of a rejected one. */
   settle(ends: [Assignment, End][]): Promise<(Error | undefined)[]> {
     const said = new Map(ends);
     return this.#each("/settle", [...said.keys()], (assignment) => said.get(assignment) ?? {});
   }
 
-  /** Says that the worker is alive; gives the milliseconds until the next is overdue. */
+  /** Sends a heartbeat; returns the milliseconds until the next one is overdue. */
   async heartbeat(assignment: Assignment, blocked?: Blocked): Promise<number> {
     const body = { blocked_on: blocked?.on ?? null, reason: blocked?.reason ?? null };
     const answer = await this.#of<{ expires_in_ms: number }>(assignment, "heartbeat", body);
     return answer.expires_in_ms;
   }
 
-  /** Reports a chunk of at most 65536 bytes. `false` where no run wants it. */
+  /** Reports a chunk of at most 65536 bytes. `false` if it does not belong to a run. */
   async output(assignment: Assignment, stream: Stream, seq: number, chunk: string): Promise<boolean> {
     const body = { stream, seq, chunk };
     return (await this.#of<{ kept: boolean }>(assignment, "output", body)).kept;
   }
 
-  /** Reports a result. `true` where it was reported before: then nothing changed. */
+  /** Reports a result. `true` if it was reported before: then nothing changed. */
   async result(assignment: Assignment, outputs: JsonObject): Promise<boolean> {
     return (await this.#of<{ repeated: boolean }>(assignment, "result", { outputs })).repeated;
   }
 
-  /** Reports a failure. `true` where it was reported before. */
+  /** Reports a failure. `true` if it was reported before. */
   async failure(
     assignment: Assignment,
     error: { code: string; message: string; retryable?: boolean },
@@ -218,32 +218,32 @@ export class Queue {
     return (await this.#of<{ repeated: boolean }>(assignment, "failure", { error })).repeated;
   }
 
-  /** Gives a task back untouched. */
+  /** Releases a task without a result. */
   async release(assignment: Assignment): Promise<void> {
     await this.#of<unknown>(assignment, "release", {});
   }
 
-  /** The queue's snapshot, as the runtime contract says. */
+  /** The queue's snapshot, in the form of the runtime contract. */
   snapshot(): Promise<JsonObject> {
     return this.#ask<JsonObject>("GET", "/snapshot");
   }
 
-  /** Whether anything is handed out, and why not. */
+  /** Whether tasks are assigned, and the reasons if not. */
   readiness(): Promise<{ ready: boolean; reasons: string[] }> {
     return this.#ask<{ ready: boolean; reasons: string[] }>("GET", "/readiness");
   }
 
-  /** Who was given a task, and what is handed out. */
+  /** The workers with tasks, and their assignments. */
   workers(): Promise<JsonObject> {
     return this.#ask<JsonObject>("GET", "/workers");
   }
 
-  /** Tells the queue a command of the runtime contract; gives its event. */
+  /** Sends the queue a command of the runtime contract; returns its event. */
   command(command: JsonObject): Promise<JsonObject> {
     return this.#ask<JsonObject>("POST", "/commands", command);
   }
 
-  /** Events behind one, where to go on, and whether these are all there are now. */
+  /** Events after one, the cursor for the next page, and whether the list is complete for now. */
   events({
     after,
     limit = 100,
@@ -309,7 +309,7 @@ export class Queue {
     const init: RequestInit = {
       method,
       headers,
-      // A credential goes to the address it was given for and no further.
+      // Never sends a credential to a redirect target.
       redirect: "error",
       signal: signal === undefined ? late : AbortSignal.any([late, signal]),
     };
@@ -348,7 +348,7 @@ async function refusal(answer: Response): Promise<Error> {
       details = told.details;
     }
   } catch {
-    // Something between here and the server has answered in its own words.
+    // A proxy on the way has answered in its own format.
   }
   message = why(message, details);
   if (answer.status === 429 || answer.status >= 500) {
@@ -360,7 +360,7 @@ async function refusal(answer: Response): Promise<Error> {
   return new Refused(answer.status, code, message, details);
 }
 
-/** The message, with what it refers to in the details: where something is wrong, and what. */
+/** The message, with the place and text of each error in the details. */
 function why(message: string, details: unknown): string {
   const errors = (details as { errors?: unknown } | undefined | null)?.errors;
   const listed = Array.isArray(errors) ? (errors as { path?: unknown; message?: unknown }[]) : [];

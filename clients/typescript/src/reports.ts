@@ -1,7 +1,7 @@
-/** The ends of tasks on their way to the queue: what comes together goes in one request. */
+/** Reports ends of tasks to the queue: concurrent ones share a request. */
 import { Refused, type Assignment, type End, type Queue } from "./queue.js";
 
-/** Ends of one request, and bytes of them, at most. */
+/** Maximum ends of one request, and their bytes. */
 const MAX_TOGETHER = 64;
 const MAX_BYTES = 1 << 20;
 
@@ -23,7 +23,7 @@ export class Reports {
     this.#queue = queue;
   }
 
-  /** Reports one. Rejects where it was not taken in, or nobody knows, or JSON has no words for it. */
+  /** Reports one. Rejects if the server does, its outcome is unknown, or it is not valid JSON. */
   tell(assignment: Assignment, end: End): Promise<void> {
     return new Promise((resolve, reject) => {
       const bytes = new TextEncoder().encode(JSON.stringify(end)).length;
@@ -36,7 +36,7 @@ export class Reports {
 
   async #send(): Promise<void> {
     this.#isSending = true;
-    // What ends at the same moment goes along.
+    // Ends of the same moment join the batch.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       await this.#settle(this.#next());
@@ -70,7 +70,7 @@ export class Reports {
       });
     } catch (error) {
       if (error instanceof Refused && batch.length > 1) {
-        // One of them is more than a request may hold: the others need not hear of it.
+        // One end exceeds the size limit of a request. Reject only that one.
         for (const one of batch) {
           await this.#settle([one]);
         }

@@ -1,6 +1,6 @@
 /**
- * A worker around a function: it takes tasks, keeps their heartbeats, and reports what came of
- * them, through whatever the network does.
+ * A worker around a function: it takes tasks, sends their heartbeats, and reports their outcomes,
+ * despite failures of the network.
  */
 import {
   Queue,
@@ -16,14 +16,14 @@ import {
 } from "./queue.js";
 import { Reports } from "./reports.js";
 
-/** Bytes of a chunk of output. */
+/** Maximum bytes of a chunk of output. */
 const MAX_CHUNK = 65_536;
-/** Bytes of the message of a failure. */
+/** Maximum bytes of the message of a failure. */
 const MAX_MESSAGE = 4_096;
-/** Bytes of the reason why a task waits. */
+/** Maximum bytes of the reason why a task waits. */
 const MAX_REASON = 1_024;
 
-/** Thrown by a function to report a failure of its own. */
+/** Thrown by a function to report a failure with its own code. */
 export class Failure extends Error {
   override readonly name = "Failure";
 
@@ -31,64 +31,64 @@ export class Failure extends Error {
     /** 1 to 64 of `a-z 0-9 _`. */
     readonly code: string,
     message: string,
-    /** `false` says that trying again cannot help. */
+    /** `false` means that a retry cannot help. */
     readonly retryable?: boolean,
   ) {
     super(message);
   }
 }
 
-/** Why a job's signal is aborted: the work is not wanted any more. */
+/** The reason of a job's aborted signal: the work must end. */
 export class Stopped extends Error {
   override readonly name = "Stopped";
 }
 
-/** A task, as the function that works on it sees it. */
+/** A task, in the form for the function that works on it. */
 export interface Job {
-  /** What was handed out. */
+  /** The assignment. */
   readonly assignment: Assignment;
-  /** What there is to do: the node's inputs, or the metadata of a queued request. */
+  /** The task: the node's inputs, or the metadata of a queued request. */
   readonly task: Json;
-  /** The run it is for, if it is for one. */
+  /** Its run, if it has one. */
   readonly run: Run | null;
   /**
-   * Aborted, with a `Stopped`, when the work is to end: it was withdrawn or lost, or the worker
-   * shuts down. Hand it on to whatever takes a signal.
+   * Aborted, with a `Stopped`, when the work must end: it was withdrawn or lost, or the worker shuts
+   * down. Pass it to functions that accept a signal.
    */
   readonly signal: AbortSignal;
-  /** Why the task is not this worker's any more, as a code; undefined while it is. */
+  /** The code of the reason why the task no longer belongs to this worker; undefined while it does. */
   readonly lost: string | undefined;
   /**
-   * Reports output, in as many chunks as it takes. Output is a convenience: what does not arrive
-   * is dropped. `false` where some of it was not kept.
+   * Reports output, split into chunks. Output is a convenience: chunks that do not arrive are
+   * dropped. `false` if some of it was not kept.
    */
   output(text: string, stream?: Stream): Promise<boolean>;
   /**
-   * Says, with the next heartbeat, that the work waits for a person or for repair. Of the reason
-   * the first 1024 bytes are said.
+   * Reports with the next heartbeat that the work waits for a person or for repair. The reason is
+   * cut to 1024 bytes.
    */
   blockOn(what: "user" | "system", reason: string): void;
-  /** Says that it waits no more. */
+  /** Reports that the work continues. */
   unblock(): void;
 }
 
 /**
- * Works on a task; gives back the outputs. A `Failure` that it throws is reported as it says,
- * anything else as `worker_error`. Outputs that JSON has no words for (a `bigint`, a circle), or
- * that the server refuses, fail as `report_refused`.
+ * Works on a task; returns the outputs. A thrown `Failure` is reported with its own code, any other
+ * error with `worker_error`. Outputs that are not valid JSON (a `bigint`, a circular value), or that
+ * the server rejects, fail as `report_refused`.
  */
 export type Handler = (job: Job) => Promise<JsonObject | void> | JsonObject | void;
 
 export interface WorkerOptions {
   /** Unique among the workers of the queue. */
   name?: string;
-  /** How many tasks at a time, 1 to 64. */
+  /** Maximum concurrent tasks, 1 to 64. */
   slots?: number;
-  /** How long to wait for a task per request, at most 25000. */
+  /** Wait for a task per request, at most 25000. */
   waitMs?: number;
-  /** How long what runs may go on once the worker is stopped, in milliseconds. */
+  /** Time for running tasks once the worker is stopped, in milliseconds. */
   graceMs?: number;
-  /** Told what goes wrong and is tried again. */
+  /** Receives messages about retried errors. */
   log?: (message: string) => void;
 }
 
@@ -121,9 +121,9 @@ export class Worker {
   }
 
   /**
-   * Works until the signal is aborted: it then takes no more, lets what runs end within the grace,
-   * aborts the signals of what does not, and gives back what does not end even then. A credential
-   * that is refused is thrown.
+   * Works until the signal is aborted. Then it takes no further tasks, gives running ones the grace
+   * period to end, aborts the signals of the rest, and releases those that do not end even then.
+   * Throws if the credential is rejected.
    */
   async run(signal: AbortSignal): Promise<void> {
     const stopped = aborted(signal);
@@ -148,8 +148,8 @@ export class Worker {
   }
 
   /**
-   * Takes tasks, under one key until there is an answer: what was handed out by an answer that was
-   * lost is handed out again. Once the signal is aborted that is given back.
+   * Takes tasks, under one key until there is an answer: assignments of a lost answer are returned
+   * again. Once the signal is aborted they are released.
    */
   async #take(free: number, signal: AbortSignal): Promise<Assignment[]> {
     const key = crypto.randomUUID();
@@ -175,7 +175,7 @@ export class Worker {
     return [];
   }
 
-  /** Says that what was only offered is begun; gives what may be worked on. */
+  /** Reports the start of offered tasks; returns the tasks that may be worked on. */
   async #mayBegin(taken: Assignment[], signal: AbortSignal): Promise<Assignment[]> {
     const offered = taken.filter((assignment) => typeof assignment.begin_ms === "number");
     const begun = new Set(taken.filter((assignment) => !offered.includes(assignment)));
@@ -213,7 +213,7 @@ export class Worker {
     return [...begun];
   }
 
-  /** Says something until there is an answer, for as long as a stop may take. */
+  /** Repeats a request until there is an answer, within the time for a stop. */
   async #lateAnswer(what: string, say: () => Promise<unknown>): Promise<void> {
     const until = performance.now() + this.#graceMs;
     for (;;) {
@@ -246,7 +246,7 @@ export class Worker {
     }
   }
 
-  /** Lets the function work; gives the report that its end comes to. */
+  /** Calls the function; returns the end to report. */
   async #outcome(job: OpenJob): Promise<End> {
     try {
       return { outputs: (await this.#handle(job)) ?? {} };
@@ -281,14 +281,14 @@ export class Worker {
           job.lose(error.code);
           return;
         }
-        // Refused by the server, or nothing that JSON has words for.
+        // Rejected by the server, or not valid JSON.
         const why = error instanceof Refused ? error.message : told(error);
         this.#log(`a report was refused: ${why}`);
         if (wasRefused) {
           return;
         }
         wasRefused = true;
-        // What cannot be taken as it is must not stay open: the run is told that.
+        // A rejected report must not leave the task open: report that as a failure.
         report = { error: { code: "report_refused", message: cut(why), retryable: false } };
       }
     }
@@ -303,7 +303,7 @@ export class Worker {
     const late = [...this.#running.keys()];
     await Promise.all(
       late.map(async (job) => {
-        // Its function does not end. Whatever it reports later comes under an old fence.
+        // Its function does not end. Its later reports have an old fence and are rejected.
         job.lose("released");
         try {
           await this.#queue.release(job.assignment);
@@ -358,13 +358,13 @@ class OpenJob implements Job {
     return this.#lost;
   }
 
-  /** Aborted when there is nothing to keep any more: it is settled or lost. */
+  /** Aborted when the task is settled or lost. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
 
   output(text: string, stream: Stream = "stdout"): Promise<boolean> {
-    // One after the other, as their numbers say.
+    // Sequentially, in the order of their numbers.
     const written = this.#writing.then(() => this.#write(text, stream));
     this.#writing = written;
     return written;
@@ -414,8 +414,8 @@ class OpenJob implements Job {
   }
 
   /**
-   * Sends heartbeats until the task is settled or lost. A worker that nobody has heard for the
-   * whole timeout stops by itself: another may have the task.
+   * Sends heartbeats until the task is settled or lost. After a whole timeout without a successful
+   * one the worker stops by itself: another may have the task.
    */
   async heartbeats(): Promise<void> {
     const { heartbeat_ms: every, heartbeat_timeout_ms: timeout } = this.assignment;
@@ -430,7 +430,7 @@ class OpenJob implements Job {
       try {
         await this.#queue.heartbeat(this.assignment, blocked);
         heard = performance.now();
-        // What was said meanwhile is said at once, too.
+        // Send a reason that changed meanwhile at once, too.
         wait = this.#blocked === blocked ? every : 0;
       } catch (error) {
         if (error instanceof Refused && error.isLost) {
@@ -443,7 +443,7 @@ class OpenJob implements Job {
         } else if (blocked === undefined) {
           wait = every;
         } else {
-          // What the task waits for cannot be said; that its worker lives can, and at once.
+          // Drop the rejected reason, and send a plain heartbeat at once.
           wait = 0;
           if (this.#blocked === blocked) {
             this.#blocked = undefined;
@@ -457,7 +457,7 @@ class OpenJob implements Job {
     }
   }
 
-  /** Waits, or until there is something to say. */
+  /** Waits for a time, or until there is a change to report. */
   async #nap(ms: number): Promise<void> {
     const woken = new AbortController();
     this.#wake = () => woken.abort();
@@ -496,15 +496,15 @@ function aborted(signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Milliseconds before the next try: what the server asked for, or longer each time, with chance so
- * that many workers do not come back at once.
+ * Milliseconds before the next try: the server's request, or an exponential backoff with jitter, so
+ * that many workers do not return all at once.
  */
 function backOff(attempt: number, error: Unreachable): number {
   const growing = Math.min(30_000, 250 * 2 ** Math.min(attempt, 7)) * (0.5 + Math.random() / 2);
   return error.retryAfterMs ?? growing;
 }
 
-/** What was thrown, as a text, whatever it does when it is asked for one. */
+/** The text of a thrown value, even if its conversion throws. */
 function told(error: unknown): string {
   try {
     return String(error);
@@ -517,16 +517,16 @@ function cut(message: string, most = MAX_MESSAGE): string {
   return chunks(message, most)[0] ?? "";
 }
 
-/** The text in pieces of at most so many bytes, cut between characters. */
+/** The text in pieces of at most the given bytes, cut between characters. */
 function chunks(text: string, most = MAX_CHUNK): string[] {
   const bytes = new TextEncoder().encode(text);
-  // A mark of the order of bytes is a character of the text as any other.
+  // A byte order mark is an ordinary character of the text.
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const pieces: string[] = [];
   let start = 0;
   while (start < bytes.length) {
     let end = Math.min(start + most, bytes.length);
-    // A byte of the form 10xxxxxx goes on with the character before it.
+    // A byte of the form 10xxxxxx continues the character before it.
     while (end < bytes.length && ((bytes[end] ?? 0) & 0xc0) === 0x80) {
       end -= 1;
     }
