@@ -74,7 +74,7 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
 /// Bytes of a text that is redacted.
 const TEXT_BYTES: usize = 1 << 20;
 
-/// A text without secrets, hashed as it is and hashed when it was looked through before.
+/// A text without secrets, hashed directly, and hashed after redaction.
 fn redaction(
     settings: &Settings,
     name: &str,

@@ -24,7 +24,7 @@ pub(crate) fn json(machine: &Machine, all: &[Series]) -> String {
     format!("{:#}", json!({ "machine": machine, "series": series }))
 }
 
-/// A table in Markdown, so that it can go into a document as it is.
+/// A Markdown table for documents.
 pub(crate) fn table(machine: &Machine, all: &[Series]) -> String {
     let known = |value: Option<String>| value.unwrap_or_else(|| "unknown".to_owned());
     let mut text = format!(

@@ -201,7 +201,7 @@ impl Cleaner {
         }
     }
 
-    /// The content of a kept file as it is written again.
+    /// The content of a kept file, in the form to write again.
     pub fn restore_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         match String::from_utf8(bytes) {
             Ok(text) => self.restore(&text).into_bytes(),

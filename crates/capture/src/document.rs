@@ -83,7 +83,7 @@ pub const MODES: &str = "modes";
 /// The member of `extensions` that lists escaped paths, whose names are not UTF-8 or contain a `%`.
 pub const ESCAPED_PATHS: &str = "escaped_paths";
 
-/// An argument as it is written down: the working folder by its placeholder, the home folder as `~`.
+/// An argument in its recorded form: the working folder by its placeholder, the home folder as `~`.
 pub fn written_argument(argument: &str, home: Option<&str>, cleaner: &Cleaner) -> String {
     let text = cleaner.text(argument);
     match home

@@ -123,7 +123,7 @@ pub(crate) fn of_recorded(output: &Value) -> HeaderMap {
 
 /// Unpacks the body of an answer piece by piece.
 pub(crate) enum Unpacking {
-    /// It is as it is.
+    /// Not compressed, or in an encoding that is passed on.
     Plain,
     /// Gzip, and whether any bytes have arrived.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>, bool),

@@ -48,7 +48,7 @@ pub struct Knobs {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{flag}: {reason}")]
 pub struct Refused {
-    /// The setting, as it is typed.
+    /// The setting, as typed.
     pub flag: &'static str,
     /// The reason, and the correct value.
     pub reason: String,

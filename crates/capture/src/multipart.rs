@@ -1,5 +1,4 @@
-//! Uploads as they are matched: a client chooses the boundary between the parts of a form anew each
-//! time.
+//! Multipart uploads in the form for matching: clients choose a new boundary for each request.
 
 use std::borrow::Cow;
 

@@ -158,7 +158,7 @@ struct Entry {
     content: Option<Arc<[u8]>>,
     /// The values removed from them, by kind.
     taken: BTreeMap<String, u64>,
-    /// Whether these are values of variables, written as they are.
+    /// Whether these are literal values of variables.
     is_verbatim: bool,
 }
 

@@ -357,7 +357,7 @@ struct Held {
     digest: kernel::digest::Digest,
     /// The number of values redacted from it.
     redacted: u64,
-    /// Whether these are values of variables, written as they are.
+    /// Whether these are literal values of variables.
     is_verbatim: bool,
 }
 
@@ -430,7 +430,7 @@ fn set_mode(path: &Path, change: &Change) -> Result<(), ScratchError> {
     std::fs::set_permissions(path, mode).map_err(failed(path))
 }
 
-/// The bytes of a content, as they are written.
+/// The bytes of a content, in the form to write.
 fn whole(
     change: &Change,
     content: Held,

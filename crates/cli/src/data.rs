@@ -33,7 +33,7 @@ impl Data {
         Ok(writeln!(self.0)?)
     }
 
-    /// Bytes as they are.
+    /// Bytes unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         // Past the layer that takes colours out: these bytes may be anything.
         self.0.flush()?;

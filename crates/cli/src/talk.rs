@@ -126,7 +126,7 @@ fn filter(otherwise: &str) -> EnvFilter {
     }
 }
 
-/// Writes each report as it is.
+/// Writes each log entry unchanged.
 struct Lines;
 
 impl<'a> MakeWriter<'a> for Lines {

@@ -17,13 +17,13 @@ const PREFIX: &str = "ed25519:";
 /// taken for one.
 const PURPOSE: &str = "runwright snapshot seal 1\n";
 
-/// A public key as it is written: `ed25519:` and the base64 of its 32 bytes.
+/// A public key in its written form: `ed25519:` and the base64 of its 32 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PublicKey(String);
 
 impl PublicKey {
-    /// Reads a key as it is written.
+    /// Parses a written key.
     pub fn parse(text: &str) -> Option<Self> {
         let key = Self(text.trim().to_owned());
         key.bytes().map(|_| key)
@@ -34,7 +34,7 @@ impl PublicKey {
         bytes.try_into().ok()
     }
 
-    /// The key as it is written.
+    /// The written key.
     pub fn as_str(&self) -> &str {
         &self.0
     }

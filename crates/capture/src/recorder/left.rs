@@ -28,7 +28,7 @@ pub(crate) struct Passed {
     pub(crate) body: Vec<u8>,
 }
 
-/// An answer of a model as it is recorded.
+/// The recorded form of a model's answer.
 pub(crate) fn answer_of(
     recorder: &Recorder,
     status: Option<u16>,

@@ -18,7 +18,7 @@ impl Recorder {
     pub(super) fn settle(&self, state: &mut State, asked: &Asked) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for result in &asked.results {
-            // Some servers give the same id again: the n-th result is that of the n-th use.
+            // Some servers repeat an id: the n-th result belongs to the n-th use.
             let nth = seen.entry(result.id.as_str()).or_default();
             let mut uses = state.uses.iter().enumerate();
             let place = uses

@@ -27,7 +27,7 @@ impl Bars {
         }
     }
 
-    /// Draws the rows as they are now.
+    /// Draws the current rows.
     pub(crate) fn draw(&mut self, scene: &dyn Scene, outputs: &Outputs, now: Timestamp) {
         self.frame += 1;
         let texts = rows(scene, outputs, now, self.frame);

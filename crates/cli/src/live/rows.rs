@@ -19,7 +19,7 @@ const WIDEST_NAME: usize = 40;
 /// Cells of the bar of a run.
 const CELLS: usize = 24;
 
-/// The rows as they are now. `frame` turns the wheel.
+/// The current rows. `frame` turns the wheel.
 pub(crate) fn rows(
     scene: &dyn Scene,
     outputs: &Outputs,

@@ -350,7 +350,7 @@ pub(super) async fn cancel(args: cancel::Args, remote: &Remote) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Hands on the events of a run as they come, until it has ended.
+/// Prints the events of a run as they come, until it has ended.
 pub(super) async fn follow(
     remote: &Remote,
     run: &str,

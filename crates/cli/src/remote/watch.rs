@@ -72,7 +72,7 @@ impl Watched {
         &self.runs[0]
     }
 
-    /// Takes in a server's events of a run. Returns their news, and the places of newly watched
+    /// Folds in a server's events of a run. Returns their news, and the places of newly watched
     /// runs.
     fn take(&mut self, of: usize, docs: &[Value]) -> (Vec<News>, Vec<usize>) {
         let (mut news, mut children) = (Vec::new(), Vec::new());

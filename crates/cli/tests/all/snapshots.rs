@@ -1,4 +1,4 @@
-//! Evidence of executions: captured from runs, compared, kept and let go.
+//! Evidence of executions: captured from runs, compared, kept and removed.
 
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@ use kernel::coordinator::{Contract, CoordinatorCommand, CoordinatorEvent, Lease}
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An event, as it is printed: its fields in this order.
+/// The printed form of an event: its fields in this order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event")]
 #[allow(

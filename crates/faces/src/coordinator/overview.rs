@@ -42,7 +42,7 @@ struct Worker {
     at: Timestamp,
 }
 
-/// An overview, as it is printed.
+/// The printed form of an overview.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OverviewJson {
     /// The snapshot of the contract.

@@ -34,7 +34,7 @@ fn subgraphs(out: &mut String, picture: &Picture) {
         }
     }
     let mut inner = vec![Vec::new(); picture.loops.len()];
-    // A stack rather than recursion: a definition may nest as deep as it is long.
+    // A stack rather than recursion: a definition may be nested very deeply.
     let mut stack = Vec::new();
     for (position, one) in picture.loops.iter().enumerate().rev() {
         match one.parent {

@@ -11,7 +11,7 @@ use kernel::problem::closest;
 /// A piece of a node's arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// As it is.
+    /// Literal text.
     Text(String),
     /// A context variable.
     Variable(String),

@@ -87,7 +87,7 @@ pub struct Work {
     pub call: Call,
     /// The name of the called skill, command or kind of agent.
     pub executor: String,
-    /// The arguments as they are written.
+    /// The arguments, unparsed.
     pub args_template: String,
     /// The same, read.
     pub args: Vec<Part>,

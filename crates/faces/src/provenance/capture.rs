@@ -33,7 +33,7 @@ pub struct Captured {
     pub bodies: Vec<String>,
 }
 
-/// A capture in the making. Give it the events of the run in order.
+/// Builds a capture from the events of the run in order.
 #[derive(Default)]
 pub struct RunCapture {
     started: Option<(Timestamp, Value)>,

@@ -24,7 +24,7 @@ pub fn hash_json(value: &Value) -> String {
     hash_text(&canonical_json(value))
 }
 
-/// A digest as it is written here.
+/// The written form of a digest.
 pub fn written(digest: &Digest) -> String {
     format!("{PREFIX}{digest}")
 }
@@ -35,7 +35,7 @@ pub fn digest(text: &str) -> Option<Digest> {
     text.strip_prefix(PREFIX).unwrap_or(text).parse().ok()
 }
 
-/// Whether two hashes, as they are written, mean the same.
+/// Whether two written hashes are equal.
 pub fn same(a: &str, b: &str) -> bool {
     match (digest(a), digest(b)) {
         (Some(a), Some(b)) => a == b,

@@ -1,4 +1,4 @@
-//! Run bundles: a run with its hash, to be handed on.
+//! Run bundles: the export form of a run, with its hash.
 //!
 //! The hash is SHA-256 over canonical JSON (RFC 8785) of the members of the bundle's schema: see
 //! `strip`. It detects accidental changes. A deliberate change can include a new hash, so it does

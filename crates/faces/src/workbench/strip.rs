@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 /// How a member is read.
 #[derive(Clone, Copy)]
 pub(super) enum As {
-    /// As it is.
+    /// Unchanged.
     Any,
     /// An object.
     One(&'static Shape),

@@ -23,7 +23,7 @@ const MAX_NAMES: usize = 10_000;
 #[derive(Debug)]
 pub struct Writer {
     pub(super) folder: Folder,
-    /// Held, for as long as it is open.
+    /// The lock, held as long as this is open.
     pub(super) _hold: File,
 }
 

@@ -118,7 +118,7 @@ fn public_key(text: &str) -> Result<PublicKey, &'static str> {
     PublicKey::read(text).ok_or("a public key is the base64 that `runwright audit key` prints")
 }
 
-/// Prints every entry as it is stored.
+/// Prints every stored entry unchanged.
 pub(super) async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let stream = kernel::audit::AuditTrail::stream(&TenantId::new(&args.tenant));

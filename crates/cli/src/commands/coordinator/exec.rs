@@ -36,7 +36,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     }
 }
 
-/// The command, given as it is, by a file or on stdin: an argument cannot be long.
+/// Reads the command: given directly, in a file or on stdin, since an argument cannot be long.
 fn read(argument: &str) -> Result<String, Refused> {
     let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
     let mut bytes = Vec::new();
@@ -104,7 +104,7 @@ fn durable(
     told.map(|told| shown(&told.event, &told.after))
 }
 
-/// The event as it is printed.
+/// The printed form of the event.
 pub(super) fn shown(event: &CoordinatorEvent, after: &Coordinator) -> String {
     pretty(&EventJson::answer(event, after.contract()))
 }

@@ -49,7 +49,7 @@ pub(super) struct Folder {
     pub is_left: bool,
     /// Writes the files if this process is killed before it does, where files are written.
     keeper: Option<Keeper>,
-    /// Let go when the command is over, or its process.
+    /// Released with the command, or the end of its process.
     _mutation: Option<File>,
 }
 

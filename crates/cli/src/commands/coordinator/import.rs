@@ -162,7 +162,7 @@ fn read(dir: &Path, ledger_alone: bool) -> Result<Import, Refused> {
     })
 }
 
-/// An entry as it is taken over. Mailboxes are by themselves.
+/// The imported form of an entry. Mailboxes are imported separately.
 fn imported((event, text): (Option<EventJson>, String)) -> Option<ImportedEntry> {
     let is_mail = matches!(
         event,

@@ -64,7 +64,7 @@ impl Keeper {
 
     /// Lets readers of the files continue.
     pub(super) fn unlock(&self) {
-        // It is also let go with the last process that has it open.
+        // It is also released with the last process that has it open.
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }

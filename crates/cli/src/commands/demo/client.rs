@@ -29,7 +29,7 @@ pub(super) struct Client {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Page {
-    /// Events as they are on the wire.
+    /// Events in wire format.
     pub(super) events: Vec<Value>,
     /// The highest sequence seen.
     pub(super) last_event_seq: u64,

@@ -54,7 +54,7 @@ impl Called {
     }
 }
 
-/// A part of the arguments: the value of a variable that is known, else as it is written.
+/// A part of the arguments: the value of a known variable, else the text unchanged.
 fn written(template: &Template, part: &Part, context: &Context) -> String {
     match part {
         Part::Text(text) => text.clone(),

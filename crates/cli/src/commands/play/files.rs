@@ -48,7 +48,7 @@ impl Files {
         })
     }
 
-    /// Takes in an event.
+    /// Folds an event in.
     pub(crate) fn take(&mut self, event: &Event) -> Change {
         let change = self.projection.apply(event);
         if change != Change::Nothing {

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     print(session, &open)
 }
 
-/// Prints questions, as they are on the wire, each with its `runId`.
+/// Prints questions in wire format, each with its `runId`.
 pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> {
     let mut data = Data::new();
     if session.form == Form::Json {

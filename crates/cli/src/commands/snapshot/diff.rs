@@ -41,7 +41,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// A step as it is held against another.
+/// A step in the form for comparison.
 struct Step {
     number: u64,
     kind: Kind,

@@ -355,7 +355,7 @@ impl Between {
                 .collect();
             let order = json!({ "seq": pending.seq, "output": output, "is_error": is_error });
             capture.ask(END, &order).await.map_err(said)?;
-            // As a replay will give it, byte for byte.
+            // The bytes that a replay will send.
             let mut reply = json!({ "jsonrpc": "2.0", "id": message["id"] });
             for (name, value) in output_of(&message) {
                 reply[name] = value.clone();

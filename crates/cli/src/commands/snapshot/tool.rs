@@ -101,7 +101,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     }
     let mut seq = None;
     if let Some(client) = &client {
-        // By its input a call is found in the recording: there all of it is there before the answer.
+        // A replay finds the call by its complete input.
         if let Given::Recorded(stdin) = &mut given
             && client.ask(ASK, &json!({})).await.map_err(said)?["serves"] == true
         {

@@ -77,7 +77,7 @@ impl Order {
 enum NotTaken {
     /// The assignment is over, by this code.
     Over(String),
-    /// It never will be, as it is, for this reason.
+    /// Permanently, for this reason.
     Never(String),
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     types: Vec<String>,
 }
 
-/// A node type as it is shown.
+/// The displayed form of a node type.
 struct NodeType {
     id: &'static str,
     kind: &'static str,

@@ -1,4 +1,4 @@
-//! Evidence as others use it: signed, handed on, held side by side, replayed in CI.
+//! Uses of evidence: signed, exported, compared, replayed in CI.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -138,7 +138,7 @@ impl Bench {
     }
 }
 
-/// A snapshot as it is on disk.
+/// The JSON of a snapshot file.
 pub(crate) fn read(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }

@@ -41,7 +41,7 @@ fn documented() -> Value {
     document
 }
 
-/// The state as it is documented, with times as `T`, and ids that differ in every session.
+/// The documented state, with times as `T`, and ids that differ in every session.
 fn expected(id: &str, task: &Value) -> Value {
     let folder = format!(".workflow/sessions/{id}");
     let pending = json!({

@@ -131,8 +131,7 @@ fn log(lab: &Lab) -> Vec<Event> {
         .collect()
 }
 
-/// Every task was queued once, handed out under growing fences, and settled once, by the last
-/// worker that had it.
+/// Every task was queued once, assigned with growing fences, and settled once, by its last worker.
 fn judge(events: &[Event]) -> BTreeMap<String, u32> {
     let (mut queued, mut fences) = (BTreeMap::new(), BTreeMap::new());
     let mut settled = BTreeMap::new();

@@ -25,7 +25,7 @@ const NOTES_BYTES: usize = MAX_BUNDLE_BYTES / 8;
 /// Bytes of its spans at most.
 pub const SPANS_BYTES: usize = MAX_BUNDLE_BYTES / 8;
 
-/// A bundle in the making. Give it the events of the run in order.
+/// Builds a bundle from the events of the run in order.
 pub struct Bundle {
     run: Value,
     events: Vec<Value>,

@@ -33,7 +33,7 @@ const TIMES: [&str; 3] = ["startedAt", "completedAt", "dueAt"];
 /// An event of a run, with the header of the run and its mask.
 pub type Told<'a> = (&'a StreamHeader, Veil<'a>, &'a Event);
 
-/// A comparison in the making. Give it the events of both runs in order, then their states.
+/// Builds a comparison from the events of both runs in order, then their states.
 #[derive(Default)]
 pub struct Diff {
     diverged_at: Option<Seq>,
@@ -55,7 +55,7 @@ impl Diff {
         self.pair_shown(seq, shown(a), shown(b))
     }
 
-    /// As [`Diff::pair`], of events as they are shown.
+    /// As [`Diff::pair`], for rendered events.
     pub fn pair_shown(&mut self, seq: Seq, a: Option<Value>, b: Option<Value>) -> bool {
         let diff = match (a, b) {
             (Some(a), Some(b)) if said(&a) == said(&b) => return true,

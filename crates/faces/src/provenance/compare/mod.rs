@@ -121,7 +121,7 @@ pub enum Order {
     /// It does.
     #[default]
     Kept,
-    /// Below the same headings, units of the same kind may stand in any order.
+    /// Under the same headings, units of the same kind may be in any order.
     Any,
 }
 

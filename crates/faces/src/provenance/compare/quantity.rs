@@ -52,7 +52,7 @@ const MEASURES: &[(&[&str], &str, f64)] = &[
     (&["°F", "fahrenheit"], "°F", 1.0),
 ];
 
-/// A number as it is compared.
+/// A number in the form for comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Quantity {
     /// Its digits, without separators of thousands.

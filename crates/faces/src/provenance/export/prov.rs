@@ -247,7 +247,7 @@ fn calls(prov: &mut Prov, snapshot: &Snapshot, (run, run_ended): (&str, Timestam
             );
         }
         if let Some(hash) = &call.output_hash {
-            // Two calls may give the same bytes: an entity of its own for each.
+            // Two calls may have the same output: each gets its own entity.
             let entity = format!("aiwg:tool-output:{local}:{at}:{}", address(hash));
             prov.declare("entity", &entity, json!({ "aiwg:checksum": address(hash) }));
             let made = json!({ "prov:entity": entity, "prov:activity": activity });
