@@ -1,8 +1,8 @@
 //! The project's own commands. `cargo xtask ci` is the one to run before a change is done.
 //!
-//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`], [`mod@bench`].
-//! Data and findings go to stdout, a wrong call to stderr. Exit codes: 0 done, 1 something was
-//! found or failed, 2 the call was wrong.
+//! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`],
+//! [`reference`], [`mod@bench`]. Data and findings go to stdout, a wrong call to stderr. Exit
+//! codes: 0 done, 1 something was found or failed, 2 the call was wrong.
 //!
 //! This crate is built before anything else can be checked, so it has few dependencies.
 
@@ -20,6 +20,7 @@ mod ci;
 mod direction;
 mod picture;
 mod project;
+mod reference;
 mod soak;
 mod tidy;
 
@@ -80,6 +81,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "runs the demo and draws what it printed, for the README",
         run: picture::run,
+    },
+    Command {
+        name: "reference",
+        arguments: "",
+        about: "writes the generated pages of docs/reference/",
+        run: reference::run,
     },
     Command {
         name: "bench",

@@ -32,6 +32,7 @@ mod play;
 mod programs;
 mod race;
 mod reading;
+mod reference;
 mod remote;
 mod replays;
 mod running;

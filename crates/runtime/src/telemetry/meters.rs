@@ -18,29 +18,6 @@ use tokio::sync::mpsc;
 
 use super::spans::{provider_of, server_of};
 
-/// The metrics.
-pub const METRICS: [&str; 20] = [
-    "openwop.activity.duration",
-    "openwop.activity.invocations",
-    "openwop.activity.tokens",
-    "openwop.cap.exceeded",
-    "openwop.cost.usd",
-    "openwop.interrupt.duration",
-    "openwop.interrupt.requested",
-    "openwop.node.attempts",
-    "openwop.node.completed",
-    "openwop.node.duration",
-    "openwop.orchestrator.decisions",
-    "openwop.orchestrator.iterations",
-    "openwop.queue.depth",
-    "openwop.queue.enqueued",
-    "openwop.run.active",
-    "openwop.run.backlog",
-    "openwop.run.claim.conflicts",
-    "openwop.run.completed",
-    "openwop.run.created",
-    "openwop.run.duration",
-];
 /// The most separate series.
 const MAX_SERIES: usize = 10_000;
 /// Runs whose attempts in flight are remembered.

@@ -3,6 +3,7 @@
 //! Spans come from the logs of runs that have ended, metrics from this process's appends. Both are
 //! for observation, never for decisions: undeliverable data is dropped.
 
+mod catalogue;
 pub(crate) mod context;
 mod meters;
 mod otlp;
@@ -27,9 +28,10 @@ use url::Url;
 
 use crate::engine::Engine;
 use crate::outbound::{Allowed, Outbound, Redirects, Request};
+pub use catalogue::{Kind, METRICS, Metric};
 pub(crate) use context::hand_on;
 pub(crate) use meters::Asked;
-pub use meters::{METRICS, Meters};
+pub use meters::Meters;
 pub use records::{ACTIVE_HOST, ACTIVE_RETRY_SECONDS};
 pub(crate) use records::{conflict, of_run};
 use spans::{Family, Span, spans};

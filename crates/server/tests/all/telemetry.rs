@@ -353,7 +353,16 @@ async fn names(protocol: Protocol) {
     let known: BTreeSet<&str> = expected.iter().map(|(name, _)| *name).collect();
     let names: BTreeSet<&str> = seen.metrics.keys().map(String::as_str).collect();
     assert_eq!(names, known);
-    assert!(names.iter().all(|name| telemetry::METRICS.contains(name)));
+    for name in names {
+        let found = telemetry::METRICS.iter().find(|metric| metric.name == name);
+        let listed = found.unwrap_or_else(|| panic!("{name} is not in the list"));
+        let prefixed = |label: &&str| match *label {
+            "provider" | "direction" | "transport" => (*label).to_owned(),
+            label => format!("openwop.{label}"),
+        };
+        let wanted: BTreeSet<String> = listed.attributes.iter().map(prefixed).collect();
+        assert_eq!(labels(&seen.metrics[name]), wanted, "{name}");
+    }
     // The wait of the run that began last, in addition to the histogram of all.
     let backlog = &seen.gauges["openwop.run.backlog"];
     assert!(!backlog.data_points.is_empty());
