@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use runtime::engine::EngineOptions;
 use serde_json::{Value, json};
 use store::memory::MemoryStore;
-use store::{Guard, HoldChange, SystemClock, group};
+use store::{Guard, LeaseChange, SystemClock, group};
 use store_sqlite::Access;
 
 use crate::observed::Observed;
@@ -32,7 +32,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 };
 
 /// The arguments of an append.
-type Append = (Batch, Guard, HoldChange);
+type Append = (Batch, Guard, LeaseChange);
 
 /// Batches of a three-step run without merging.
 const BATCHES: usize = 4;
@@ -133,8 +133,8 @@ async fn record(settings: &Settings, runs: usize) -> io::Result<Vec<Vec<Append>>
     let appends = Arc::new(Mutex::new(BTreeMap::<StreamId, Vec<Append>>::new()));
     let noted = Arc::clone(&appends);
     let memory = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-    let store = Observed::new(memory, move |batch, guard, hold| {
-        let append = (batch.clone(), guard, hold.clone());
+    let store = Observed::new(memory, move |batch, guard, lease| {
+        let append = (batch.clone(), guard, lease.clone());
         let mut noted = noted.lock();
         noted
             .entry(batch.stream().clone())
@@ -176,9 +176,9 @@ async fn bare(
     host::concurrently(writers, total, move |turn| {
         let (store, recorded) = (Arc::clone(&writing), Arc::clone(&recorded));
         async move {
-            for (batch, guard, hold) in &recorded[turn] {
+            for (batch, guard, lease) in &recorded[turn] {
                 store
-                    .append(batch.clone(), *guard, hold.clone())
+                    .append(batch.clone(), *guard, lease.clone())
                     .await
                     .map_err(host::failed)?;
             }

@@ -12,7 +12,7 @@ use store::*;
 
 type Answer<T> = Result<T, StoreError>;
 
-type Tell = dyn Fn(&Batch, Guard, &HoldChange) + Send + Sync;
+type Tell = dyn Fn(&Batch, Guard, &LeaseChange) + Send + Sync;
 
 /// Reports every append that its inner store acknowledges.
 pub(crate) struct Observed {
@@ -23,7 +23,7 @@ pub(crate) struct Observed {
 impl Observed {
     pub(crate) fn new(
         inner: Arc<dyn Store>,
-        tell: impl Fn(&Batch, Guard, &HoldChange) + Send + Sync + 'static,
+        tell: impl Fn(&Batch, Guard, &LeaseChange) + Send + Sync + 'static,
     ) -> Self {
         Self {
             inner,
@@ -34,9 +34,9 @@ impl Observed {
 
 #[async_trait]
 impl Store for Observed {
-    async fn append(&self, batch: Batch, guard: Guard, hold: HoldChange) -> Answer<Appended> {
-        let copy = (batch.clone(), hold.clone());
-        let appended = self.inner.append(batch, guard, hold).await?;
+    async fn append(&self, batch: Batch, guard: Guard, lease: LeaseChange) -> Answer<Appended> {
+        let copy = (batch.clone(), lease.clone());
+        let appended = self.inner.append(batch, guard, lease).await?;
         (self.tell)(&copy.0, guard, &copy.1);
         Ok(appended)
     }
@@ -45,16 +45,16 @@ impl Store for Observed {
         self.inner.load(stream, from, limit).await
     }
 
-    async fn claim(&self, stream: &StreamId, holder: &HolderId, ttl: Duration) -> Answer<Hold> {
+    async fn claim(&self, stream: &StreamId, holder: &HolderId, ttl: Duration) -> Answer<Lease> {
         self.inner.claim(stream, holder, ttl).await
     }
 
-    async fn renew(&self, holds: &[Hold], ttl: Duration) -> Answer<Vec<Answer<Hold>>> {
-        self.inner.renew(holds, ttl).await
+    async fn renew(&self, leases: &[Lease], ttl: Duration) -> Answer<Vec<Answer<Lease>>> {
+        self.inner.renew(leases, ttl).await
     }
 
-    async fn release(&self, hold: &Hold) -> Answer<()> {
-        self.inner.release(hold).await
+    async fn release(&self, lease: &Lease) -> Answer<()> {
+        self.inner.release(lease).await
     }
 
     async fn due(&self, query: DueQuery) -> Answer<DueAnswer> {

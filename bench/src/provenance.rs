@@ -11,11 +11,11 @@ use capture::call::{Call, Keep};
 use capture::clean::Cleaner;
 use capture::elsewhere::Rule;
 use capture::folder_keep::{Contents, FolderKeep, Recording};
-use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::model_params::{Enforcement, Mode, ModelParams};
 use capture::proxy::{CAPTURE_URL, Proxy, Upstreams};
 use capture::recorder::{Recorder, Setup};
+use capture::replayer::{OnMiss, Replayer, Sources};
 use capture::scan::{Filter, Folder};
-use capture::tape::{OnMiss, Sources, Tape};
 use capture::tool::{BEGIN, Client, END};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,12 +67,12 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
     let upstreams = || Upstreams::of(&environment).map_err(io::Error::other);
     let snapshots = provenance::Folder::of_project(dir.path());
     let keep = FolderKeep::begin(&snapshots, Contents::Full)?;
-    let setup = |keep: Arc<dyn Keep>, folder, tape| Setup {
+    let setup = |keep: Arc<dyn Keep>, folder, replayer| Setup {
         keep,
         cleaner: Cleaner::new(provenance::Redaction::default(), &[dir.path()]),
         folder,
-        enforcement: Enforcement::new(Mode::Default, Knobs::default(), false),
-        tape,
+        enforcement: Enforcement::new(Mode::Default, ModelParams::default(), false),
+        replayer,
         on_miss: OnMiss::Stop,
         ignored: capture::ignored::Ignored::default(),
     };
@@ -83,9 +83,9 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
     let proxy = Proxy::start(recorder.clone(), upstreams()?, Rule::Denied).await?;
     let recorded = ask_all(&proxy.environment()["OPENAI_BASE_URL"], calls).await?;
     proxy.stop().await;
-    let tape: Vec<Call> = recorder.finish().calls;
+    let replayer: Vec<Call> = recorder.finish().calls;
     // A figure of unrecorded calls would be invalid.
-    if tape.len() != calls {
+    if replayer.len() != calls {
         return Err(io::Error::other("not every call was recorded"));
     }
     drop(keep.finish()?);
@@ -96,8 +96,8 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
         tools: true,
     };
     let again = FolderKeep::begin(&snapshots, Contents::Full)?;
-    let tape = Some((Tape::new(tape, everything), source));
-    let recorder = Recorder::new(setup(again.clone(), None, tape));
+    let replayer = Some((Replayer::new(replayer, everything), source));
+    let recorder = Recorder::new(setup(again.clone(), None, replayer));
     let proxy = Proxy::start(recorder.clone(), upstreams()?, Rule::Denied).await?;
     let served = ask_all(&proxy.environment()["OPENAI_BASE_URL"], calls).await?;
     proxy.stop().await;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use faces::{Veil, conceal};
+use faces::{Mask, apply_mask};
 use kernel::definition::Plan;
 use kernel::ids::{AttemptId, InterruptId, NodeId, StreamId, child_stream, worker_stream};
 use kernel::limits::MAX_WORKERS;
@@ -16,7 +16,7 @@ use kernel::sealed::has_sealed;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::tape::{Divergence, Reason, Side, first_difference};
+use crate::replayer::{Divergence, Reason, Side, first_difference};
 
 /// The log of a run.
 pub struct Log {
@@ -457,7 +457,7 @@ impl Attempts {
             let came_to = |step: &Step| {
                 let mut result = self.named(step.result());
                 // A sealed value is encrypted differently each time.
-                conceal(&mut result);
+                apply_mask(&mut result);
                 result
             };
             if came_to(step) != came_to(theirs) {
@@ -489,10 +489,10 @@ impl Attempts {
             // Without the plan, no value may be shown.
             return Value::Null;
         };
-        let (veil, node) = (Veil::of(plan), &step.attempt.node);
+        let (mask, node) = (Mask::of(plan), &step.attempt.node);
         match reason {
-            Reason::OtherResult => step.result_seen(veil),
-            _ => veil.inputs(node, &step.inputs).into(),
+            Reason::OtherResult => step.result_seen(mask),
+            _ => mask.inputs(node, &step.inputs).into(),
         }
     }
 
@@ -545,17 +545,17 @@ impl Attempts {
 
 impl Step {
     /// The result, masked for readers.
-    fn result_seen(&self, veil: Veil<'_>) -> Value {
+    fn result_seen(&self, mask: Mask<'_>) -> Value {
         let node = &self.attempt.node;
         match &self.outcome {
             Some(Outcome::Completed(done)) => {
                 let mut result = self.result();
-                result["outputs"] = veil.outputs_of(node, &done.outputs).into();
-                result["variables"] = veil.variables(&result["variables"]);
+                result["outputs"] = mask.outputs_of(node, &done.outputs).into();
+                result["variables"] = mask.variables(&result["variables"]);
                 result
             }
             Some(Outcome::Failed { error, .. }) => {
-                let error = veil.error(Some(node), error);
+                let error = mask.error(Some(node), error);
                 json!({ "error": { "code": error.code, "message": error.message } })
             }
             _ => self.result(),

@@ -179,14 +179,14 @@ pub enum Side {
 
 /// Changes of the working folder other than contents of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct FolderMetadata {
     /// Folders that were created or deleted, each after its parent.
     pub folders: Vec<FolderChange>,
     /// Files of which only the permission bits changed.
     pub modes: Vec<ModeChange>,
 }
 
-impl Beside {
+impl FolderMetadata {
     /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.folders.is_empty() && self.modes.is_empty()
@@ -236,7 +236,7 @@ pub struct Call {
     /// Its changes to files of the working folder.
     pub effects: Vec<Change>,
     /// Its other changes there.
-    pub beside: Beside,
+    pub metadata: FolderMetadata,
     /// Messages of its server around the answer.
     pub notified: Vec<Notified>,
 }
@@ -337,11 +337,11 @@ impl Call {
         if !self.effects.is_empty() {
             say(file::EFFECTS, json!(self.effects));
         }
-        if !self.beside.folders.is_empty() {
-            say("folders", json!(self.beside.folders));
+        if !self.metadata.folders.is_empty() {
+            say("folders", json!(self.metadata.folders));
         }
-        if !self.beside.modes.is_empty() {
-            say("modes", json!(self.beside.modes));
+        if !self.metadata.modes.is_empty() {
+            say("modes", json!(self.metadata.modes));
         }
         if !self.notified.is_empty() {
             say(file::NOTIFICATIONS, json!(self.notified));
@@ -408,7 +408,7 @@ impl Call {
             parent: call.parent,
             observed: call.other.get("observed") == Some(&json!(true)),
             effects: effects.unwrap_or_default(),
-            beside: Beside {
+            metadata: FolderMetadata {
                 folders: list(call.other.get("folders")),
                 modes: list(call.other.get("modes")),
             },
@@ -460,7 +460,7 @@ mod tests {
                 verbatim: true,
                 verbatim_before: false,
             }],
-            beside: Beside {
+            metadata: FolderMetadata {
                 folders: vec![FolderChange {
                     path: "b".into(),
                     operation: Operation::Created,

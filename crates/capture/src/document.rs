@@ -13,7 +13,7 @@ use crate::call::{self, Call, Change, Kind};
 use crate::clean::{Cleaner, ROOT};
 use crate::folder_keep::Contents;
 use crate::ignored::Ignored;
-use crate::knobs::{self, Knobs};
+use crate::model_params::{self, ModelParams};
 use crate::run::{Outcome, Wall};
 use crate::scan::is_escaped;
 
@@ -25,9 +25,9 @@ pub struct About {
     /// A name to find the snapshot by.
     pub name: Option<String>,
     /// Its execution mode.
-    pub mode: knobs::Mode,
+    pub mode: model_params::Mode,
     /// The requested settings.
-    pub knobs: Knobs,
+    pub model_params: ModelParams,
     /// The prompt.
     pub prompt: Option<String>,
     /// The system prompt.
@@ -227,17 +227,17 @@ pub fn draft(
         let hashes = hashes.map(|(name, lines)| (name, hash_text(lines)));
         say(READINGS, json!(hashes.collect::<BTreeMap<_, _>>()));
     }
-    if about.knobs != Knobs::default() {
-        say(KNOBS, json!(about.knobs));
+    if about.model_params != ModelParams::default() {
+        say(KNOBS, json!(about.model_params));
     }
     if !outcome.changes.is_empty() {
         say(WORKSPACE, json!(outcome.changes));
     }
-    if !outcome.beside.folders.is_empty() {
-        say(FOLDERS, json!(outcome.beside.folders));
+    if !outcome.metadata.folders.is_empty() {
+        say(FOLDERS, json!(outcome.metadata.folders));
     }
-    if !outcome.beside.modes.is_empty() {
-        say(MODES, json!(outcome.beside.modes));
+    if !outcome.metadata.modes.is_empty() {
+        say(MODES, json!(outcome.metadata.modes));
     }
     if !outcome.unreadable.is_empty() {
         say("unreadable", json!(outcome.unreadable));
@@ -272,12 +272,12 @@ pub fn draft(
 /// Paths of the snapshot and its calls in which `%` marks an escape.
 fn escaped_paths(outcome: &Outcome) -> BTreeSet<&str> {
     let calls = outcome.recorded.calls.iter();
-    let by_calls = calls.map(|call| (&call.effects, &call.beside));
-    let all = by_calls.chain([(&outcome.changes, &outcome.beside)]);
-    let paths = all.flat_map(|(changes, beside)| {
+    let by_calls = calls.map(|call| (&call.effects, &call.metadata));
+    let all = by_calls.chain([(&outcome.changes, &outcome.metadata)]);
+    let paths = all.flat_map(|(changes, metadata)| {
         let files = changes.iter().map(|change| &change.path);
-        let folders = beside.folders.iter().map(|folder| &folder.path);
-        let modes = beside.modes.iter().map(|file| &file.path);
+        let folders = metadata.folders.iter().map(|folder| &folder.path);
+        let modes = metadata.modes.iter().map(|file| &file.path);
         files.chain(folders).chain(modes)
     });
     let paths = paths.chain(&outcome.unreadable);
@@ -296,33 +296,35 @@ fn response(outcome: &Outcome) -> (String, &'static str) {
 
 fn config(about: &About, outcome: &Outcome) -> Config {
     let traffic = &outcome.recorded.traffic;
-    let knobs = &about.knobs;
-    let asked = traffic.model.clone().or_else(|| knobs.model.clone());
+    let model_params = &about.model_params;
+    let asked = traffic.model.clone().or_else(|| model_params.model.clone());
     let mut model = Model::named(asked.unwrap_or_else(|| NO_MODEL.to_owned()));
     model.provider = traffic.provider.map(str::to_owned);
     model.version.clone_from(&traffic.served_model);
     let mode = match about.mode {
-        knobs::Mode::Strict => Mode::Strict,
-        knobs::Mode::Seeded => Mode::Seeded,
-        knobs::Mode::Logged => Mode::Logged,
-        knobs::Mode::Default => Mode::Default,
+        model_params::Mode::Strict => Mode::Strict,
+        model_params::Mode::Seeded => Mode::Seeded,
+        model_params::Mode::Logged => Mode::Logged,
+        model_params::Mode::Default => Mode::Default,
     };
     let mut config = Config::new(model, mode);
     let was_asked = traffic.turns > 0;
-    let sent = |knob: &str| traffic.sent.get(knob);
+    let sent = |param: &str| traffic.sent.get(param);
     // For a command that called no model, the declared settings.
     let declared = |value: Option<f64>| value.filter(|_| !was_asked);
     let whole = |value: Option<u64>| value.filter(|_| !was_asked).map(u64::cast_signed);
     config.temperature = sent("temperature")
         .and_then(Value::as_f64)
-        .or(declared(knobs.temperature));
-    config.seed = sent("seed").and_then(Value::as_i64).or(whole(knobs.seed));
+        .or(declared(model_params.temperature));
+    config.seed = sent("seed")
+        .and_then(Value::as_i64)
+        .or(whole(model_params.seed));
     config.max_tokens = sent("max_tokens")
         .and_then(Value::as_i64)
-        .or(whole(knobs.max_tokens));
+        .or(whole(model_params.max_tokens));
     config.top_p = sent("top_p")
         .and_then(Value::as_f64)
-        .or(declared(knobs.top_p));
+        .or(declared(model_params.top_p));
     let stop = sent("stop").or_else(|| sent("stop_sequences"));
     config.stop_sequences = match stop {
         Some(Value::String(text)) => Some(vec![text.clone()]),

@@ -4,10 +4,10 @@ use kernel::digest::Digest;
 use serde_json::Value;
 
 use crate::call::{Call, Keep, Kind};
-use crate::family::is_parallel;
+use crate::call_groups::is_parallel;
 use crate::headers;
 use crate::ignored::Ignored;
-use crate::tape::{Divergence, Reason, Side, first_difference, last_step};
+use crate::replayer::{Divergence, Reason, Side, first_difference, last_step};
 
 /// The first call of a replay that differs from its recording, where calls were made again. Ignored
 /// fields of requests are not compared.

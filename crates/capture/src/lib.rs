@@ -6,34 +6,34 @@
 //! to its end), [`nodes`] (a workflow replayed). The record is a document of `faces::provenance`
 //! ([`document`]); a [`Keep`](call::Keep) decides its storage.
 
-pub mod asked;
 pub mod attempts;
-pub mod beside;
 pub mod call;
+pub mod call_groups;
 pub mod clean;
 mod dialect;
 pub mod document;
 pub mod elsewhere;
 pub mod environment;
-pub mod family;
 pub mod folder_keep;
+pub mod folder_metadata;
 mod headers;
 pub mod ignored;
 pub mod judge;
-pub mod knobs;
-pub mod leash;
+pub mod model_params;
 mod multipart;
 pub mod nodes;
 pub mod preload;
 pub mod proxy;
 pub mod recorder;
 mod redirected;
+pub mod replayer;
 pub mod run;
 pub mod scan;
 pub mod scratch;
+pub mod server_requests;
 pub mod stop;
-pub mod tape;
 pub mod tool;
 mod upstream;
+pub mod watchdog;
 
 pub use dialect::Route;

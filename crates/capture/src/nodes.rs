@@ -16,14 +16,14 @@ use serde_json::Value;
 
 use crate::attempts::Attempts;
 use crate::call::Kind;
-use crate::tape::{Divergence, Sources};
+use crate::replayer::{Divergence, Sources};
 
 /// The error code of an attempt that the recording does not have.
 pub const LEFT: &str = "replay_left_recording";
 
 /// A report on a replayed run.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct RerunReport {
     /// Attempts of nodes that ask models and were made.
     pub live_models: u64,
     /// Attempts of other nodes with effects that were made.
@@ -37,7 +37,7 @@ pub fn again(
     nodes: &Registry,
     recorded: Arc<Attempts>,
     sources: Sources,
-    told: &Arc<Mutex<Told>>,
+    told: &Arc<Mutex<RerunReport>>,
 ) -> Registry {
     Registry::of(nodes.nodes().map(|node| {
         let again = Again {
@@ -67,7 +67,7 @@ struct Again {
     kind: Kind,
     recorded: Arc<Attempts>,
     sources: Sources,
-    told: Arc<Mutex<Told>>,
+    told: Arc<Mutex<RerunReport>>,
 }
 
 impl Again {

@@ -31,7 +31,7 @@ pub type Readings = BTreeMap<String, String>;
 
 /// The scripts' report on the processes of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ScriptReport {
     /// Readings of the clock and of randomness.
     pub readings: Readings,
     /// Connections that were refused before the proxy saw them.
@@ -92,8 +92,8 @@ impl Preload {
     }
 
     /// Reads the files of the scripts. Blocks.
-    pub(crate) fn told(&self, cleaner: &Cleaner) -> io::Result<Told> {
-        let mut told = Told::default();
+    pub(crate) fn told(&self, cleaner: &Cleaner) -> io::Result<ScriptReport> {
+        let mut told = ScriptReport::default();
         let mut left = MAX_READINGS;
         for entry in fs::read_dir(self.folder.join(MADE))? {
             let entry = entry?;

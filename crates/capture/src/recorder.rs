@@ -4,11 +4,11 @@
 //! Every call begins and ends here, from any source (the proxy of models, a tool, a tool server).
 //! If its kind is served, the tape answers at once and nothing is executed.
 
-mod ahead;
 mod diverged;
-mod left;
-mod notified;
+mod lookahead;
+mod notifications;
 mod observed;
+mod partial_response;
 mod response;
 mod serve;
 mod traffic;
@@ -26,21 +26,21 @@ use serde_json::Value;
 use store::{StoreClock, SystemClock};
 use tokio::sync::watch;
 
-use crate::call::{Beside, Call, Change, EffectClass, Keep, Kind, OF_CLIENT, Order};
+use crate::call::{Call, Change, EffectClass, FolderMetadata, Keep, Kind, OF_CLIENT, Order};
 use crate::clean::Cleaner;
 use crate::dialect::{Route, ToolUse};
 use crate::ignored::Ignored;
-use crate::knobs::{Enforcement, Refused};
+use crate::model_params::{Enforcement, Refused};
+use crate::replayer::{Divergence, Match, OnMiss, Reason, Replayer};
 use crate::scan::Folder;
-use crate::tape::{Divergence, Match, OnMiss, Reason, Tape};
 
-use ahead::{Ahead, Next};
 use diverged::told;
+use lookahead::{Ahead, Next};
 use observed::{claim, clean_answer};
 use traffic::Place;
 
-pub(crate) use left::{Passed, TOO_LARGE, UNREACHED, answer_of};
-pub use notified::Told;
+pub use notifications::Notifications;
+pub(crate) use partial_response::{Passed, TOO_LARGE, UNREACHED, answer_of};
 pub(crate) use response::said;
 pub(crate) use traffic::Note;
 pub use traffic::Traffic;
@@ -92,7 +92,7 @@ struct State {
     /// The calls of servers of tools, by server, as they began.
     of_server: BTreeMap<u64, Vec<u64>>,
     uses: Vec<Use>,
-    tape: Option<Tape>,
+    replayer: Option<Replayer>,
     ahead: Option<Ahead>,
     is_mixed: bool,
     live_models: u64,
@@ -160,7 +160,7 @@ pub enum Begun {
         /// Whether that is an error.
         is_error: bool,
         /// Messages of its server around it.
-        told: Told,
+        told: Notifications,
     },
     /// The replay has left its recording here, and ends.
     Diverged(Box<Divergence>),
@@ -201,7 +201,7 @@ pub struct Setup {
     /// The settings of the model.
     pub enforcement: Enforcement,
     /// The recording that answers a replay, and the storage of its contents.
-    pub tape: Option<(Tape, Arc<dyn Keep>)>,
+    pub replayer: Option<(Replayer, Arc<dyn Keep>)>,
     /// The reaction of a replay to a call without a recorded answer.
     pub on_miss: OnMiss,
     /// Fields of tools' inputs that are ignored.
@@ -215,9 +215,9 @@ fn now() -> Timestamp {
 impl Recorder {
     /// An empty recording.
     pub fn new(setup: Setup) -> Arc<Self> {
-        let (tape, source) = setup.tape.unzip();
+        let (replayer, source) = setup.replayer.unzip();
         // Calls made after the recording are counted after all of it.
-        let count = tape.as_ref().map_or(0, Tape::counted);
+        let count = replayer.as_ref().map_or(0, Replayer::counted);
         Arc::new(Self {
             keep: setup.keep,
             source,
@@ -236,7 +236,7 @@ impl Recorder {
                 open: BTreeMap::new(),
                 of_server: BTreeMap::new(),
                 uses: Vec::new(),
-                tape,
+                replayer,
                 ahead: None,
                 is_mixed: false,
                 live_models: 0,
@@ -266,7 +266,10 @@ impl Recorder {
     /// Whether requests to models are answered from a recording.
     pub fn serves(&self, kind: Kind) -> bool {
         let state = self.state.lock();
-        state.tape.as_ref().is_some_and(|tape| tape.serves(kind))
+        state
+            .replayer
+            .as_ref()
+            .is_some_and(|replayer| replayer.serves(kind))
     }
 
     /// Puts the settings of the execution into a request.
@@ -344,7 +347,7 @@ impl Recorder {
             parent: within,
             observed: false,
             effects: Vec::new(),
-            beside: Beside::default(),
+            metadata: FolderMetadata::default(),
             notified: Vec::new(),
         };
         // A server's request within a live call belongs to that call.
@@ -361,8 +364,12 @@ impl Recorder {
             if is_part && state.ahead.is_none() {
                 break;
             }
-            let tape = state.tape.as_ref().filter(|tape| tape.serves(kind));
-            let found = tape.map(|tape| (tape.find(kind, &name, matched), tape.is_parallel()));
+            let replayer = state
+                .replayer
+                .as_ref()
+                .filter(|replayer| replayer.serves(kind));
+            let found = replayer
+                .map(|replayer| (replayer.find(kind, &name, matched), replayer.is_parallel()));
             match found {
                 None if state.ahead.is_some() => return self.decide_on(&mut state, Next::Unknown),
                 None => break,
@@ -395,8 +402,10 @@ impl Recorder {
                         None => UNKNOWN_WAITS,
                     };
                     let has_siblings = || {
-                        let tape = state.tape.as_ref();
-                        expected.is_some_and(|at| tape.is_some_and(|tape| tape.has_siblings(at)))
+                        let replayer = state.replayer.as_ref();
+                        expected.is_some_and(|at| {
+                            replayer.is_some_and(|replayer| replayer.has_siblings(at))
+                        })
                     };
                     let may_wait =
                         expected.is_some() && (is_parallel || found.is_some() || has_siblings());
@@ -440,7 +449,7 @@ impl Recorder {
                 enforcement,
                 ..
             } = &mut *state;
-            traffic.asked(Place::Live, note, |knob| enforcement.has_sent(knob));
+            traffic.asked(Place::Live, note, |param| enforcement.has_sent(param));
             route
         });
         state.open.insert(
@@ -518,13 +527,13 @@ impl Recorder {
         // a file.
         let busy = (call.kind == Kind::Tool).then(|| self.busy.lock());
         if let Some(mut busy) = busy {
-            (call.effects, call.beside) = self.look();
+            (call.effects, call.metadata) = self.look();
             *busy -= 1;
             self.count_end(call);
         } else {
             self.count_end(call);
         }
-        if (!call.effects.is_empty() || !call.beside.is_empty())
+        if (!call.effects.is_empty() || !call.metadata.is_empty())
             && matches!(
                 call.effect_class,
                 None | Some(EffectClass::Read | EffectClass::Unknown)
@@ -600,7 +609,9 @@ impl Recorder {
             self.decide_on(&mut state, Next::End);
         }
         let follows = self.diverged.borrow().is_none();
-        if follows && let Some(missing) = state.tape.as_ref().and_then(Tape::unused).cloned() {
+        if follows
+            && let Some(missing) = state.replayer.as_ref().and_then(Replayer::unused).cloned()
+        {
             let step = missing.seq;
             let expected = self.side(&missing);
             let message = format!(
@@ -653,7 +664,7 @@ impl Recorder {
     }
 
     /// The changes of the folder since the last scan.
-    fn look(&self) -> (Vec<Change>, Beside) {
+    fn look(&self) -> (Vec<Change>, FolderMetadata) {
         let Some(folder) = &self.folder else {
             return Default::default();
         };

@@ -16,20 +16,20 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 
-use crate::call::{Beside, Change, Keep};
+use crate::call::{Change, FolderMetadata, Keep};
 use crate::clean::Cleaner;
 use crate::elsewhere::{Onward, Rule, Seen};
 use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
-use crate::knobs::Enforcement;
-use crate::leash::{self, watch_over};
-use crate::preload::{Preload, Readings, Told};
+use crate::model_params::Enforcement;
+use crate::preload::{Preload, Readings, ScriptReport};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
+use crate::replayer::{OnMiss, Replayer};
 use crate::scan::{Filter, Folder, ScanError};
 use crate::stop::Stop;
-use crate::tape::{OnMiss, Tape};
 use crate::upstream::NotAServer;
+use crate::watchdog::{self, watch_over};
 
 /// Bytes of each output that are recorded.
 const MAX_OUTPUT: usize = 16 << 20;
@@ -49,7 +49,7 @@ pub struct Plan {
     /// Its working folder.
     pub cwd: PathBuf,
     /// This program, if it supports [`leash::LEASH_COMMAND`].
-    pub leash: Option<PathBuf>,
+    pub watchdog: Option<PathBuf>,
     /// The folder that is watched.
     pub root: PathBuf,
     /// The whole standard input.
@@ -63,7 +63,7 @@ pub struct Plan {
     /// The settings of the model.
     pub enforcement: Enforcement,
     /// The recording that answers calls, and the storage of its contents.
-    pub tape: Option<(Tape, Arc<dyn Keep>)>,
+    pub replayer: Option<(Replayer, Arc<dyn Keep>)>,
     /// The reaction of a replay to a call without a recorded answer.
     pub on_miss: OnMiss,
     /// Fields of tools' inputs that are ignored.
@@ -81,7 +81,7 @@ pub enum Elsewhere {
     /// None.
     Denied,
     /// Any server, through the proxy, which reports it.
-    Told,
+    Configured,
     /// Any server, unobserved.
     Unknown,
 }
@@ -160,7 +160,7 @@ pub struct Outcome {
     /// Changes to files of its folder.
     pub changes: Vec<Change>,
     /// Other changes of its folder.
-    pub beside: Beside,
+    pub metadata: FolderMetadata,
     /// Parts of the folder that could not be read.
     pub unreadable: Vec<String>,
     /// When it began.
@@ -176,7 +176,7 @@ pub struct Outcome {
     /// Requests to servers other than models, passed on and refused.
     pub seen: Seen,
     /// Readings of its clock and randomness.
-    pub told: Told,
+    pub told: ScriptReport,
 }
 
 /// Why nothing was executed.
@@ -225,14 +225,14 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         cleaner: plan.cleaner.clone(),
         folder: Some(folder.clone()),
         enforcement: plan.enforcement,
-        tape: plan.tape,
+        replayer: plan.replayer,
         on_miss: plan.on_miss,
         ignored: plan.ignored,
     });
-    let wall = wall(plan.elsewhere, plan.leash.as_deref());
+    let wall = wall(plan.elsewhere, plan.watchdog.as_deref());
     let rule = match plan.elsewhere {
         Elsewhere::Denied => Rule::Denied,
-        Elsewhere::Told | Elsewhere::Unknown => Rule::Passed(Onward::of(&plan.environment)),
+        Elsewhere::Configured | Elsewhere::Unknown => Rule::Passed(Onward::of(&plan.environment)),
     };
     let proxy = Proxy::start(recorder.clone(), upstreams, rule).await;
     let proxy = proxy.map_err(RunError::NoProxy)?;
@@ -240,7 +240,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     environment.extend(proxy.environment());
     match plan.elsewhere {
         Elsewhere::Unknown => environment.extend(past_proxies(&environment)),
-        Elsewhere::Denied | Elsewhere::Told => environment.extend(proxy.for_elsewhere()),
+        Elsewhere::Denied | Elsewhere::Configured => environment.extend(proxy.for_elsewhere()),
     }
     let (folder_of_scripts, again) = plan.preload;
     let cleaner = plan.cleaner.clone();
@@ -260,11 +260,11 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let started = SystemClock.now();
     let mark = uuid::Uuid::new_v4().to_string();
     let port = proxy.port().filter(|_| wall.is_held());
-    let leash = plan.leash.as_deref();
-    let leash = leash.map(|leash| (leash, port, mark.as_str()));
-    let child = spawn(&plan.argv, &environment, &plan.cwd, leash)?;
+    let watchdog = plan.watchdog.as_deref();
+    let watchdog = watchdog.map(|watchdog| (watchdog, port, mark.as_str()));
+    let child = spawn(&plan.argv, &environment, &plan.cwd, watchdog)?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let watch = plan.leash.as_deref().zip(group);
+    let watch = plan.watchdog.as_deref().zip(group);
     let watch = watch.and_then(|(program, group)| watch_over(program, group));
     let mut ended = attend(child, plan.stdin, &recorder, stop, echo).await;
     if ended.code == Some(127)
@@ -286,9 +286,9 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let told = blocking(move || preload.told(&cleaner)).await;
     let told = told.map_err(RunError::NoPreload)?;
     seen.refused.extend(told.refused.iter().cloned());
-    let (changes, beside, unreadable) = blocking(move || {
-        let (changes, beside) = folder.net()?;
-        Ok::<_, ScanError>((changes, beside, folder.unreadable()))
+    let (changes, metadata, unreadable) = blocking(move || {
+        let (changes, metadata) = folder.net()?;
+        Ok::<_, ScanError>((changes, metadata, folder.unreadable()))
     })
     .await?;
     let recorded = recorder.finish();
@@ -309,7 +309,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         stderr: cleaner.output(&ended.stderr),
         output_cut: ended.is_cut,
         changes,
-        beside,
+        metadata,
         unreadable,
         started,
         ended: at,
@@ -322,8 +322,8 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
 }
 
 /// How the command is kept from connecting past the proxy.
-fn wall(elsewhere: Elsewhere, leash: Option<&Path>) -> Wall {
-    match (elsewhere, leash, runtime::programs::holds_network()) {
+fn wall(elsewhere: Elsewhere, watchdog: Option<&Path>) -> Wall {
+    match (elsewhere, watchdog, runtime::programs::confines_network()) {
         (Elsewhere::Unknown, ..) => Wall::Open,
         (_, None, _) => Wall::Missing("this program cannot be found again".to_owned()),
         (_, _, Err(why)) => Wall::Missing(why.to_string()),
@@ -373,7 +373,7 @@ fn spawn(
     argv: &[String],
     environment: &BTreeMap<String, String>,
     cwd: &Path,
-    leash: Option<(&Path, Option<u16>, &str)>,
+    watchdog: Option<(&Path, Option<u16>, &str)>,
 ) -> Result<Child, RunError> {
     let program = argv.first().map_or("", String::as_str);
     let not_started = |error: io::Error| RunError::NotStarted {
@@ -382,10 +382,10 @@ fn spawn(
     };
     let path = environment.get("PATH").map(String::as_str);
     let found = find_program(program, path, cwd).map_err(not_started)?;
-    let mut command = match leash {
-        Some((leash, port, mark)) => {
-            let mut command = Command::new(leash);
-            command.args(leash::before(port)).arg(mark).args(argv);
+    let mut command = match watchdog {
+        Some((watchdog, port, mark)) => {
+            let mut command = Command::new(watchdog);
+            command.args(watchdog::before(port)).arg(mark).args(argv);
             command
         }
         None => {

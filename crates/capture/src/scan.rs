@@ -15,7 +15,7 @@ use ignore::DirEntry;
 use kernel::digest::{Digest, Hasher};
 use parking_lot::Mutex;
 
-use crate::call::{Beside, Change, FolderChange, Keep, ModeChange, Operation};
+use crate::call::{Change, FolderChange, FolderMetadata, Keep, ModeChange, Operation};
 use crate::clean::{Cleaner, Content};
 
 mod walk;
@@ -288,11 +288,11 @@ impl Folder {
     ///
     /// # Errors
     /// When it cannot be read, or a content cannot be kept.
-    pub fn step(&self) -> Result<(Vec<Change>, Beside), ScanError> {
+    pub fn step(&self) -> Result<(Vec<Change>, FolderMetadata), ScanError> {
         let mut last = self.last.lock();
         let now = scan(&self.root, &self.filter, &self.cleaner, &last)?;
-        let beside = beside(&last, &now, &self.cleaner);
-        let changes = (self.difference(&last, &now)?, beside);
+        let metadata = metadata(&last, &now, &self.cleaner);
+        let changes = (self.difference(&last, &now)?, metadata);
         *last = now;
         Ok(changes)
     }
@@ -301,12 +301,12 @@ impl Folder {
     ///
     /// # Errors
     /// As [`step`](Self::step).
-    pub fn net(&self) -> Result<(Vec<Change>, Beside), ScanError> {
+    pub fn net(&self) -> Result<(Vec<Change>, FolderMetadata), ScanError> {
         let mut last = self.last.lock();
         let now = scan(&self.root, &self.filter, &self.cleaner, &last)?;
         let changes = (
             self.difference(&self.first, &now)?,
-            beside(&self.first, &now, &self.cleaner),
+            metadata(&self.first, &now, &self.cleaner),
         );
         *last = now;
         Ok(changes)
@@ -389,7 +389,7 @@ impl Folder {
 }
 
 /// Changes other than contents of files.
-fn beside(from: &Manifest, to: &Manifest, cleaner: &Cleaner) -> Beside {
+fn metadata(from: &Manifest, to: &Manifest, cleaner: &Cleaner) -> FolderMetadata {
     let change = |(path, mode): (&String, &u32), operation| FolderChange {
         path: cleaner.text(path),
         operation,
@@ -413,7 +413,7 @@ fn beside(from: &Manifest, to: &Manifest, cleaner: &Cleaner) -> Beside {
             mode: new.mode,
         })
     });
-    Beside {
+    FolderMetadata {
         folders,
         modes: modes.collect(),
     }

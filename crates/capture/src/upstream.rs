@@ -135,7 +135,7 @@ impl Upstream {
         let rest = meant.path().strip_prefix(base);
         let is_below = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         match asked.make_relative(&meant) {
-            Some(beside) if is_below && meant.origin() == self.base.origin() => beside,
+            Some(metadata) if is_below && meant.origin() == self.base.origin() => metadata,
             _ => meant.to_string(),
         }
     }

@@ -1,6 +1,6 @@
 //! The forms of runs for other programs: the OpenWOP face, and pictures.
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1;
 use kernel::definition::Plan;
 use kernel::ids::Seq;
@@ -11,11 +11,11 @@ use serde_json::Value;
 /// An event, with its cause.
 pub(crate) fn event(
     header: &StreamHeader,
-    veil: Veil<'_>,
+    mask: Mask<'_>,
     event: &Event,
     cause: Option<Seq>,
 ) -> Value {
-    v1::event_caused_by(header, veil, event, cause)
+    v1::event_caused_by(header, mask, event, cause)
 }
 
 /// Every type of event.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use faces::Veil;
+use faces::Mask;
 use kernel::ids::{NodeId, Seq, StreamId};
 use kernel::run::{Event, Run, RunEvent};
 use runtime::door::Door;
@@ -46,7 +46,7 @@ struct Expected {
 }
 
 /// An event that was read.
-pub(crate) struct News {
+pub(crate) struct RunUpdate {
     /// The place of its run among the followed.
     pub of: usize,
     /// The event that caused it: the first of its batch.
@@ -156,7 +156,7 @@ impl Follower {
 
     /// Reads new events, in the order of each log, including runs that were started meanwhile: a
     /// whole family may have ended between two polls.
-    pub(crate) async fn catch_up(&mut self, look: Look) -> Result<Vec<News>, StoreError> {
+    pub(crate) async fn catch_up(&mut self, look: Look) -> Result<Vec<RunUpdate>, StoreError> {
         let mut news = Vec::new();
         let mut of = 0;
         loop {
@@ -189,7 +189,7 @@ impl Follower {
         &mut self,
         of: usize,
         look: Look,
-        news: &mut Vec<News>,
+        news: &mut Vec<RunUpdate>,
     ) -> Result<(), StoreError> {
         let followed = &mut self.runs[of];
         let is_new = followed.run.head.next_seq == 0;
@@ -226,8 +226,8 @@ impl Follower {
                     followed.cause = Some(event.seq);
                 }
                 // For display, so it is masked.
-                let event = Veil::of(&followed.run.plan).event(&event).into_owned();
-                news.push(News {
+                let event = Mask::of(&followed.run.plan).event(&event).into_owned();
+                news.push(RunUpdate {
                     of,
                     cause: followed.cause,
                     event,

@@ -35,7 +35,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use capture::leash::{LEASH_COMMAND, leash_main};
+use capture::watchdog::{LEASH_COMMAND, watchdog_main};
 use clap::Parser;
 use clap::error::ErrorKind;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     }
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == LEASH_COMMAND) {
-        return leash_main(args);
+        return watchdog_main(args);
     }
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == KEEPER_COMMAND) {

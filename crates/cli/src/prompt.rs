@@ -1,6 +1,6 @@
 //! Asks the person at the terminal a run's questions, while this process drives it.
 
-use faces::Veil;
+use faces::Mask;
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::run::state::OpenInterrupt;
@@ -88,7 +88,7 @@ impl Prompt {
             if self.left_alone.contains(&open.id) {
                 continue;
             }
-            let shown = Veil::of(&run.plan).question(open);
+            let shown = Mask::of(&run.plan).question(open);
             match wanted(&shown) {
                 Some(wanted) => return self.ask(run, &shown, wanted),
                 None => drop(self.left_alone.insert(open.id.clone())),

@@ -1,6 +1,6 @@
 //! Messages about the end of runs, with next steps.
 
-use faces::Veil;
+use faces::Mask;
 use kernel::coordinator::awaited_queue;
 use kernel::definition::{NodeIx, Plan};
 use kernel::ids::{NodeId, StreamId};
@@ -22,7 +22,7 @@ const OUTPUT_LINES: usize = 40;
 const PROCESS: &str = "runwright.process";
 
 /// The displayed end of a run.
-pub(crate) struct Told<'a> {
+pub(crate) struct RunSummary<'a> {
     /// The run.
     pub id: &'a StreamId,
     /// Its workflow.
@@ -41,7 +41,7 @@ pub(crate) struct Told<'a> {
 pub(crate) fn say(run: &Run) {
     let counts = run.facts().map(counts).unwrap_or_default();
     match run.end() {
-        Some(end) => say_end(&Told {
+        Some(end) => say_end(&RunSummary {
             id: &run.header.stream,
             workflow: run.plan.workflow.as_str(),
             end: &shown_end(run, end),
@@ -60,7 +60,7 @@ pub(crate) fn say(run: &Run) {
 pub(crate) fn shown_end(run: &Run, end: &End) -> End {
     match end {
         End::Failed { error, node } => End::Failed {
-            error: Veil::of(&run.plan).error(node.as_ref(), error).into_owned(),
+            error: Mask::of(&run.plan).error(node.as_ref(), error).into_owned(),
             node: node.clone(),
         },
         other => other.clone(),
@@ -68,7 +68,7 @@ pub(crate) fn shown_end(run: &Run, end: &End) -> End {
 }
 
 /// Prints how a run ended.
-pub(crate) fn say_end(told: &Told) {
+pub(crate) fn say_end(told: &RunSummary) {
     let id = short(told.id);
     let symbols = talk::has_symbols();
     let sign = |symbol: &'static str, word: &'static str| if symbols { symbol } else { word };
@@ -228,7 +228,7 @@ pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
     let Some(End::Completed { outputs }) = run.end() else {
         return Ok(());
     };
-    let outputs = Veil::of(&run.plan).run_outputs(outputs);
+    let outputs = Mask::of(&run.plan).run_outputs(outputs);
     let is_process = |name: &str| is_process(&run.plan, name);
     print_outputs_of(data, short(&run.header.stream), &outputs, is_process)
 }
@@ -339,7 +339,7 @@ pub(crate) fn standing(
     status: &NodeStatus,
 ) -> String {
     let line = |error: &NodeError| {
-        let shown = Veil::of(&run.plan).error(Some(node), error);
+        let shown = Mask::of(&run.plan).error(Some(node), error);
         text::one_line(&shown.message, 100)
     };
     match status {

@@ -13,12 +13,12 @@
 
 pub mod coordinator;
 pub mod graph;
+mod mask;
 pub mod openwop;
 pub mod player;
 pub mod provenance;
 mod record;
 pub mod transcript;
-mod veil;
 pub mod workbench;
 
-pub use veil::{Veil, conceal};
+pub use mask::{Mask, apply_mask};

@@ -19,15 +19,15 @@ use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase};
 use kernel::run::{Command, Envelope, Event, Outcome, Rejection, Run, RunEvent, schedule};
 use serde_json::Value;
-use store::{Checkpoint, Guard, Hold, ReadFrom, StoreError};
+use store::{Checkpoint, Guard, Lease, ReadFrom, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::door::DoorError;
 use crate::engine::Engine;
-use crate::kept_out::KeptOut;
-use crate::nodes::{Ports, Remembered};
+use crate::nodes::{AttemptHistory, Ports};
+use crate::run_redactor::RunRedactor;
 
 /// Events between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 1_000;
@@ -39,7 +39,7 @@ const SHORT_WAIT: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// A request to a running driver.
-pub(crate) enum Ask {
+pub(crate) enum DriverMessage {
     /// A command of this process from outside the driver.
     Command {
         envelope: Box<Envelope>,
@@ -48,14 +48,14 @@ pub(crate) enum Ask {
     /// Output of a running attempt, or its request for budget.
     Output {
         command: Box<Command>,
-        reply: oneshot::Sender<Result<(), Unheard>>,
+        reply: oneshot::Sender<Result<(), OutputError>>,
     },
 }
 
 /// Why an attempt's output is not in the log.
-pub(crate) enum Unheard {
+pub(crate) enum OutputError {
     /// This process no longer holds the run.
-    HoldLost,
+    LeaseLost,
     /// The run rejected it.
     Refused(Rejection),
 }
@@ -65,10 +65,10 @@ pub(crate) struct Driver {
     engine: Engine,
     /// `None` if the log must be read again.
     run: Option<Run>,
-    hold: Hold,
+    lease: Lease,
     lost: CancellationToken,
-    mailbox: mpsc::Sender<Ask>,
-    asks: mpsc::Receiver<Ask>,
+    mailbox: mpsc::Sender<DriverMessage>,
+    messages: mpsc::Receiver<DriverMessage>,
     tasks: JoinSet<Outcome>,
     /// Ordered by id, so that tasks are stopped in the same order in every replay.
     running: BTreeMap<AttemptId, Task>,
@@ -80,14 +80,14 @@ pub(crate) struct Driver {
     /// Attempts whose start or restart this driver wrote; the others lost their holder.
     ours: HashSet<AttemptId>,
     /// The tool calls of attempts whose holder was lost.
-    past: HashMap<AttemptId, Arc<Remembered>>,
+    past: HashMap<AttemptId, Arc<AttemptHistory>>,
     /// The engine's ports. Secrets they return are taught to this run's redactor.
     ports: Arc<Ports>,
-    kept_out: KeptOut,
+    run_redactor: RunRedactor,
     checkpointed: u64,
     released: bool,
     /// Requests of attempts that wait for budget reserved by others.
-    held: Vec<Ask>,
+    held: Vec<DriverMessage>,
     /// The length of the log when they were last considered.
     held_at: u64,
     /// The log was read again: another writer's batch may have made nodes ready.
@@ -126,14 +126,14 @@ impl Driver {
     pub(crate) fn new(
         engine: Engine,
         run: Run,
-        hold: Hold,
+        lease: Lease,
         lost: CancellationToken,
-        mailbox: mpsc::Sender<Ask>,
-        asks: mpsc::Receiver<Ask>,
+        mailbox: mpsc::Sender<DriverMessage>,
+        messages: mpsc::Receiver<DriverMessage>,
     ) -> Self {
-        let kept_out = KeptOut::default();
+        let run_redactor = RunRedactor::default();
         let mut ports = Ports::clone(&engine.inner.ports);
-        ports.secrets = kept_out.watching(ports.secrets);
+        ports.secrets = run_redactor.watching(ports.secrets);
         let registry = &engine.inner.registry;
         let leaves_results = run.plan.nodes.iter().any(|node| {
             let node = registry.get(&node.type_id);
@@ -142,13 +142,13 @@ impl Driver {
         Self {
             leaves_results,
             ports: Arc::new(ports),
-            kept_out,
+            run_redactor,
             engine,
             run: Some(run),
-            hold,
+            lease,
             lost,
             mailbox,
-            asks,
+            messages,
             tasks: JoinSet::new(),
             running: BTreeMap::new(),
             by_task: HashMap::new(),
@@ -202,17 +202,17 @@ impl Driver {
         self.stop_tasks().await;
         if matches!(stop, Stop::Done) {
             if !self.released
-                && let Err(error) = self.engine.door().store().release(&self.hold).await
+                && let Err(error) = self.engine.door().store().release(&self.lease).await
             {
                 tracing::warn!(%error, "a hold was not released; it expires");
             }
             self.checkpoint(CHECKPOINT_FROM).await;
         }
-        self.asks.close();
-        while let Some(ask) = self.asks.recv().await {
+        self.messages.close();
+        while let Some(ask) = self.messages.recv().await {
             // Dropping the reply sends the caller to the door.
-            if let Ask::Output { reply, .. } = ask {
-                let _ = reply.send(Err(Unheard::HoldLost));
+            if let DriverMessage::Output { reply, .. } = ask {
+                let _ = reply.send(Err(OutputError::LeaseLost));
             }
         }
         self.run.as_ref().is_some_and(Run::is_settled)
@@ -243,7 +243,7 @@ impl Driver {
             Next::LookUp(node, attempt, workflow) => match self.look_up(node, workflow).await {
                 Ok(found) => self.decide(Command::Dispatch { attempt, found }).await,
                 Err(error) => {
-                    tracing::warn!(run = %self.hold.stream, %error, "the registry cannot be read");
+                    tracing::warn!(run = %self.lease.stream, %error, "the registry cannot be read");
                     // Requests are still answered meanwhile.
                     self.was_read = false;
                     self.wait(Some(LOOK_AGAIN)).await
@@ -356,7 +356,7 @@ impl Driver {
             biased;
             () = self.lost.cancelled() => Err(Stop::Lost),
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended).await,
-            Some(ask) = self.asks.recv() => self.answer(ask).await,
+            Some(ask) = self.messages.recv() => self.answer(ask).await,
             () = timer => Ok(()),
             () = tokio::time::sleep(self.engine.inner.options.poll) => self.look_outside().await,
             () = shutdown.drain.cancelled(), if !shutdown.drain.is_cancelled() => Ok(()),
@@ -373,7 +373,7 @@ impl Driver {
             .engine
             .door()
             .store()
-            .load(&self.hold.stream, end, 0)
+            .load(&self.lease.stream, end, 0)
             .await
         {
             Ok(log) if log.next_seq == next_seq => Ok(()),
@@ -383,15 +383,15 @@ impl Driver {
             }
             Err(StoreError::Missing) => Err(Stop::Lost),
             Err(error) => {
-                tracing::debug!(run = %self.hold.stream, %error, "a run could not be looked at");
+                tracing::debug!(run = %self.lease.stream, %error, "a run could not be looked at");
                 Ok(())
             }
         }
     }
 
-    async fn answer(&mut self, ask: Ask) -> Result<(), Stop> {
+    async fn answer(&mut self, ask: DriverMessage) -> Result<(), Stop> {
         match ask {
-            Ask::Command { envelope, reply } => {
+            DriverMessage::Command { envelope, reply } => {
                 let result = self.append(&envelope, Guard::Outside).await;
                 let (answer, stop) = match result {
                     Ok(Ok(())) => (Ok(()), Ok(())),
@@ -402,21 +402,21 @@ impl Driver {
                 let _ = reply.send(answer);
                 stop
             }
-            Ask::Output { command, reply } => {
+            DriverMessage::Output { command, reply } => {
                 let envelope = Envelope::from(*command);
-                let guard = Guard::Holder(self.hold.epoch);
+                let guard = Guard::Holder(self.lease.epoch);
                 match self.append(&envelope, guard).await {
                     Ok(Err(Rejection::BudgetHeld)) => {
                         let command = Box::new(envelope.command);
-                        self.held.push(Ask::Output { command, reply });
+                        self.held.push(DriverMessage::Output { command, reply });
                         Ok(())
                     }
                     Ok(result) => {
-                        let _ = reply.send(result.map_err(Unheard::Refused));
+                        let _ = reply.send(result.map_err(OutputError::Refused));
                         Ok(())
                     }
                     Err(stop) => {
-                        let _ = reply.send(Err(Unheard::HoldLost));
+                        let _ = reply.send(Err(OutputError::LeaseLost));
                         Err(stop)
                     }
                 }
@@ -434,7 +434,7 @@ impl Driver {
         self.held_at = next_seq;
         for ask in std::mem::take(&mut self.held) {
             // Stopped attempts no longer wait.
-            if matches!(&ask, Ask::Output { reply, .. } if !reply.is_closed()) {
+            if matches!(&ask, DriverMessage::Output { reply, .. } if !reply.is_closed()) {
                 self.answer(ask).await?;
             }
         }
@@ -443,9 +443,9 @@ impl Driver {
 
     /// Decides the driver's own command. A rejection means that the state has changed.
     async fn decide(&mut self, command: Command) -> Result<(), Stop> {
-        let guard = Guard::Holder(self.hold.epoch);
+        let guard = Guard::Holder(self.lease.epoch);
         if let Err(rejection) = self.append(&Envelope::from(command), guard).await? {
-            tracing::debug!(run = %self.hold.stream, %rejection, "nothing to decide any more");
+            tracing::debug!(run = %self.lease.stream, %rejection, "nothing to decide any more");
         }
         Ok(())
     }
@@ -463,7 +463,7 @@ impl Driver {
             state: run.checkpoint(),
         };
         let store = self.engine.door().store();
-        if let Err(error) = store.put_checkpoint(&self.hold.stream, checkpoint).await {
+        if let Err(error) = store.put_checkpoint(&self.lease.stream, checkpoint).await {
             tracing::debug!(%error, "a checkpoint was not kept");
         }
     }

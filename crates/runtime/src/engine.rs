@@ -14,7 +14,7 @@ use kernel::sealed::has_sealed;
 use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use kernel::trace::TraceContext;
 use parking_lot::Mutex;
-use store::{Hold, HoldChange, Store, StoreError};
+use store::{Lease, LeaseChange, Store, StoreError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,16 +22,16 @@ use tracing::Instrument as _;
 
 use crate::api::HeldBack;
 use crate::authority::Authority;
-use crate::door::{Done, Door, DoorError, ForkFailed, ForkOrder, Forked};
-use crate::drive::{Ask, Driver};
+use crate::door::{Done, Door, DoorError, ForkFailed, ForkSpec, Forked};
+use crate::drive::{Driver, DriverMessage};
 use crate::hints::Hints;
 use crate::keyring::Keyring;
+use crate::maintenance::Maintenance;
 use crate::nodes::{Ports, Registry, requires_missing};
 use crate::plans::{Plans, Prepared};
 use crate::redact::Redactor;
 use crate::seal::Seal;
 use crate::telemetry::hand_on;
-use crate::upkeep::Upkeep;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -46,13 +46,13 @@ pub struct EngineOptions {
     pub max_attempts: usize,
     /// The life of a lease without renewal. After a crash no other process drives the run for this
     /// long, unless the lost holder is known to be dead.
-    pub hold_ttl: Duration,
+    pub lease_ttl: Duration,
     /// How often the queue is polled: hints do not cross processes.
     pub poll: Duration,
     /// Which runs the worker takes.
     pub scope: Scope,
     /// Maintenance of its store, if any.
-    pub upkeep: Option<Upkeep>,
+    pub maintenance: Option<Maintenance>,
     /// Its candidacy for the authority of queues, if any.
     pub authority: Option<Authority>,
     /// Whether it maintains queues for another owner of their authority, also without being a
@@ -67,10 +67,10 @@ impl Default for EngineOptions {
             queue: "default".into(),
             max_runs: 256,
             max_attempts: 64,
-            hold_ttl: Duration::from_secs(10),
+            lease_ttl: Duration::from_secs(10),
             poll: Duration::from_millis(500),
             scope: Scope::Everything,
-            upkeep: None,
+            maintenance: None,
             authority: None,
             watches_queues: false,
         }
@@ -124,7 +124,7 @@ pub(crate) struct Inner {
     driven: Mutex<BTreeMap<StreamId, Driven>>,
     adopted: Mutex<HashSet<StreamId>>,
     /// Runs created and held here before [`Engine::start`]; `None` afterwards.
-    awaits_start: Mutex<Option<Vec<(Run, Hold)>>>,
+    awaits_start: Mutex<Option<Vec<(Run, Lease)>>>,
     /// Notified when this engine stops driving a run.
     pub(crate) let_go: Notify,
     pub(crate) shutdown: Shutdown,
@@ -149,8 +149,8 @@ pub(crate) struct Shutdown {
 
 /// A run that this engine drives.
 pub(crate) struct Driven {
-    pub(crate) mailbox: mpsc::Sender<Ask>,
-    pub(crate) hold: Hold,
+    pub(crate) mailbox: mpsc::Sender<DriverMessage>,
+    pub(crate) lease: Lease,
     pub(crate) lost: CancellationToken,
 }
 
@@ -243,24 +243,24 @@ impl Engine {
     pub fn start(&self) {
         let tasks = &self.inner.tasks;
         tasks.spawn(crate::worker::work(self.clone()));
-        tasks.spawn(crate::holds::renew(self.clone()));
+        tasks.spawn(crate::leases::renew(self.clone()));
         tasks.spawn(crate::outbox::deliver(self.clone()));
-        if let Some(upkeep) = self.inner.options.upkeep {
-            tasks.spawn(crate::upkeep::keep(self.clone(), upkeep));
+        if let Some(maintenance) = self.inner.options.maintenance {
+            tasks.spawn(crate::maintenance::keep(self.clone(), maintenance));
         }
         let options = &self.inner.options;
         if options.authority.is_some() || options.watches_queues {
             tasks.spawn(crate::authority::keep(self.clone(), options.authority));
         }
-        for (run, hold) in self.inner.awaits_start.lock().take().into_iter().flatten() {
-            if self.can_drive(&hold) {
-                self.drive(run, hold, &[], self.slot());
+        for (run, lease) in self.inner.awaits_start.lock().take().into_iter().flatten() {
+            if self.can_drive(&lease) {
+                self.drive(run, lease, &[], self.slot());
                 continue;
             }
             // Too old to drive: released for the queue to assign again.
             let engine = self.clone();
             tasks.spawn(async move {
-                if let Err(error) = engine.door().store().release(&hold).await {
+                if let Err(error) = engine.door().store().release(&lease).await {
                     tracing::warn!(%error, "a hold was not released; it expires");
                 }
                 engine.door().hints().queue();
@@ -345,13 +345,13 @@ impl Engine {
         }
         .seal_genesis();
         let waits = is_held && new.create.start == kernel::run::Start::WhenClaimed;
-        let hold = if is_held {
-            HoldChange::Take {
+        let lease = if is_held {
+            LeaseChange::Take {
                 holder: self.inner.options.holder.clone(),
-                ttl: self.inner.options.hold_ttl,
+                ttl: self.inner.options.lease_ttl,
             }
         } else {
-            HoldChange::Keep
+            LeaseChange::Keep
         };
         self.adopt(&stream);
         let mut create = new.create;
@@ -369,16 +369,16 @@ impl Engine {
         let mut done = self
             .inner
             .door
-            .create(header, &envelope, new.keys, hold)
+            .create(header, &envelope, new.keys, lease)
             .await?;
-        if let Some(hold) = done.hold.take() {
+        if let Some(lease) = done.lease.take() {
             if waits && let Some(awaits_start) = &mut *self.inner.awaits_start.lock() {
-                awaits_start.push((done.run.clone(), hold.clone()));
-                done.hold = Some(hold);
-            } else if self.can_drive(&hold) {
-                self.drive(done.run.clone(), hold.clone(), &done.events, slot);
-                done.hold = Some(hold);
-            } else if let Err(error) = self.inner.door.store().release(&hold).await {
+                awaits_start.push((done.run.clone(), lease.clone()));
+                done.lease = Some(lease);
+            } else if self.can_drive(&lease) {
+                self.drive(done.run.clone(), lease.clone(), &done.events, slot);
+                done.lease = Some(lease);
+            } else if let Err(error) = self.inner.door.store().release(&lease).await {
                 tracing::warn!(%error, "a hold was not released; it expires");
             }
         }
@@ -422,10 +422,10 @@ impl Engine {
     ///
     /// # Errors
     /// See [`Door::fork`].
-    pub async fn fork(&self, source: &StreamId, new: ForkOrder) -> Result<Forked, ForkFailed> {
+    pub async fn fork(&self, source: &StreamId, new: ForkSpec) -> Result<Forked, ForkFailed> {
         let stream = new.id.clone().unwrap_or_else(new_run_id);
         self.adopt(&stream);
-        let new = ForkOrder {
+        let new = ForkSpec {
             id: Some(stream),
             ..new
         };
@@ -448,7 +448,7 @@ impl Engine {
             .map(|driven| driven.mailbox.clone());
         if let Some(mailbox) = mailbox {
             let (reply, answer) = oneshot::channel();
-            let ask = Ask::Command {
+            let ask = DriverMessage::Command {
                 envelope: Box::new(envelope.clone()),
                 reply,
             };
@@ -520,30 +520,30 @@ impl Engine {
     }
 
     /// Whether a lease just claimed can be renewed before it lapses.
-    pub(crate) fn can_drive(&self, hold: &Hold) -> bool {
+    pub(crate) fn can_drive(&self, lease: &Lease) -> bool {
         let now = self.inner.door.store().now();
-        crate::holds::is_fresh(hold, self.inner.options.hold_ttl, now)
+        crate::leases::is_fresh(lease, self.inner.options.lease_ttl, now)
     }
 
     /// Starts driving a run this engine holds.
     pub(crate) fn drive(
         &self,
         run: Run,
-        hold: Hold,
+        lease: Lease,
         started_by_us: &[Event],
         slot: Option<OwnedSemaphorePermit>,
     ) {
-        let (mailbox, asks) = mpsc::channel(64);
+        let (mailbox, messages) = mpsc::channel(64);
         let lost = CancellationToken::new();
         let header = run.header.clone();
         let stream = header.stream.clone();
         let driven = Driven {
             mailbox: mailbox.clone(),
-            hold: hold.clone(),
+            lease: lease.clone(),
             lost: lost.clone(),
         };
         self.inner.driven.lock().insert(stream.clone(), driven);
-        let mut driver = Driver::new(self.clone(), run, hold, lost, mailbox, asks);
+        let mut driver = Driver::new(self.clone(), run, lease, lost, mailbox, messages);
         driver.remember(started_by_us);
         let engine = self.clone();
         let span = crate::telemetry::of_run(&header);
@@ -571,19 +571,19 @@ impl Engine {
     }
 
     /// Every lease of this engine, with the token that tells its driver of the loss.
-    pub(crate) fn holds(&self) -> Vec<(Hold, CancellationToken)> {
+    pub(crate) fn leases(&self) -> Vec<(Lease, CancellationToken)> {
         let driven = self.inner.driven.lock();
         driven
             .values()
-            .map(|driven| (driven.hold.clone(), driven.lost.clone()))
+            .map(|driven| (driven.lease.clone(), driven.lost.clone()))
             .collect()
     }
 
-    pub(crate) fn renewed(&self, hold: Hold) {
-        if let Some(driven) = self.inner.driven.lock().get_mut(&hold.stream)
-            && driven.hold.epoch == hold.epoch
+    pub(crate) fn renewed(&self, lease: Lease) {
+        if let Some(driven) = self.inner.driven.lock().get_mut(&lease.stream)
+            && driven.lease.epoch == lease.epoch
         {
-            driven.hold = hold;
+            driven.lease = lease;
         }
     }
 }

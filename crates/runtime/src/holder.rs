@@ -19,8 +19,8 @@ pub fn this_process() -> HolderId {
 /// The store's.
 pub async fn release_if_dead(store: &dyn Store, stream: &StreamId) -> Result<(), StoreError> {
     let loaded = store.load(stream, ReadFrom::Seq(u64::MAX), 0).await?;
-    match loaded.hold {
-        Some(hold) if is_dead(&hold.holder) => store.release(&hold).await,
+    match loaded.lease {
+        Some(lease) if is_dead(&lease.holder) => store.release(&lease).await,
         _ => Ok(()),
     }
 }

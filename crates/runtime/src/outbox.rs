@@ -11,7 +11,7 @@ use kernel::run::{Command, NodeError, Rejection, RunMessage};
 use kernel::stream::StreamHeader;
 use serde::Deserialize;
 use serde_json::Map;
-use store::{HoldChange, Outgoing, ReadFrom, StoreError};
+use store::{LeaseChange, Outgoing, ReadFrom, StoreError};
 
 use crate::access::{checkpoints, trail};
 use crate::authority;
@@ -216,7 +216,7 @@ async fn deliver_one(
             let parent = header.parent.clone().map(|parent| parent.run);
             let child = header.stream.clone();
             let created = door
-                .create(header, &envelope, Vec::new(), HoldChange::Keep)
+                .create(header, &envelope, Vec::new(), LeaseChange::Keep)
                 .await
                 .map(drop);
             if let (Some(parent), Some(error)) = (parent, unborn(&created)) {

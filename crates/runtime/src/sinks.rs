@@ -18,29 +18,33 @@ use store::Store;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::drive::{self, Ask, Unheard};
-use crate::kept_out::KeptOut;
-use crate::nodes::{ArtifactSink, HoldLost, NotReserved, OutputSink};
+use crate::drive::{self, DriverMessage, OutputError};
+use crate::nodes::{ArtifactSink, LeaseLost, NotReserved, OutputSink};
 use crate::redact::RedactedStream;
+use crate::run_redactor::RunRedactor;
 
 /// Bytes per blob of an artifact: the memory needed for an artifact of any length.
 const PART_BYTES: usize = 1 << 20;
 
 /// Passes output to the driver and waits until it is in the log.
 pub(crate) struct Output {
-    mailbox: mpsc::Sender<Ask>,
+    mailbox: mpsc::Sender<DriverMessage>,
     attempt: AttemptId,
-    kept_out: KeptOut,
+    run_redactor: RunRedactor,
     /// A secret may span two chunks: each output holds back a possible beginning of one.
     streams: Mutex<BTreeMap<OutputChannel, RedactedStream>>,
 }
 
 impl Output {
-    pub(crate) fn new(mailbox: mpsc::Sender<Ask>, attempt: AttemptId, kept_out: KeptOut) -> Self {
+    pub(crate) fn new(
+        mailbox: mpsc::Sender<DriverMessage>,
+        attempt: AttemptId,
+        run_redactor: RunRedactor,
+    ) -> Self {
         Self {
             mailbox,
             attempt,
-            kept_out,
+            run_redactor,
             streams: Mutex::default(),
         }
     }
@@ -48,7 +52,7 @@ impl Output {
     fn redact(&self, channel: OutputChannel, text: &str, is_last: bool) -> String {
         let mut streams = self.streams.lock();
         let stream = streams.entry(channel);
-        let stream = stream.or_insert_with(|| self.kept_out.redactor().stream());
+        let stream = stream.or_insert_with(|| self.run_redactor.redactor().stream());
         let mut given = stream.push(text);
         if is_last {
             given.push_str(&stream.finish());
@@ -58,15 +62,15 @@ impl Output {
         given
     }
 
-    async fn send(&self, command: Command) -> Result<(), Unheard> {
+    async fn send(&self, command: Command) -> Result<(), OutputError> {
         let (reply, answer) = oneshot::channel();
-        let ask = Ask::Output {
+        let ask = DriverMessage::Output {
             command: Box::new(command),
             reply,
         };
         let sent = self.mailbox.send(ask).await;
-        sent.map_err(|_| Unheard::HoldLost)?;
-        answer.await.unwrap_or(Err(Unheard::HoldLost))
+        sent.map_err(|_| OutputError::LeaseLost)?;
+        answer.await.unwrap_or(Err(OutputError::LeaseLost))
     }
 }
 
@@ -87,9 +91,9 @@ impl OutputSink for Output {
         text: String,
         is_last: bool,
         mut meta: Option<Value>,
-    ) -> Result<(), HoldLost> {
+    ) -> Result<(), LeaseLost> {
         if let Some(meta) = &mut meta {
-            self.kept_out.redactor().value(meta);
+            self.run_redactor.redactor().value(meta);
         }
         let mut text = self.redact(channel, &text, is_last);
         // The part held back of the previous chunk is prepended, and a replacement may be longer
@@ -120,9 +124,9 @@ impl OutputSink for Output {
         .map_err(unheard)
     }
 
-    async fn log(&self, level: &str, message: String) -> Result<(), HoldLost> {
+    async fn log(&self, level: &str, message: String) -> Result<(), LeaseLost> {
         let level = level.to_owned();
-        let message = self.kept_out.redactor().text(&message).into_owned();
+        let message = self.run_redactor.redactor().text(&message).into_owned();
         self.send(Command::Log {
             attempt: self.attempt.clone(),
             level,
@@ -132,8 +136,8 @@ impl OutputSink for Output {
         .map_err(unheard)
     }
 
-    async fn report(&self, mut report: Report) -> Result<(), HoldLost> {
-        self.kept_out.report(&mut report);
+    async fn report(&self, mut report: Report) -> Result<(), LeaseLost> {
+        self.run_redactor.report(&mut report);
         let report = Box::new(report);
         self.send(Command::Report { report }).await.map_err(unheard)
     }
@@ -146,7 +150,7 @@ impl OutputSink for Output {
         });
         let sent = sent.await;
         sent.map_err(|unheard| match unheard {
-            Unheard::Refused(Rejection::BudgetExhausted {
+            OutputError::Refused(Rejection::BudgetExhausted {
                 dimension,
                 observed,
                 limit,
@@ -155,14 +159,14 @@ impl OutputSink for Output {
                 observed,
                 limit,
             }),
-            Unheard::Refused(_) | Unheard::HoldLost => NotReserved::HoldLost,
+            OutputError::Refused(_) | OutputError::LeaseLost => NotReserved::LeaseLost,
         })
     }
 }
 
 /// A stale attempt is being stopped anyway: an unwritten output may stop it, too.
-fn unheard(_: Unheard) -> HoldLost {
-    HoldLost
+fn unheard(_: OutputError) -> LeaseLost {
+    LeaseLost
 }
 
 /// Stores artifacts as blobs of the tenant, in parts.
@@ -170,7 +174,7 @@ pub(crate) struct Artifacts {
     store: Arc<dyn Store>,
     tenant: TenantId,
     key: AttemptKey,
-    kept_out: KeptOut,
+    run_redactor: RunRedactor,
     ordinal: AtomicU32,
 }
 
@@ -179,13 +183,13 @@ impl Artifacts {
         store: Arc<dyn Store>,
         tenant: TenantId,
         key: AttemptKey,
-        kept_out: KeptOut,
+        run_redactor: RunRedactor,
     ) -> Self {
         Self {
             store,
             tenant,
             key,
-            kept_out,
+            run_redactor,
             ordinal: AtomicU32::new(0),
         }
     }
@@ -199,7 +203,7 @@ impl Artifacts {
         let mut parts = Vec::new();
         let mut whole = Hasher::default();
         let mut size = 0;
-        let mut redacted = self.kept_out.redactor().stream();
+        let mut redacted = self.run_redactor.redactor().stream();
         let mut is_over = false;
         while !is_over {
             let mut part = Vec::new();
@@ -282,23 +286,23 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_held_back_comes_in_a_chunk_of_its_own() {
-        let kept_out = KeptOut::default();
+        let run_redactor = RunRedactor::default();
         // So that the end of the first chunk may be the beginning of a secret.
-        kept_out.learn(&Value::from("plantedsecret"));
-        let (mailbox, mut asks) = mpsc::channel(8);
+        run_redactor.learn(&Value::from("plantedsecret"));
+        let (mailbox, mut messages) = mpsc::channel(8);
         let attempt = AttemptId {
             node: NodeId::from("shout"),
             visit: 0,
             attempt: 0,
         };
-        let output = Output::new(mailbox, attempt, kept_out);
+        let output = Output::new(mailbox, attempt, run_redactor);
 
         let first = format!("{}pla", "x".repeat(MAX_CHUNK_BYTES - 3));
         let second = "x".repeat(MAX_CHUNK_BYTES);
         let whole = format!("{first}{second}");
         let driver = async {
             let mut said = String::new();
-            while let Some(Ask::Output { command, reply }) = asks.recv().await {
+            while let Some(DriverMessage::Output { command, reply }) = messages.recv().await {
                 let Command::Output { chunk, is_last, .. } = *command else {
                     panic!("{command:?}");
                 };

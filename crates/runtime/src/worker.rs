@@ -49,11 +49,11 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
         let Ok(slot) = inner.runs.clone().try_acquire_owned() else {
             break;
         };
-        let hold = match store
-            .claim(&due.stream, &inner.options.holder, inner.options.hold_ttl)
+        let lease = match store
+            .claim(&due.stream, &inner.options.holder, inner.options.lease_ttl)
             .await
         {
-            Ok(hold) => hold,
+            Ok(lease) => lease,
             // Another worker won the race, or the run is gone.
             Err(StoreError::Conflict(_) | StoreError::Missing) => continue,
             Err(error) => return Err(error),
@@ -65,10 +65,10 @@ async fn take_due(engine: &Engine) -> Result<Duration, StoreError> {
                 // Held until the lease expires: an engine that knows its rules may come.
                 tracing::error!(run = %due.stream, "a newer engine wrote the run; it is not driven");
             }
-            Ok(run) if engine.can_drive(&hold) => engine.drive(run, hold, &[], Some(slot)),
+            Ok(run) if engine.can_drive(&lease) => engine.drive(run, lease, &[], Some(slot)),
             Ok(_) => {
                 tracing::warn!(run = %due.stream, "the store answers too slowly to drive a run");
-                store.release(&hold).await?;
+                store.release(&lease).await?;
             }
             Err(error) => {
                 // Held until the lease expires, so that an unreadable log is not retried in a tight

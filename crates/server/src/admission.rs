@@ -29,7 +29,7 @@ const MANY: usize = 4_096;
 
 /// Rates of requests, as token buckets. Requests without a principal are not counted: public
 /// routes, and rejected credentials.
-pub(crate) struct Rates {
+pub(crate) struct RateLimits {
     principals: Option<Buckets<(TenantId, String, Option<StreamId>)>>,
     tenants: Option<Buckets<TenantId>>,
 }
@@ -75,7 +75,7 @@ impl Seen {
     }
 }
 
-impl Rates {
+impl RateLimits {
     pub(crate) fn of(limits: &Limits) -> Self {
         Self {
             principals: limits.principal_rate.map(Buckets::new),
@@ -147,25 +147,25 @@ const RECOUNT: Duration = Duration::from_secs(1);
 
 /// The number of requests creating runs, and the time of the last recount.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct RunAdmission {
     creating: Arc<AtomicUsize>,
     recounted: Mutex<Option<Instant>>,
 }
 
 /// Reserves capacity for a run until it exists and is counted as in flight.
-pub(crate) struct Place(Arc<AtomicUsize>);
+pub(crate) struct Permit(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Room {
+impl RunAdmission {
     /// A reservation, if there are fewer than `cap` runs.
-    fn take(&self, runs: usize, cap: usize) -> Option<Place> {
+    fn take(&self, runs: usize, cap: usize) -> Option<Permit> {
         let creating = self.creating.fetch_add(1, Ordering::AcqRel);
-        let place = Place(self.creating.clone());
+        let place = Permit(self.creating.clone());
         (runs.saturating_add(creating) < cap).then_some(place)
     }
 
@@ -185,7 +185,7 @@ impl Room {
 
 /// Checks the capacity for the effect of an action. The reservation lasts as long as the result is
 /// held.
-pub(crate) async fn check(app: &App, action: Action) -> Result<Option<Place>, Problem> {
+pub(crate) async fn check(app: &App, action: Action) -> Result<Option<Permit>, Problem> {
     let limits = app.limits();
     let Some(cap) = limits.in_flight.filter(|_| action == Action::CreateRun) else {
         return Ok(None);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_place_is_kept_until_it_is_given_back() {
-        let room = Room::default();
+        let room = RunAdmission::default();
         let one = room.take(1, 3).expect("room for two");
         let two = room.take(1, 3).expect("room for one more");
         assert!(room.take(1, 3).is_none(), "who is refused keeps none");

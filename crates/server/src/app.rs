@@ -15,7 +15,7 @@ use runtime::api::Api;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::{Rates, Room};
+use crate::admission::{RateLimits, RunAdmission};
 use crate::auth::{self, Gate};
 use crate::limits::Limits;
 use crate::memory::Memory;
@@ -45,8 +45,8 @@ struct Inner {
     gate: Gate,
     limits: Limits,
     metrics: Metrics,
-    rates: Rates,
-    room: Room,
+    rates: RateLimits,
+    room: RunAdmission,
     memory: Memory,
     phase: AtomicU8,
     draining: CancellationToken,
@@ -94,9 +94,9 @@ impl App {
             snapshots: OnceLock::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
-            rates: Rates::of(&limits),
+            rates: RateLimits::of(&limits),
             memory: Memory::of(&limits),
-            room: Room::default(),
+            room: RunAdmission::default(),
             phase: AtomicU8::new(Phase::Starting as u8),
             draining: CancellationToken::new(),
             api,
@@ -181,11 +181,11 @@ impl App {
         &self.0.gate
     }
 
-    pub(crate) fn rates(&self) -> &Rates {
+    pub(crate) fn rates(&self) -> &RateLimits {
         &self.0.rates
     }
 
-    pub(crate) fn room(&self) -> &Room {
+    pub(crate) fn room(&self) -> &RunAdmission {
         &self.0.room
     }
 

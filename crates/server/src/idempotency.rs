@@ -9,7 +9,7 @@ use hyper::{StatusCode, Uri};
 use kernel::digest::Digest;
 use kernel::json::{self, Limits};
 use kernel::limits::MAX_JSON_DEPTH;
-use runtime::api::{Finish, KeptAnswer, Keyed, KeyedBy};
+use runtime::api::{Finish, IdempotencyState, KeptAnswer, KeyedBy};
 use serde_json::Value;
 
 use crate::pipeline;
@@ -71,11 +71,11 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
     };
     cx.body = Body::from(body);
     let begun = match app.api().begin(&who, &keyed).await? {
-        Keyed::Again(KeptAnswer { status, body }) => {
+        IdempotencyState::Again(KeptAnswer { status, body }) => {
             let status = StatusCode::from_u16(status).map_err(|_| Problem::internal())?;
             return Ok(Reply::bytes(status, JSON, body.into()).with(REPLAYED, "true"));
         }
-        Keyed::First(begun) => begun,
+        IdempotencyState::First(begun) => begun,
     };
     let id = cx.trace.id.clone();
     let envelope = if cx.uri.path().starts_with(workbench::ROOT) {

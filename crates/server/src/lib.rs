@@ -25,15 +25,15 @@ pub mod metrics;
 mod openapi;
 mod origin;
 mod params;
-mod pass;
 mod pipeline;
 pub mod problem;
+mod recheck;
 mod reply;
-mod rest;
 pub mod route;
 pub mod routes;
 mod sse;
 mod trace;
+mod unread_body;
 pub mod webhooks;
 mod wire;
 

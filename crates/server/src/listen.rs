@@ -20,7 +20,7 @@ use tower::ServiceExt;
 use crate::app::{App, app};
 use crate::metrics::Counted;
 use crate::origin::Bound;
-use crate::rest::Unread;
+use crate::unread_body::Unread;
 use crate::wire::Wire;
 
 /// A listening server that does not serve yet.

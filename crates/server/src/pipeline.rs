@@ -31,10 +31,10 @@ use crate::origin;
 use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::{Reply, refusal};
-use crate::rest::{Rest, Unread};
 use crate::route::{Access, Cx, Route, Table};
 use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
+use crate::unread_body::{Unread, UnreadBody};
 
 /// Lists the ignored parts of a request.
 const WARNING: HeaderName = HeaderName::from_static("runwright-warning");
@@ -47,7 +47,7 @@ pub(crate) async fn answer(
     mut request: Request,
 ) -> Response {
     let began = Instant::now();
-    let rest = Rest::of(&mut request);
+    let rest = UnreadBody::of(&mut request);
     let unread = request.extensions().get::<Unread>().cloned();
     let trace = Trace::of(request.headers());
     let method = request.method().clone();

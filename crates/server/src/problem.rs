@@ -13,7 +13,7 @@ use kernel::ENGINE_VERSIONS;
 use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::registry;
 use kernel::run::Rejection;
-use runtime::api::{ApiError, Thing};
+use runtime::api::{ApiError, ResourceKind};
 use runtime::telemetry;
 use serde_json::{Map, Value, json};
 use store::StoreError;
@@ -299,7 +299,7 @@ impl From<ApiError> for Problem {
                 "forbidden",
                 "tenantId and scopeId are those of the credential, or are left out",
             ),
-            ApiError::NotFound(Thing::Run) => Self::new(
+            ApiError::NotFound(ResourceKind::Run) => Self::new(
                 StatusCode::NOT_FOUND,
                 "run_not_found",
                 "there is no run of this id",
@@ -311,14 +311,14 @@ impl From<ApiError> for Problem {
                  such a run is shown, followed and cancelled, and its gates are decided",
             ),
             ApiError::Document(rejection) => rejection.into(),
-            ApiError::NotFound(Thing::Workflow) => Self::new(
+            ApiError::NotFound(ResourceKind::Workflow) => Self::new(
                 StatusCode::NOT_FOUND,
                 "workflow_not_found",
                 "there is no workflow of this id; GET /v1/workflows lists those there are",
             ),
-            ApiError::NotFound(Thing::Trail | Thing::Queue) => Self::no_route(),
+            ApiError::NotFound(ResourceKind::Trail | ResourceKind::Queue) => Self::no_route(),
             ApiError::Coordinator(rejection) => crate::routes::coordinator::refused(&rejection),
-            ApiError::NotFound(Thing::Webhook) => Self::new(
+            ApiError::NotFound(ResourceKind::Webhook) => Self::new(
                 StatusCode::NOT_FOUND,
                 "subscription_not_found",
                 "there is no webhook of this id; GET /v1/webhooks lists those there are",
@@ -339,7 +339,7 @@ impl From<ApiError> for Problem {
                 Self::new(StatusCode::FORBIDDEN, refused.code(), refused.to_string())
             }
             ApiError::Registry(rejection) => Self::from(rejection),
-            ApiError::NotFound(Thing::Interrupt) => Self::new(
+            ApiError::NotFound(ResourceKind::Interrupt) => Self::new(
                 StatusCode::NOT_FOUND,
                 "interrupt_not_found",
                 "nothing is asked here; GET /v1/runs/{runId}/interrupts lists what a run asks",
@@ -375,7 +375,7 @@ impl From<ApiError> for Problem {
                 "forbidden",
                 "this token is for looking only",
             ),
-            ApiError::NotFound(Thing::Artifact) => Self::new(
+            ApiError::NotFound(ResourceKind::Artifact) => Self::new(
                 StatusCode::NOT_FOUND,
                 "not_found",
                 "the run has no artifact of this id; GET its artifacts to list those it has",

@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1::{self, Frame, StreamModes};
 use futures_util::stream::{self, Stream};
 use kernel::run::Run;
@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::metrics::{Counted, Metrics};
-use crate::pass::Pass;
 use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
 use remarks::Remarks;
 
 /// Events read at a time.
@@ -34,7 +34,7 @@ const BATCH: usize = 500;
 /// A subscriber's place in a log.
 pub(crate) struct Subscription {
     app: App,
-    pass: Pass,
+    pass: CredentialRecheck,
     tail: Tail,
     remarks: Remarks,
     modes: StreamModes,
@@ -64,7 +64,7 @@ impl Subscription {
         mut tail: Tail,
         modes: StreamModes,
         buffer: Option<Duration>,
-        (slot, pass): (OwnedSemaphorePermit, Pass),
+        (slot, pass): (OwnedSemaphorePermit, CredentialRecheck),
     ) -> Result<Self, Problem> {
         let run = if modes.are_values() {
             tail.not_beyond_end();
@@ -133,18 +133,18 @@ impl Subscription {
             if self.is_over {
                 return None;
             }
-            let beat = self.spoke + self.app.limits().heartbeat;
+            let heartbeat = self.spoke + self.app.limits().heartbeat;
             let due = self.batch.as_ref().and_then(|batch| batch.due);
             let draining = self.app.draining().clone();
             tokio::select! {
                 () = self.tail.changed() => {}
                 () = self.remarks.changed() => {}
                 () = tokio::time::sleep_until(self.pass.due) => {}
-                () = tokio::time::sleep_until(beat) => {
+                () = tokio::time::sleep_until(heartbeat) => {
                     self.spoke = Instant::now();
                     return Some(Bytes::from_static(b":keepalive\n\n"));
                 }
-                () = tokio::time::sleep_until(due.unwrap_or(beat)), if due.is_some() => {
+                () = tokio::time::sleep_until(due.unwrap_or(heartbeat)), if due.is_some() => {
                     self.flush(&mut out);
                 }
                 () = draining.cancelled() => {
@@ -173,7 +173,7 @@ impl Subscription {
                         .flatten()
                 }
                 None => {
-                    let of = (&**self.tail.header(), Veil::of(self.tail.plan()));
+                    let of = (&**self.tail.header(), Mask::of(self.tail.plan()));
                     v1::frame(&self.modes, of, event, *cause)
                 }
             };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1;
 use kernel::definition::Plan;
 use kernel::delivery::{Facts, Gate, Item};
@@ -48,7 +48,7 @@ impl Render for Openwop {
         let body = json!({
             "runId": header.stream,
             "workspaceId": workspace.unwrap_or(owner.tenant.as_str()),
-            "event": v1::event_caused_by(header, Veil::of(plan), event, cause),
+            "event": v1::event_caused_by(header, Mask::of(plan), event, cause),
         });
         body.to_string().into_bytes()
     }

@@ -15,8 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use crate::problem::Problem;
-use crate::rest::Unread;
 use crate::trace::REQUEST_ID;
+use crate::unread_body::Unread;
 
 /// Bytes of a peer that is still sending that are discarded before its connection closes.
 const MOST_LEFT: usize = 8 << 20;

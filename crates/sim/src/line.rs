@@ -131,36 +131,36 @@ impl Line {
         &self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Result<Appended, StoreError> {
         if self.bug == Some(Bug::EpochIgnored) && guard != Guard::Outside {
             let stream = batch.stream().clone();
             let done = self
                 .inner
-                .append(batch, Guard::Outside, HoldChange::Keep)
+                .append(batch, Guard::Outside, LeaseChange::Keep)
                 .await?;
-            if hold == HoldChange::Release
-                && let Some(hold) = self
+            if lease == LeaseChange::Release
+                && let Some(lease) = self
                     .inner
                     .load(&stream, ReadFrom::Seq(u64::MAX), 0)
                     .await?
-                    .hold
+                    .lease
             {
-                self.inner.release(&hold).await?;
+                self.inner.release(&lease).await?;
             }
             return Ok(done);
         }
         if self.bug == Some(Bug::AppendsLost)
             && batch.first_seq() > 0
-            && hold == HoldChange::Keep
+            && lease == LeaseChange::Keep
             && self.state.lock().draws.per_mille(10)
         {
             return Ok(Appended {
                 position: Position(0),
-                hold: None,
+                lease: None,
             });
         }
-        self.inner.append(batch, guard, hold).await
+        self.inner.append(batch, guard, lease).await
     }
 
     async fn claim_of(
@@ -168,12 +168,12 @@ impl Line {
         stream: &StreamId,
         holder: &HolderId,
         ttl: Duration,
-    ) -> Result<Hold, StoreError> {
+    ) -> Result<Lease, StoreError> {
         if self.bug == Some(Bug::ClaimsGranted)
             && let Ok(loaded) = self.inner.load(stream, ReadFrom::Seq(u64::MAX), 0).await
-            && let Some(hold) = loaded.hold
+            && let Some(lease) = loaded.lease
         {
-            self.inner.release(&hold).await?;
+            self.inner.release(&lease).await?;
         }
         self.inner.claim(stream, holder, ttl).await
     }
@@ -199,12 +199,12 @@ impl Store for Line {
         &self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Result<Appended, StoreError> {
         let call = async {
             let (stream, first) = (batch.stream().clone(), batch.first_seq());
-            let (records, change) = (batch.records().to_vec(), hold.clone());
-            let answer = self.append_to(batch, guard, hold).await;
+            let (records, change) = (batch.records().to_vec(), lease.clone());
+            let answer = self.append_to(batch, guard, lease).await;
             let at = self.now();
             match &answer {
                 Ok(done) => {
@@ -213,8 +213,8 @@ impl Store for Line {
                         first,
                         records: &records,
                         guard,
-                        hold: &change,
-                        taken: done.hold.as_ref(),
+                        lease: &change,
+                        taken: done.lease.as_ref(),
                     };
                     self.record.with(|seen| seen.appended(at, self.who, &done));
                 }
@@ -244,12 +244,12 @@ impl Store for Line {
         stream: &StreamId,
         holder: &HolderId,
         ttl: Duration,
-    ) -> Result<Hold, StoreError> {
+    ) -> Result<Lease, StoreError> {
         let call = async {
             let answer = self.claim_of(stream, holder, ttl).await;
             let at = self.now();
             self.record.with(|seen| match &answer {
-                Ok(hold) => seen.claimed(at, hold),
+                Ok(lease) => seen.claimed(at, lease),
                 Err(error) => seen.refused(at, holder, format_args!("claim of {stream}: {error}")),
             });
             answer
@@ -259,25 +259,25 @@ impl Store for Line {
 
     async fn renew(
         &self,
-        holds: &[Hold],
+        leases: &[Lease],
         ttl: Duration,
-    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<Lease, StoreError>>, StoreError> {
         let call = async {
-            let answers = self.inner.renew(holds, ttl).await?;
+            let answers = self.inner.renew(leases, ttl).await?;
             let at = self.now();
-            for hold in answers.iter().flatten() {
-                self.record.with(|seen| seen.renewed(at, hold));
+            for lease in answers.iter().flatten() {
+                self.record.with(|seen| seen.renewed(at, lease));
             }
             Ok(answers)
         };
         self.pass(call).await
     }
 
-    async fn release(&self, hold: &Hold) -> Result<(), StoreError> {
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
         let call = async {
-            self.inner.release(hold).await?;
+            self.inner.release(lease).await?;
             self.record
-                .with(|seen| seen.released(&hold.stream, hold.epoch));
+                .with(|seen| seen.released(&lease.stream, lease.epoch));
             Ok(())
         };
         self.pass(call).await

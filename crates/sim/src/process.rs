@@ -139,7 +139,7 @@ impl Process {
         };
         let options = EngineOptions {
             holder: id.to_string().as_str().into(),
-            hold_ttl: HOLD_TTL,
+            lease_ttl: HOLD_TTL,
             poll: POLL,
             authority: kind.authority(),
             ..EngineOptions::default()

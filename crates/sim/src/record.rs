@@ -12,7 +12,7 @@ use kernel::ids::{AttemptId, AttemptKey, HolderId, Seq, StreamId};
 use kernel::run::{Event, RunEvent};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
-use store::{Epoch, Guard, Hold, HoldChange};
+use store::{Epoch, Guard, Lease, LeaseChange};
 
 use crate::clock::SKEW_MS;
 
@@ -57,7 +57,7 @@ pub(crate) struct Seen {
     pub(crate) clocks_apart_ms: u64,
     /// Laws that were broken at some moment.
     pub(crate) wrong: Vec<String>,
-    holds: BTreeMap<StreamId, Hold>,
+    leases: BTreeMap<StreamId, Lease>,
     pub(crate) epochs: BTreeMap<StreamId, Epoch>,
     /// The digest of every appended event, by its place.
     pub(crate) written: BTreeMap<(StreamId, Seq), Digest>,
@@ -108,31 +108,31 @@ impl Seen {
     }
 
     /// A hold was taken.
-    pub(crate) fn claimed(&mut self, at: Timestamp, hold: &Hold) {
+    pub(crate) fn claimed(&mut self, at: Timestamp, lease: &Lease) {
         self.note(
             at,
-            format_args!("{} claims {} {:?}", hold.holder, hold.stream, hold.epoch),
+            format_args!("{} claims {} {:?}", lease.holder, lease.stream, lease.epoch),
         );
-        if let Some(other) = self.holds.get(&hold.stream)
-            && other.holder != hold.holder
+        if let Some(other) = self.leases.get(&lease.stream)
+            && other.holder != lease.holder
             && other.expires_at > at.plus_ms(SKEW_MS + self.clocks_apart_ms)
         {
             let what = format!(
                 "{} claims {} while the hold of {} lives",
-                hold.holder, hold.stream, other.holder
+                lease.holder, lease.stream, other.holder
             );
             self.broken(at, what);
         }
-        self.epochs.insert(hold.stream.clone(), hold.epoch);
-        self.holds.insert(hold.stream.clone(), hold.clone());
+        self.epochs.insert(lease.stream.clone(), lease.epoch);
+        self.leases.insert(lease.stream.clone(), lease.clone());
     }
 
     /// A hold was renewed.
-    pub(crate) fn renewed(&mut self, at: Timestamp, hold: &Hold) {
-        match self.holds.get_mut(&hold.stream) {
-            Some(kept) if kept.epoch == hold.epoch => kept.expires_at = hold.expires_at,
+    pub(crate) fn renewed(&mut self, at: Timestamp, lease: &Lease) {
+        match self.leases.get_mut(&lease.stream) {
+            Some(kept) if kept.epoch == lease.epoch => kept.expires_at = lease.expires_at,
             _ => {
-                let what = format!("{} renews {} without a hold", hold.holder, hold.stream);
+                let what = format!("{} renews {} without a hold", lease.holder, lease.stream);
                 self.broken(at, what);
             }
         }
@@ -141,11 +141,11 @@ impl Seen {
     /// A hold was released, if it still existed.
     pub(crate) fn released(&mut self, stream: &StreamId, epoch: Epoch) {
         if self
-            .holds
+            .leases
             .get(stream)
-            .is_some_and(|hold| hold.epoch == epoch)
+            .is_some_and(|lease| lease.epoch == epoch)
         {
-            self.holds.remove(stream);
+            self.leases.remove(stream);
         }
     }
 
@@ -156,13 +156,13 @@ impl Seen {
             first,
             records,
             guard,
-            hold,
+            lease,
             taken,
         } = done;
         let last = first + records.len() as u64;
         self.note(at, format_args!("{who} appends {stream} {first}..{last}"));
         if let Guard::Holder(epoch) = guard
-            && self.holds.get(*stream).map(|hold| hold.epoch) != Some(*epoch)
+            && self.leases.get(*stream).map(|lease| lease.epoch) != Some(*epoch)
         {
             let what = format!("{who} writes to {stream} under {epoch:?}, which has passed on");
             self.broken(at, what);
@@ -190,11 +190,11 @@ impl Seen {
                 self.completed.insert(id.key(stream));
             }
         }
-        match (guard, hold) {
-            (Guard::Holder(epoch), HoldChange::Release) => self.released(stream, *epoch),
+        match (guard, lease) {
+            (Guard::Holder(epoch), LeaseChange::Release) => self.released(stream, *epoch),
             _ => {
-                if let Some(hold) = taken {
-                    self.claimed(at, hold);
+                if let Some(lease) = taken {
+                    self.claimed(at, lease);
                 }
             }
         }
@@ -284,6 +284,6 @@ pub(crate) struct Appended<'a> {
     pub(crate) first: Seq,
     pub(crate) records: &'a [Content],
     pub(crate) guard: Guard,
-    pub(crate) hold: &'a HoldChange,
-    pub(crate) taken: Option<&'a Hold>,
+    pub(crate) lease: &'a LeaseChange,
+    pub(crate) taken: Option<&'a Lease>,
 }

@@ -4,7 +4,7 @@ use kernel::batch::TimerChange;
 use kernel::ids::Seq;
 use kernel::time::Timestamp;
 use rusqlite::params;
-use store::{Appended, Conflict, Epoch, Guard, HoldChange, Position, Prepared, StoreError};
+use store::{Appended, Conflict, Epoch, Guard, LeaseChange, Position, Prepared, StoreError};
 
 use crate::sql::{Db, Fallible};
 use crate::{blobs, queue, rows};
@@ -51,11 +51,11 @@ pub(crate) fn append(db: &Db, append: &Prepared, now: Timestamp) -> Fallible<App
     };
     let position = write_events(db, append, stream)?;
     write_extras(db, append, stream)?;
-    if let (HoldChange::Release, Guard::Holder(epoch)) = (&append.hold, append.guard) {
+    if let (LeaseChange::Release, Guard::Holder(epoch)) = (&append.lease, append.guard) {
         queue::release(db, append.batch.stream(), epoch)?;
     }
-    let hold = append.taken(now);
-    Ok(Appended { position, hold })
+    let lease = append.taken(now);
+    Ok(Appended { position, lease })
 }
 
 fn find(db: &Db, append: &Prepared) -> Fallible<Option<Found>> {
@@ -93,7 +93,7 @@ fn check(db: &Db, append: &Prepared, found: Option<&Found>, now: Timestamp) -> F
     {
         return Err(StoreError::Conflict(Conflict::Sequence).into());
     }
-    if let (HoldChange::Take { .. }, Some(key)) = (&append.hold, &batch.index().concurrency_key)
+    if let (LeaseChange::Take { .. }, Some(key)) = (&append.lease, &batch.index().concurrency_key)
         && queue::key_in_use(db, tenant, key, now)?
     {
         return Err(StoreError::Conflict(Conflict::Held).into());
@@ -114,12 +114,12 @@ fn check(db: &Db, append: &Prepared, found: Option<&Found>, now: Timestamp) -> F
 }
 
 fn write_row(db: &Db, append: &Prepared, sql: &str, now: Timestamp) -> Fallible<()> {
-    let (batch, index, hold) = (&append.batch, append.batch.index(), append.taken(now));
+    let (batch, index, lease) = (&append.batch, append.batch.index(), append.taken(now));
     let (name, tenant) = (batch.stream().as_str(), batch.tenant().as_str());
     let parent = index.parent.as_ref().map(|parent| parent.as_str());
-    let epoch = hold.as_ref().map_or(0, |hold| hold.epoch.0);
-    let holder = hold.as_ref().map(|hold| hold.holder.as_str());
-    let expires_at = hold.as_ref().map(|hold| hold.expires_at.0);
+    let epoch = lease.as_ref().map_or(0, |lease| lease.epoch.0);
+    let holder = lease.as_ref().map(|lease| lease.holder.as_str());
+    let expires_at = lease.as_ref().map(|lease| lease.expires_at.0);
     #[rustfmt::skip]
     let row = params![
         name, tenant, append.next_seq(), append.chain().0, index.settled, index.runnable,

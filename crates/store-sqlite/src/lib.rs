@@ -123,8 +123,8 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn append(&self, batch: Batch, guard: Guard, hold: HoldChange) -> Answer<Appended> {
-        let append = Prepared::new(batch, guard, hold);
+    async fn append(&self, batch: Batch, guard: Guard, lease: LeaseChange) -> Answer<Appended> {
+        let append = Prepared::new(batch, guard, lease);
         let bytes = append.bytes();
         let append = move |db: &Db, now| append::append(db, &append, now);
         self.write(bytes, append).await
@@ -136,23 +136,23 @@ impl Store for SqliteStore {
         self.read(load).await
     }
 
-    async fn claim(&self, stream: &StreamId, holder: &HolderId, ttl: Duration) -> Answer<Hold> {
+    async fn claim(&self, stream: &StreamId, holder: &HolderId, ttl: Duration) -> Answer<Lease> {
         let (stream, holder) = (stream.clone(), holder.clone());
         let claim = move |db: &Db, now: Timestamp| queue::claim(db, &stream, &holder, ttl, now);
         self.write(0, claim).await
     }
 
-    async fn renew(&self, holds: &[Hold], ttl: Duration) -> Answer<Vec<Answer<Hold>>> {
-        let holds = holds.to_vec();
+    async fn renew(&self, leases: &[Lease], ttl: Duration) -> Answer<Vec<Answer<Lease>>> {
+        let leases = leases.to_vec();
         let renew = move |db: &Db, now| {
-            let each = |hold| queue::renew(db, hold, ttl, now);
-            holds.iter().map(each).collect()
+            let each = |lease| queue::renew(db, lease, ttl, now);
+            leases.iter().map(each).collect()
         };
         self.write(0, renew).await
     }
 
-    async fn release(&self, hold: &Hold) -> Answer<()> {
-        let (stream, epoch) = (hold.stream.clone(), hold.epoch);
+    async fn release(&self, lease: &Lease) -> Answer<()> {
+        let (stream, epoch) = (lease.stream.clone(), lease.epoch);
         let release = move |db: &Db, _| queue::release(db, &stream, epoch);
         self.write(0, release).await
     }

@@ -8,7 +8,7 @@ use kernel::ids::{Seq, StreamId};
 use kernel::stream::StreamHeader;
 use kernel::time::Timestamp;
 use rusqlite::{Row, params};
-use store::{Checkpoint, Epoch, FeedEvent, Hold, Loaded, Position, ReadFrom, StoreError};
+use store::{Checkpoint, Epoch, FeedEvent, Lease, Loaded, Position, ReadFrom, StoreError};
 use store::{codec, pack};
 
 use crate::blobs;
@@ -51,7 +51,7 @@ pub(crate) fn load(db: &Db, stream: &StreamId, from: ReadFrom, limit: usize) -> 
     let loaded = db.one(&sql, [stream.as_str()], |row| {
         let head = Head::read(row)?;
         let (epoch, holder): (u64, Option<String>) = (row.get(7)?, row.get(8)?);
-        let hold = |(holder, expires_at): (String, i64)| Hold {
+        let lease = |(holder, expires_at): (String, i64)| Lease {
             stream: stream.clone(),
             epoch: Epoch(epoch),
             holder: holder.into(),
@@ -68,7 +68,7 @@ pub(crate) fn load(db: &Db, stream: &StreamId, from: ReadFrom, limit: usize) -> 
         Ok(Loaded {
             records: records(db, &head, first_seq, limit)?,
             index: json(row, 6)?,
-            hold: holder.zip(row.get(9)?).map(hold),
+            lease: holder.zip(row.get(9)?).map(lease),
             next_seq: head.next_seq,
             header: head.header,
             checkpoint,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kernel::ids::{HolderId, StreamId};
 use kernel::time::Timestamp;
 use rusqlite::{Row, params};
-use store::{Conflict, Due, DueAnswer, DueQuery, Epoch, Hold, StoreError};
+use store::{Conflict, Due, DueAnswer, DueQuery, Epoch, Lease, StoreError};
 
 use crate::rows::id;
 use crate::sql::{Db, Fallible};
@@ -26,7 +26,7 @@ pub(crate) fn claim(
     holder: &HolderId,
     ttl: Duration,
     now: Timestamp,
-) -> Fallible<Hold> {
+) -> Fallible<Lease> {
     let (name, expires_at) = (stream.as_str(), now.plus(ttl));
     let epoch = db.value(
         "UPDATE streams AS s SET epoch = epoch + 1, holder = ?2, expires_at = ?4
@@ -40,7 +40,7 @@ pub(crate) fn claim(
     let Some(epoch) = epoch.map(Epoch) else {
         return Err(unless_missing(db, stream, StoreError::Conflict(Conflict::Held))?.into());
     };
-    Ok(Hold {
+    Ok(Lease {
         stream: stream.clone(),
         epoch,
         holder: holder.clone(),
@@ -50,24 +50,24 @@ pub(crate) fn claim(
 
 pub(crate) fn renew(
     db: &Db,
-    hold: &Hold,
+    lease: &Lease,
     ttl: Duration,
     now: Timestamp,
-) -> Fallible<Result<Hold, StoreError>> {
-    let (name, expires_at) = (hold.stream.as_str(), now.plus(ttl));
+) -> Fallible<Result<Lease, StoreError>> {
+    let (name, expires_at) = (lease.stream.as_str(), now.plus(ttl));
     let renewed = db.run(
         "UPDATE streams AS s SET expires_at = ?4
          WHERE name = ?1 AND epoch = ?2 AND holder IS NOT NULL AND (expires_at > ?3
            OR NOT EXISTS (SELECT 1 FROM streams AS o INDEXED BY streams_exclusive
              WHERE o.holder IS NOT NULL AND o.tenant = s.tenant
                AND o.concurrency_key = s.concurrency_key AND o.expires_at > ?3 AND o.id <> s.id))",
-        params![name, hold.epoch.0, now.0, expires_at.0],
+        params![name, lease.epoch.0, now.0, expires_at.0],
     )?;
-    let mut hold = hold.clone();
-    hold.expires_at = expires_at;
+    let mut lease = lease.clone();
+    lease.expires_at = expires_at;
     Ok(match renewed {
-        0 => Err(unless_missing(db, &hold.stream, StoreError::Fenced)?),
-        _ => Ok(hold),
+        0 => Err(unless_missing(db, &lease.stream, StoreError::Fenced)?),
+        _ => Ok(lease),
     })
 }
 

@@ -55,7 +55,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Result<Appended, StoreError>;
 
     /// Reads a stream at one moment: header, at most `limit` events, index row, hold. `Missing` for
@@ -77,7 +77,7 @@ pub trait Store: Send + Sync + 'static {
         stream: &StreamId,
         holder: &HolderId,
         ttl: Duration,
-    ) -> Result<Hold, StoreError>;
+    ) -> Result<Lease, StoreError>;
 
     /// Renews holds: each expires `ttl` from now. Returns one result per hold, in order. `Missing`
     /// for an unknown or purged stream; `Fenced` for a hold that was released or whose epoch has
@@ -85,13 +85,13 @@ pub trait Store: Send + Sync + 'static {
     /// taken its concurrency key meanwhile; then it is `Fenced` too. Touches no log.
     async fn renew(
         &self,
-        holds: &[Hold],
+        leases: &[Lease],
         ttl: Duration,
-    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError>;
+    ) -> Result<Vec<Result<Lease, StoreError>>, StoreError>;
 
     /// Releases a hold, so that another process may claim at once. Does nothing for a hold that has
     /// passed to another holder or a stream that does not exist.
-    async fn release(&self, hold: &Hold) -> Result<(), StoreError>;
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError>;
 
     /// Streams that are runnable, or have a timer due by the store's clock. Streams with a live
     /// hold and streams blocked by their concurrency key are left out. Streams of a tenant that
@@ -192,7 +192,7 @@ pub const BLOB_GRACE: Duration = Duration::from_secs(24 * 3600);
 ///
 /// # Panics
 /// As documented at [`Store::append`].
-pub fn assert_appendable(batch: &Batch, guard: Guard, hold: &HoldChange) {
+pub fn assert_appendable(batch: &Batch, guard: Guard, lease: &LeaseChange) {
     assert!(
         !batch.records().is_empty(),
         "a batch has at least one event"
@@ -202,16 +202,16 @@ pub fn assert_appendable(batch: &Batch, guard: Guard, hold: &HoldChange) {
         batch.first_seq() == 0,
         "the first batch of a stream, and no other, has the header"
     );
-    match hold {
-        HoldChange::Keep => {}
-        HoldChange::Take { .. } => {
+    match lease {
+        LeaseChange::Keep => {}
+        LeaseChange::Take { .. } => {
             assert_eq!(
                 batch.first_seq(),
                 0,
                 "an append takes a hold only as it creates a stream"
             );
         }
-        HoldChange::Release => {
+        LeaseChange::Release => {
             assert!(
                 matches!(guard, Guard::Holder(_)),
                 "only the holder releases a hold"

@@ -219,9 +219,9 @@ impl Store for FaultyStore {
         &self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Result<Appended, StoreError> {
-        self.through(Method::Append, self.inner.append(batch, guard, hold))
+        self.through(Method::Append, self.inner.append(batch, guard, lease))
             .await
     }
 
@@ -240,22 +240,22 @@ impl Store for FaultyStore {
         stream: &StreamId,
         holder: &HolderId,
         ttl: Duration,
-    ) -> Result<Hold, StoreError> {
+    ) -> Result<Lease, StoreError> {
         self.through(Method::Claim, self.inner.claim(stream, holder, ttl))
             .await
     }
 
     async fn renew(
         &self,
-        holds: &[Hold],
+        leases: &[Lease],
         ttl: Duration,
-    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError> {
-        self.through(Method::Renew, self.inner.renew(holds, ttl))
+    ) -> Result<Vec<Result<Lease, StoreError>>, StoreError> {
+        self.through(Method::Renew, self.inner.renew(leases, ttl))
             .await
     }
 
-    async fn release(&self, hold: &Hold) -> Result<(), StoreError> {
-        self.through(Method::Release, self.inner.release(hold))
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.through(Method::Release, self.inner.release(lease))
             .await
     }
 

@@ -5,7 +5,7 @@
 //! handles.
 
 mod append;
-mod holds;
+mod leases;
 mod queue;
 mod tables;
 
@@ -56,10 +56,10 @@ impl Store for MemoryStore {
         &self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Result<Appended, StoreError> {
-        assert_appendable(&batch, guard, &hold);
-        self.tables.lock().append(batch, guard, hold, self.now())
+        assert_appendable(&batch, guard, &lease);
+        self.tables.lock().append(batch, guard, lease, self.now())
     }
 
     async fn load(
@@ -76,24 +76,24 @@ impl Store for MemoryStore {
         stream: &StreamId,
         holder: &HolderId,
         ttl: Duration,
-    ) -> Result<Hold, StoreError> {
+    ) -> Result<Lease, StoreError> {
         self.tables.lock().claim(stream, holder, ttl, self.now())
     }
 
     async fn renew(
         &self,
-        holds: &[Hold],
+        leases: &[Lease],
         ttl: Duration,
-    ) -> Result<Vec<Result<Hold, StoreError>>, StoreError> {
+    ) -> Result<Vec<Result<Lease, StoreError>>, StoreError> {
         let mut tables = self.tables.lock();
-        Ok(holds
+        Ok(leases
             .iter()
-            .map(|hold| tables.renew(hold, ttl, self.now()))
+            .map(|lease| tables.renew(lease, ttl, self.now()))
             .collect())
     }
 
-    async fn release(&self, hold: &Hold) -> Result<(), StoreError> {
-        self.tables.lock().release(hold);
+    async fn release(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.tables.lock().release(lease);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use kernel::ids::Seq;
 use kernel::time::Timestamp;
 
 use crate::codec::{self, Encoded};
-use crate::{Epoch, Guard, Hold, HoldChange, StoreError, assert_appendable};
+use crate::{Epoch, Guard, Lease, LeaseChange, StoreError, assert_appendable};
 
 /// An append, with everything encoded that is stored as text or bytes.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Prepared {
     /// The right to append.
     pub guard: Guard,
     /// The change of the hold.
-    pub hold: HoldChange,
+    pub lease: LeaseChange,
     /// The row of each record.
     pub rows: Vec<Encoded>,
     /// The header as JSON, where the batch has one.
@@ -30,8 +30,8 @@ impl Prepared {
     ///
     /// # Panics
     /// As documented at [`Store::append`](crate::Store::append).
-    pub fn new(batch: Batch, guard: Guard, hold: HoldChange) -> Self {
-        assert_appendable(&batch, guard, &hold);
+    pub fn new(batch: Batch, guard: Guard, lease: LeaseChange) -> Self {
+        assert_appendable(&batch, guard, &lease);
         let json = "rows of the kernel are always JSON";
         let header = batch.header().map(serde_json::to_string);
         let rows = batch.records().iter();
@@ -41,7 +41,7 @@ impl Prepared {
             index: serde_json::to_string(batch.index()).expect(json),
             batch,
             guard,
-            hold,
+            lease,
         }
     }
 
@@ -64,15 +64,15 @@ impl Prepared {
     }
 
     /// The hold it takes.
-    pub fn taken(&self, now: Timestamp) -> Option<Hold> {
-        match &self.hold {
-            HoldChange::Take { holder, ttl } => Some(Hold {
+    pub fn taken(&self, now: Timestamp) -> Option<Lease> {
+        match &self.lease {
+            LeaseChange::Take { holder, ttl } => Some(Lease {
                 stream: self.batch.stream().clone(),
                 epoch: Epoch(1),
                 holder: holder.clone(),
                 expires_at: now.plus(*ttl),
             }),
-            HoldChange::Keep | HoldChange::Release => None,
+            LeaseChange::Keep | LeaseChange::Release => None,
         }
     }
 

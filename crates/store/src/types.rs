@@ -27,7 +27,7 @@ pub struct Epoch(pub u64);
 
 /// A live hold on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
+pub struct Lease {
     /// The stream.
     pub stream: StreamId,
     /// The fencing number.
@@ -51,7 +51,7 @@ pub enum Guard {
 
 /// How an append changes the hold on its stream, in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HoldChange {
+pub enum LeaseChange {
     /// No change.
     Keep,
     /// Take it; allowed only with the first batch of a stream.
@@ -71,7 +71,7 @@ pub struct Appended {
     /// The position of the last event of the batch.
     pub position: Position,
     /// The hold taken with `HoldChange::Take`.
-    pub hold: Option<Hold>,
+    pub lease: Option<Lease>,
 }
 
 /// Where a read of a stream begins.
@@ -110,7 +110,7 @@ pub struct Loaded {
     /// The index row.
     pub index: IndexRow,
     /// The hold, if one is on record; it may have expired.
-    pub hold: Option<Hold>,
+    pub lease: Option<Lease>,
 }
 
 /// A worker's query of the queue.

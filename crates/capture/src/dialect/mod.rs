@@ -56,10 +56,10 @@ impl Route {
     /// The name of a setting in a request; `None` if the interface does not have it.
     pub(crate) fn field(
         self,
-        knob: &'static str,
+        param: &'static str,
         request: &Map<String, Value>,
     ) -> Option<&'static str> {
-        match (self, knob) {
+        match (self, param) {
             (Self::Messages | Self::Responses, "seed") => None,
             (Self::Responses, "max_tokens") => Some("max_output_tokens"),
             (Self::ChatCompletions, "max_tokens")
@@ -67,7 +67,7 @@ impl Route {
             {
                 Some("max_completion_tokens")
             }
-            _ => Some(knob),
+            _ => Some(param),
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Recorder, State};
 use crate::call::Call;
-use crate::tape::{Divergence, Reason, Side};
+use crate::replayer::{Divergence, Reason, Side};
 
 impl Recorder {
     /// The call that came.
@@ -18,7 +18,10 @@ impl Recorder {
 
     /// A call after the end of the recording.
     pub(super) fn beyond(&self, state: &State, actual: Side) -> Divergence {
-        let step = state.tape.as_ref().map_or(0, |tape| tape.step(None));
+        let step = state
+            .replayer
+            .as_ref()
+            .map_or(0, |replayer| replayer.step(None));
         let message = format!(
             "step {step}: {} came after the end of the recording",
             told(&actual)

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::traffic::Place;
 use super::{Recorder, State, UNREACHED, Use, now};
-use crate::call::{Beside, Call, Kind};
+use crate::call::{Call, FolderMetadata, Kind};
 use crate::clean::Cleaner;
 use crate::dialect::{Answer, Asked, Route, ToolUse};
 
@@ -82,7 +82,7 @@ impl Recorder {
             parent: Some(tool.by),
             observed: true,
             effects: Vec::new(),
-            beside: Beside::default(),
+            metadata: FolderMetadata::default(),
             notified: Vec::new(),
         }
     }

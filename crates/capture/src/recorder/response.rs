@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::call::{Call, Keep, Kind};
+use crate::call_groups::overlap;
 use crate::dialect::{self, Answer, Route};
-use crate::family::overlap;
 
 /// The last text of a model. Concurrent calls count as one place; among these, the call whose
 /// request text sorts last is taken, which does not depend on timing.

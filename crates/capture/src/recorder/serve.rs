@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::observed::{claim, settle_as};
 use super::traffic::{Note, Place};
-use super::{Begun, Recorder, State, TOO_LARGE, Told, now};
+use super::{Begun, Notifications, Recorder, State, TOO_LARGE, now};
 use crate::call::{Call, Change, Keep, Kind};
+use crate::replayer::{Divergence, Reason};
 use crate::scratch::ScratchError;
-use crate::tape::{Divergence, Reason};
-use crate::{beside, scratch};
+use crate::{folder_metadata, scratch};
 
 impl Recorder {
     pub(super) fn serve(
@@ -22,11 +22,11 @@ impl Recorder {
         place: usize,
         note: Option<Note>,
     ) -> Begun {
-        let Some(tape) = &state.tape else {
+        let Some(replayer) = &state.replayer else {
             return Begun::Live(call.seq);
         };
-        let recorded = tape.calls()[place].clone();
-        let within = tape.within(place).to_vec();
+        let recorded = replayer.calls()[place].clone();
+        let within = replayer.within(place).to_vec();
         let step = recorded.seq;
         let unavailable = |what: String| Divergence {
             step,
@@ -45,13 +45,13 @@ impl Recorder {
         };
         // The messages around an answer are repeated once, even if the answer is served several
         // times.
-        let is_again = tape.is_used(place);
-        let told = match self.told(&recorded, tape.calls(), source) {
-            Ok(_) if is_again => Told::default(),
+        let is_again = replayer.is_used(place);
+        let told = match self.told(&recorded, replayer.calls(), source) {
+            Ok(_) if is_again => Notifications::default(),
             Ok(told) => told,
             Err(what) => return self.diverge(state, unavailable(what)),
         };
-        let has_effects = |call: &&Call| !call.effects.is_empty() || !call.beside.is_empty();
+        let has_effects = |call: &&Call| !call.effects.is_empty() || !call.metadata.is_empty();
         let mut changing: Vec<&Call> = within
             .iter()
             .chain([&recorded])
@@ -70,8 +70,8 @@ impl Recorder {
             return self.diverge(state, unavailable(what));
         }
         // Only served calls count as used.
-        if let Some(tape) = &mut state.tape {
-            tape.consume(place);
+        if let Some(replayer) = &mut state.replayer {
+            replayer.consume(place);
         }
         if !changing.is_empty()
             && let Some(folder) = &self.folder
@@ -95,14 +95,14 @@ impl Recorder {
         call.is_error = recorded.is_error;
         call.effect_class = recorded.effect_class;
         call.effects.clone_from(&recorded.effects);
-        call.beside.clone_from(&recorded.beside);
+        call.metadata.clone_from(&recorded.metadata);
         if !is_again {
             call.notified.clone_from(&recorded.notified);
         }
         if let Some(note) = note {
             let route = note.route();
             let enforcement = &state.enforcement;
-            let is_put = |knob: &str| enforcement.has_sent(knob);
+            let is_put = |param: &str| enforcement.has_sent(param);
             let place = Place::Recorded(recorded.seq);
             state.traffic.asked(place, note, is_put);
             let place = Place::Recorded(ended(&recorded));
@@ -145,9 +145,9 @@ impl Recorder {
         }
         for call in changing {
             let effects = latest(applied, call);
-            beside::before(root, &call.beside)?;
+            folder_metadata::before(root, &call.metadata)?;
             scratch::apply(root, &effects, &self.cleaner, source)?;
-            beside::after(root, &call.beside)?;
+            folder_metadata::after(root, &call.metadata)?;
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Recorder {
                 let note = self.note_of(state, &call.name, &input.unwrap_or_default());
                 let route = note.route();
                 let enforcement = &state.enforcement;
-                let is_put = |knob: &str| enforcement.has_sent(knob);
+                let is_put = |param: &str| enforcement.has_sent(param);
                 state.traffic.asked(Place::Recorded(recorded), note, is_put);
                 if let Some(output) = output_of(&call, source) {
                     // The tools it requested were called in the recording, and are included.

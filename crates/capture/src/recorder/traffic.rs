@@ -109,7 +109,7 @@ fn settings(route: Route, body: &Value) -> BTreeMap<&'static str, Value> {
     let Some(fields) = body.as_object() else {
         return settings;
     };
-    for knob in [
+    for param in [
         "temperature",
         "seed",
         "max_tokens",
@@ -117,9 +117,9 @@ fn settings(route: Route, body: &Value) -> BTreeMap<&'static str, Value> {
         "stop",
         "stop_sequences",
     ] {
-        let field = route.field(knob, fields);
+        let field = route.field(param, fields);
         if let Some(value) = field.and_then(|field| fields.get(field)) {
-            settings.insert(knob, value.clone());
+            settings.insert(param, value.clone());
         }
     }
     settings
@@ -155,9 +155,9 @@ impl Traffic {
             (std::mem::take(&mut self.sent), note.sent)
         };
         self.sent = newer;
-        for (knob, value) in older {
-            if is_put(knob) {
-                self.sent.entry(knob).or_insert(value);
+        for (param, value) in older {
+            if is_put(param) {
+                self.sent.entry(param).or_insert(value);
             }
         }
     }

@@ -213,15 +213,15 @@ fn folders_and_modes_are_noted_beside_the_contents() {
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(lab.path(name), mode).unwrap();
     }
-    let (changes, beside) = lab.folder.as_ref().unwrap().net().unwrap();
+    let (changes, metadata) = lab.folder.as_ref().unwrap().net().unwrap();
     assert_eq!(told(&changes), ["modified both"]);
-    let folders = beside.folders.iter();
+    let folders = metadata.folders.iter();
     let folders = folders.map(|folder| format!("{} {}", folder.operation.as_str(), folder.path));
     assert_eq!(
         folders.collect::<Vec<_>>(),
         ["created came", "created came/inner", "deleted gone"]
     );
-    let modes = beside.modes.iter();
+    let modes = metadata.modes.iter();
     let modes = modes.map(|change| (change.path.as_str(), change.before, change.mode));
     assert_eq!(modes.collect::<Vec<_>>(), [("script", 0o644, 0o755)]);
 }

@@ -175,9 +175,9 @@ async fn driven_by(
 ) -> Result<Option<String>, Failure> {
     let store = engine.door().store();
     let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
-    Ok(match loaded.hold {
-        Some(hold) if hold.expires_at > store.now() && !holder::is_dead(&hold.holder) => {
-            Some(name_of(&hold.holder))
+    Ok(match loaded.lease {
+        Some(lease) if lease.expires_at > store.now() && !holder::is_dead(&lease.holder) => {
+            Some(name_of(&lease.holder))
         }
         _ => None,
     })

@@ -16,10 +16,10 @@ use runtime::authority::Authority;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
+use runtime::maintenance::Maintenance;
 use runtime::private;
 use runtime::programs::{self, Fallback, Programs};
 use runtime::telemetry;
-use runtime::upkeep::Upkeep;
 use runtime::webhooks::{Reach, Webhooks};
 use server::{App, Gate, Limits, Saves};
 use store::ListQuery;
@@ -166,7 +166,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let options = EngineOptions {
         scope: Scope::Everything,
         max_runs: MAX_RUNS,
-        upkeep: Some(Upkeep {
+        maintenance: Some(Maintenance {
             retain_finished: args.retain_finished.as_ref().map(|Span(kept)| *kept),
         }),
         authority: (!args.no_authority).then(|| Authority {
@@ -351,13 +351,13 @@ fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
     }
     let tenants: Vec<&str> = programs.tenants.iter().map(TenantId::as_str).collect();
     let tenants = tenants.join(", ");
-    match (programs::holds(), programs.fallback) {
+    match (programs::confinement(), programs.fallback) {
         _ if args.dev => {}
         _ if tenants.is_empty() => {
             tracing::info!("only workflows that the operator put run programs");
         }
-        (Ok(holds), _) => {
-            tracing::info!(%tenants, by = holds.0, "programs of these tenants run confined");
+        (Ok(confinement), _) => {
+            tracing::info!(%tenants, by = confinement.0, "programs of these tenants run confined");
         }
         (Err(why), Fallback::Unconfined) => tracing::warn!(
             %tenants, %why,

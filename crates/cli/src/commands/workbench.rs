@@ -9,7 +9,7 @@ use faces::workbench::bundle::{self, Integrity};
 use faces::workbench::document::{is_run_id, read};
 use kernel::audit::Actor;
 use kernel::document::{
-    Audited, Body, DocumentCommand, DocumentRejection, Expected, Save, Told, Via,
+    Attribution, Audited, Body, DocumentCommand, DocumentRejection, Expected, Save, Via,
 };
 use kernel::ids::TenantId;
 use kernel::limits::MAX_DOCUMENT_BYTES;
@@ -164,7 +164,7 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
         expected: Expected::Anything,
     };
     let command = DocumentCommand::Save(Box::new(save));
-    let told = Told {
+    let told = Attribution {
         by: Actor::operator(),
         audited: Audited::default(),
     };

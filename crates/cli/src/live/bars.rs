@@ -5,7 +5,7 @@ use kernel::time::Timestamp;
 
 use super::output::Outputs;
 use super::rows::rows;
-use super::scene::Scene;
+use super::runs_view::RunsView;
 use crate::talk;
 
 /// The rows on the terminal.
@@ -28,9 +28,9 @@ impl Bars {
     }
 
     /// Draws the current rows.
-    pub(crate) fn draw(&mut self, scene: &dyn Scene, outputs: &Outputs, now: Timestamp) {
+    pub(crate) fn draw(&mut self, runs_view: &dyn RunsView, outputs: &Outputs, now: Timestamp) {
         self.frame += 1;
-        let texts = rows(scene, outputs, now, self.frame);
+        let texts = rows(runs_view, outputs, now, self.frame);
         while self.rows.len() > texts.len() {
             if let Some(row) = self.rows.pop() {
                 row.finish_and_clear();

@@ -2,25 +2,25 @@
 //! programs, or nothing.
 
 mod bars;
-mod news;
 mod output;
 mod rows;
-pub(crate) mod scene;
+mod run_update;
+pub(crate) mod runs_view;
 
 use std::time::Duration;
 
-use faces::{Veil, openwop};
+use faces::{Mask, openwop};
 use kernel::run::{Event, RunEvent};
 use kernel::time::Timestamp;
 
 use crate::data::Data;
 use crate::exit::Failure;
-use crate::follow::{Follower, News};
+use crate::follow::{Follower, RunUpdate};
 use crate::{style, talk, text};
 use bars::Bars;
-use news::sentence;
 use output::Outputs;
-use scene::{Scene, began, name};
+use run_update::sentence;
+use runs_view::{RunsView, began, name};
 
 /// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Live {
     pub(crate) fn show(
         &mut self,
         follower: &Follower,
-        news: &[News],
+        news: &[RunUpdate],
         now: Timestamp,
     ) -> Result<(), Failure> {
         match &mut self.look {
@@ -108,23 +108,23 @@ impl Live {
     }
 
     /// Shows new events to people; programs receive nothing here.
-    pub(crate) fn tell(&mut self, scene: &dyn Scene, news: &[News], now: Timestamp) {
+    pub(crate) fn tell(&mut self, runs_view: &dyn RunsView, news: &[RunUpdate], now: Timestamp) {
         if matches!(self.look, Look::Nothing | Look::Json(_)) {
             return;
         }
         for item in news {
-            self.tell_one(scene, item, news);
+            self.tell_one(runs_view, item, news);
         }
         if let Look::Bars(bars) = &mut self.look {
-            bars.draw(scene, &self.outputs, now);
+            bars.draw(runs_view, &self.outputs, now);
         }
     }
 
     /// Shows the message of an event, and output that belongs to it.
-    fn tell_one(&mut self, scene: &dyn Scene, item: &News, news: &[News]) {
+    fn tell_one(&mut self, runs_view: &dyn RunsView, item: &RunUpdate, news: &[RunUpdate]) {
         for line in self.outputs.take(item) {
             if self.detail == Detail::Output {
-                let name = name(scene, line.of, line.node.as_str());
+                let name = name(runs_view, line.of, line.node.as_str());
                 talk::say(format!(
                     "       {} {}",
                     style::dim(format!("{name} |")),
@@ -139,8 +139,8 @@ impl Live {
         if is_question(&item.event) && !self.tells_questions {
             return;
         }
-        if let Some(sentence) = sentence(scene, item) {
-            talk::say(format!("{}  {sentence}", stamp(scene, item)));
+        if let Some(sentence) = sentence(runs_view, item) {
+            talk::say(format!("{}  {sentence}", stamp(runs_view, item)));
         }
     }
 
@@ -166,7 +166,7 @@ fn is_question(event: &Event) -> bool {
 }
 
 /// Whether a started node has already ended: then only its end is shown.
-fn ends_at_once(start: &News, news: &[News]) -> bool {
+fn ends_at_once(start: &RunUpdate, news: &[RunUpdate]) -> bool {
     let RunEvent::NodeStarted {
         node_id: started, ..
     } = &start.event.body
@@ -181,22 +181,22 @@ fn ends_at_once(start: &News, news: &[News]) -> bool {
 }
 
 /// Time since the run began.
-fn stamp(scene: &dyn Scene, news: &News) -> String {
-    let began = began(scene, news.of, &news.event);
+fn stamp(runs_view: &dyn RunsView, news: &RunUpdate) -> String {
+    let began = began(runs_view, news.of, &news.event);
     style::dim(text::clock(Duration::from_millis(
         news.event.at.ms_since(began),
     )))
 }
 
-fn print(data: &mut Option<Data>, follower: &Follower, news: &[News]) -> Result<(), Failure> {
+fn print(data: &mut Option<Data>, follower: &Follower, news: &[RunUpdate]) -> Result<(), Failure> {
     let Some(open) = data else { return Ok(()) };
     let mut print = || {
-        for News { of, cause, event } in news {
+        for RunUpdate { of, cause, event } in news {
             let run = &follower.runs()[*of].run;
-            let veil = Veil::of(&run.plan);
+            let mask = Mask::of(&run.plan);
             open.json_line(&openwop::v1::event_caused_by(
                 &run.header,
-                veil,
+                mask,
                 event,
                 *cause,
             ))?;

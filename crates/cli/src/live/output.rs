@@ -6,7 +6,7 @@ use kernel::ids::NodeId;
 use kernel::run::RunEvent;
 use kernel::run::event::OutputChannel;
 
-use crate::follow::News;
+use crate::follow::RunUpdate;
 use crate::text;
 
 /// Maximum length of an unfinished line.
@@ -32,7 +32,7 @@ pub(crate) struct OutputLine {
 
 impl Outputs {
     /// Adds output; returns the completed lines.
-    pub(crate) fn take(&mut self, News { of, event, .. }: &News) -> Vec<OutputLine> {
+    pub(crate) fn take(&mut self, RunUpdate { of, event, .. }: &RunUpdate) -> Vec<OutputLine> {
         let mut lines = Vec::new();
         match &event.body {
             RunEvent::OutputChunk {
@@ -95,7 +95,7 @@ mod tests {
     use kernel::run::Event;
     use kernel::time::Timestamp;
 
-    fn chunk(text: &str, is_last: bool) -> News {
+    fn chunk(text: &str, is_last: bool) -> RunUpdate {
         let body = RunEvent::OutputChunk {
             node_id: "n".into(),
             visit: 0,
@@ -106,7 +106,7 @@ mod tests {
             is_last,
             meta: None,
         };
-        News {
+        RunUpdate {
             of: 0,
             cause: None,
             event: Event {
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    fn taken(chunks: &[News]) -> Vec<String> {
+    fn taken(chunks: &[RunUpdate]) -> Vec<String> {
         let mut outputs = Outputs::default();
         let lines = chunks.iter().flat_map(|chunk| outputs.take(chunk));
         lines.map(|line| line.text).collect()

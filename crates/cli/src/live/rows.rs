@@ -6,7 +6,7 @@ use faces::player::names::is_session_id;
 use kernel::time::Timestamp;
 
 use super::output::Outputs;
-use super::scene::{Going, OpenNode, OpenRun, Scene, Standing, name};
+use super::runs_view::{Activity, Going, OpenNode, OpenRun, RunsView, name};
 use crate::lookup::short;
 use crate::{style, talk, text};
 
@@ -21,15 +21,15 @@ const CELLS: usize = 24;
 
 /// The current rows. `frame` turns the wheel.
 pub(crate) fn rows(
-    scene: &dyn Scene,
+    runs_view: &dyn RunsView,
     outputs: &Outputs,
     now: Timestamp,
     frame: usize,
 ) -> Vec<String> {
-    let nodes = scene.open_nodes();
+    let nodes = runs_view.open_nodes();
     let hidden = nodes.len().saturating_sub(MOST_NODES);
     let named = nodes.iter().take(MOST_NODES).map(|node| {
-        let name = text::cut(&name(scene, node.of, node.id.as_str()), WIDEST_NAME);
+        let name = text::cut(&name(runs_view, node.of, node.id.as_str()), WIDEST_NAME);
         (name, node)
     });
     let named: Vec<(String, &OpenNode)> = named.collect();
@@ -46,7 +46,7 @@ pub(crate) fn rows(
             text::count(hidden, "node")
         )));
     }
-    let open = scene.open_runs();
+    let open = runs_view.open_runs();
     rows.extend(
         open.iter()
             .take(MOST_RUNS)
@@ -67,13 +67,13 @@ fn node_row(
     frame: usize,
 ) -> String {
     let since = node.since.map_or(0, |at| now.ms_since(at));
-    let (mark, what) = match node.standing {
-        Standing::InFlight => (wheel(frame), last.unwrap_or_default()),
-        Standing::Delayed => (waits(), "waits for its time"),
-        Standing::Suspended => (waits(), "waits for an answer"),
-        Standing::WithWorker => (waits(), "waits for a worker"),
-        Standing::Backoff => (waits(), "waits before it is tried again"),
-        Standing::Next => (waits(), "is next"),
+    let (mark, what) = match node.activity {
+        Activity::InFlight => (wheel(frame), last.unwrap_or_default()),
+        Activity::Delayed => (waits(), "waits for its time"),
+        Activity::Suspended => (waits(), "waits for an answer"),
+        Activity::WithWorker => (waits(), "waits for a worker"),
+        Activity::Backoff => (waits(), "waits before it is tried again"),
+        Activity::Next => (waits(), "is next"),
     };
     let time = text::clock(Duration::from_millis(since));
     let what = style::dim(text::one_line(what, 200));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use faces::Veil;
+use faces::Mask;
 use faces::workbench::document::is_run_id;
 use kernel::ids::StreamId;
 use kernel::problem::quoted;
@@ -17,7 +17,7 @@ use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::lookup::{RunName, SHORTEST, is_part, short};
 use crate::session::{Form, Session};
-use crate::summary::Told;
+use crate::summary::RunSummary;
 use crate::text::Days;
 use crate::{style, summary, talk, text};
 
@@ -269,7 +269,7 @@ pub(super) fn tell(
     let id: StreamId = text("runId").into();
     let time = |name: &str| Timestamp::parse(text(name));
     let took_ms = time("endedAt").zip(time("startedAt"));
-    summary::say_end(&Told {
+    summary::say_end(&RunSummary {
         id: &id,
         workflow: text("workflowId"),
         end: &end,
@@ -407,7 +407,7 @@ fn print(data: &mut Data, form: Form, docs: &[&Value], days: &mut Days) -> Resul
 /// An event on a line, as for a store. An unknown type is shown by its name.
 pub(super) fn line(doc: &Value) -> String {
     match faces::openwop::v1::read(doc) {
-        Some(event) => events::line_of(event.seq, &faces::transcript::line(Veil::bare(), &event)),
+        Some(event) => events::line_of(event.seq, &faces::transcript::line(Mask::bare(), &event)),
         None => {
             let word = |name: &str| text::one_line(doc[name].as_str().unwrap_or_default(), 60);
             let time = word("timestamp");

@@ -15,8 +15,8 @@ use tokio::time::MissedTickBehavior;
 use super::Remote;
 use super::runs::poll;
 use crate::exit::{Exit, Failure};
-use crate::follow::{News, Parent};
-use crate::live::scene::{Going, OpenNode, OpenRun, Scene, Standing};
+use crate::follow::{Parent, RunUpdate};
+use crate::live::runs_view::{Activity, Going, OpenNode, OpenRun, RunsView};
 
 /// The interval of redraws.
 const FRAME: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ struct Seen {
 
 #[derive(Clone, Copy)]
 enum NodeState {
-    Open(Standing),
+    Open(Activity),
     /// Its work is done by another run.
     Elsewhere,
     Settled,
@@ -74,7 +74,7 @@ impl Watched {
 
     /// Folds in a server's events of a run. Returns their news, and the places of newly watched
     /// runs.
-    fn take(&mut self, of: usize, docs: &[Value]) -> (Vec<News>, Vec<usize>) {
+    fn take(&mut self, of: usize, docs: &[Value]) -> (Vec<RunUpdate>, Vec<usize>) {
         let (mut news, mut children) = (Vec::new(), Vec::new());
         for event in docs.iter().filter_map(faces::openwop::v1::read) {
             if let RunEvent::NodeDispatched {
@@ -94,7 +94,7 @@ impl Watched {
                 ));
             }
             self.runs[of].take(&event);
-            news.push(News {
+            news.push(RunUpdate {
                 of,
                 cause: None,
                 event,
@@ -144,31 +144,31 @@ impl WatchedRun {
                 due_at,
                 ..
             } => {
-                let standing = match due_at {
-                    Some(_) => Standing::Delayed,
-                    None => Standing::InFlight,
+                let activity = match due_at {
+                    Some(_) => Activity::Delayed,
+                    None => Activity::InFlight,
                 };
-                let node = self.stands(node_id, NodeState::Open(standing));
+                let node = self.stands(node_id, NodeState::Open(activity));
                 if *attempt == 0 {
                     node.since = Some(event.at);
                 }
             }
             E::AttemptRestarted { node_id, .. } => {
-                self.stands(node_id, NodeState::Open(Standing::InFlight));
+                self.stands(node_id, NodeState::Open(Activity::InFlight));
             }
             E::NodeRetried { node_id, .. } => {
-                self.stands(node_id, NodeState::Open(Standing::Backoff));
+                self.stands(node_id, NodeState::Open(Activity::Backoff));
             }
             E::InterruptRequested { node_id, data, .. } if awaited_queue(data).is_some() => {
-                self.stands(node_id, NodeState::Open(Standing::WithWorker));
+                self.stands(node_id, NodeState::Open(Activity::WithWorker));
             }
             // Its reason was already reported.
             E::NodeSuspended { node_id, .. } if self.is_with_a_worker(node_id) => {}
             E::NodeSuspended { node_id, .. } => {
-                self.stands(node_id, NodeState::Open(Standing::Suspended));
+                self.stands(node_id, NodeState::Open(Activity::Suspended));
             }
             E::NodeResumed { node_id, .. } => {
-                self.stands(node_id, NodeState::Open(Standing::Next));
+                self.stands(node_id, NodeState::Open(Activity::Next));
             }
             E::NodeDispatched { node_id, .. } => {
                 self.stands(node_id, NodeState::Elsewhere);
@@ -194,7 +194,7 @@ impl WatchedRun {
 
     fn is_with_a_worker(&self, node: &NodeId) -> bool {
         let state = self.nodes.get(node).map(|seen| seen.state);
-        matches!(state, Some(NodeState::Open(Standing::WithWorker)))
+        matches!(state, Some(NodeState::Open(Activity::WithWorker)))
     }
 
     fn settled(&self) -> usize {
@@ -208,7 +208,7 @@ impl WatchedRun {
         let works = |seen: &Seen| {
             matches!(
                 seen.state,
-                NodeState::Elsewhere | NodeState::Open(Standing::InFlight | Standing::Next)
+                NodeState::Elsewhere | NodeState::Open(Activity::InFlight | Activity::Next)
             )
         };
         let waits = |seen: &Seen| matches!(seen.state, NodeState::Open(_));
@@ -220,7 +220,7 @@ impl WatchedRun {
     }
 }
 
-impl Scene for Watched {
+impl RunsView for Watched {
     fn id(&self, of: usize) -> &StreamId {
         &self.runs[of].id
     }
@@ -237,13 +237,13 @@ impl Scene for Watched {
         let open = self.runs.iter().enumerate().filter(|(_, run)| !run.is_over);
         open.flat_map(|(of, run)| {
             run.nodes.iter().filter_map(move |(id, seen)| {
-                let NodeState::Open(standing) = seen.state else {
+                let NodeState::Open(activity) = seen.state else {
                     return None;
                 };
                 Some(OpenNode {
                     of,
                     id,
-                    standing,
+                    activity,
                     since: seen.since,
                 })
             })
@@ -272,7 +272,7 @@ impl Scene for Watched {
 pub(super) async fn watch(
     remote: &Remote,
     watched: &mut Watched,
-    mut show: impl FnMut(&Watched, &[Value], &[News]) -> Result<(), Failure>,
+    mut show: impl FnMut(&Watched, &[Value], &[RunUpdate]) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     let interrupt = tokio::signal::ctrl_c();
     tokio::pin!(interrupt);

@@ -13,7 +13,7 @@ const CANARY: &str = "canary-of-the-servers-environment";
 
 /// Whether programs can be confined here; otherwise skips the test.
 fn can_confine(test: &str) -> bool {
-    match runtime::programs::holds() {
+    match runtime::programs::confinement() {
         Ok(_) => true,
         Err(why) => {
             testkit::skip(test, &why.to_string());

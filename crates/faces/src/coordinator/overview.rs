@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel::coordinator::{Contract, CoordinatorEvent, DispatchStatus, Event, Standing};
+use kernel::coordinator::{Contract, CoordinatorEvent, CoordinatorStatus, DispatchStatus, Event};
 use kernel::ids::{RequestId, WorkerId};
 use kernel::time::Timestamp;
 use serde::Serialize;
@@ -214,7 +214,12 @@ impl Overview {
     }
 
     /// The overview at a moment.
-    pub fn json(&self, standing: &Standing, contract: Contract, now: Timestamp) -> OverviewJson {
+    pub fn json(
+        &self,
+        standing: &CoordinatorStatus,
+        contract: Contract,
+        now: Timestamp,
+    ) -> OverviewJson {
         let mut open: Vec<(&RequestId, &Open)> = self.open.iter().collect();
         open.sort_by_key(|(_, open)| open.since);
         let open = open.into_iter().map(|(request, open)| OpenJson {

@@ -1,6 +1,6 @@
 //! Snapshots as JSON and as one line of text.
 
-use kernel::coordinator::{LEASE_EXPIRED, Standing};
+use kernel::coordinator::{CoordinatorStatus, LEASE_EXPIRED};
 use serde::{Deserialize, Serialize};
 
 use crate::coordinator::schema::SCHEMA_VERSION;
@@ -55,8 +55,8 @@ pub struct ReadinessJson {
     pub reasons: Vec<String>,
 }
 
-impl From<&Standing> for SnapshotJson {
-    fn from(standing: &Standing) -> Self {
+impl From<&CoordinatorStatus> for SnapshotJson {
+    fn from(standing: &CoordinatorStatus) -> Self {
         let lease = standing.lease.as_ref();
         let backlog = &standing.backlog;
         Self {

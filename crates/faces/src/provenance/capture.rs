@@ -18,7 +18,7 @@ use super::calls::{Call, CallKind, EffectClass};
 use super::document::{
     Artifact, Config, Metrics, Mode, Model, NO_MODEL, Operation, Snapshot, ToolCall,
 };
-use crate::veil::{Veil, conceal};
+use crate::mask::{Mask, apply_mask};
 
 use super::hash::{canonical_json, hash_json, hash_text, written};
 
@@ -61,10 +61,10 @@ struct Ended {
 impl RunCapture {
     /// Adds the next event, without the values its workflow hides. Exported data is redacted again
     /// before it is hashed: the rules may cover more than when the log was written.
-    pub fn take(&mut self, veil: Veil<'_>, event: &Event, redact: &mut dyn FnMut(&mut Value)) {
-        let event = &*veil.event(event);
+    pub fn take(&mut self, mask: Mask<'_>, event: &Event, redact: &mut dyn FnMut(&mut Value)) {
+        let event = &*mask.event(event);
         let redact = &mut |value: &mut Value| {
-            conceal(value);
+            apply_mask(value);
             redact(value);
         };
         self.last = Some(event.at);
@@ -317,6 +317,6 @@ pub(super) fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
 /// Values without ciphertext, which would be another each time.
 fn shown(values: &Map<String, Value>) -> Value {
     let mut shown = Value::Object(values.clone());
-    conceal(&mut shown);
+    apply_mask(&mut shown);
     shown
 }

@@ -13,8 +13,8 @@ use std::fmt::{self, Write};
 use kernel::run::Event;
 use kernel::time::Timestamp;
 
+use crate::mask::Mask;
 use crate::record;
-use crate::veil::Veil;
 
 mod agents;
 mod text;
@@ -45,8 +45,8 @@ impl fmt::Display for Line {
 }
 
 /// The line of an event, masked by its workflow.
-pub fn line(veil: Veil<'_>, event: &Event) -> Line {
-    let event = &*veil.event(event);
+pub fn line(mask: Mask<'_>, event: &Event) -> Line {
+    let event = &*mask.event(event);
     Line {
         time: time_of_day(event.at),
         kind: record::kind(&event.body),

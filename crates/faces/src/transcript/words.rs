@@ -7,7 +7,7 @@ use kernel::run::{Artifact, NodeError, Usage};
 use serde_json::{Map, Value};
 
 use super::{MAX_TEXT, shorten};
-use crate::veil::conceal;
+use crate::mask::apply_mask;
 
 /// The longest value within a line, in characters.
 const MAX_VALUE: usize = 60;
@@ -111,7 +111,7 @@ pub(super) fn names(label: &str, names: &[String]) -> String {
 
 pub(super) fn value(value: &Value) -> String {
     let mut shown = value.clone();
-    conceal(&mut shown);
+    apply_mask(&mut shown);
     shorten(&shown.to_string(), MAX_VALUE)
 }
 

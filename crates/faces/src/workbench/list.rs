@@ -60,7 +60,7 @@ pub fn gates(index: &IndexRow) -> Vec<Value> {
 }
 
 /// A save, as the history of a run lists it.
-pub fn save(save: &SaveRecord, is_branch: Standing) -> Value {
+pub fn save(save: &SaveRecord, is_branch: SavePosition) -> Value {
     let mut row = json!({
         "save": save.number,
         "revision": save.revision,
@@ -68,7 +68,7 @@ pub fn save(save: &SaveRecord, is_branch: Standing) -> Value {
         "savedAt": Timestamp::to_string(&save.at),
         "digest": save.digest,
         "via": save.via.as_str(),
-        "branch": is_branch == Standing::Branch,
+        "branch": is_branch == SavePosition::Branch,
     });
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -83,7 +83,7 @@ pub fn save(save: &SaveRecord, is_branch: Standing) -> Value {
 
 /// Whether anything was built on a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum SavePosition {
     /// It leads to the last save, or is it.
     Main,
     /// Superseded by another.

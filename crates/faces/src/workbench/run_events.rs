@@ -13,7 +13,7 @@ use kernel::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::run_view::snapshot;
-use crate::Veil;
+use crate::Mask;
 use crate::openwop::v1::{self, Frame, StreamModes};
 
 /// The type of a save.
@@ -24,7 +24,7 @@ pub fn events(document: &Document, from: Seq) -> Vec<Value> {
     let header = document.header();
     let mut all: BTreeMap<Seq, Value> = BTreeMap::new();
     for implied in implied(document, from) {
-        all.insert(implied.0, v1::event(header, Veil::bare(), &event(implied)));
+        all.insert(implied.0, v1::event(header, Mask::bare(), &event(implied)));
     }
     for save in saves(document, from) {
         all.insert(save.seq, saved(header, save));
@@ -41,7 +41,7 @@ pub fn frames(document: &Document, from: Seq, modes: &StreamModes) -> Vec<Frame>
     let header = document.header();
     let mut all: BTreeMap<Seq, Frame> = BTreeMap::new();
     for implied in implied(document, from) {
-        if let Some(frame) = v1::frame(modes, (header, Veil::bare()), &event(implied), None) {
+        if let Some(frame) = v1::frame(modes, (header, Mask::bare()), &event(implied), None) {
             all.insert(implied.0, frame);
         }
     }

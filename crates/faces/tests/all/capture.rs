@@ -1,6 +1,6 @@
 //! Runs as execution snapshots.
 
-use faces::Veil;
+use faces::Mask;
 use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::hash::{hash_json, hash_text};
 use faces::provenance::read;
@@ -16,7 +16,7 @@ use crate::world::{World, definition, node};
 fn captured(world: &World, log: &[Event], redact: &mut dyn FnMut(&mut Value)) -> Captured {
     let mut capture = RunCapture::default();
     for event in log {
-        capture.take(Veil::of(&world.run.plan), event, redact);
+        capture.take(Mask::of(&world.run.plan), event, redact);
     }
     capture.build(&world.run).unwrap()
 }

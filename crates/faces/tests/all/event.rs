@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1;
 use serde_json::Value;
 
@@ -91,7 +91,7 @@ const LISTED: &[&str] = &[
 #[test]
 fn every_kind_of_event_is_rendered_as_documented() {
     let header = samples::header();
-    insta::assert_json_snapshot!(v1::events(&header, Veil::bare(), &samples::log()));
+    insta::assert_json_snapshot!(v1::events(&header, Mask::bare(), &samples::log()));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn the_samples_cover_every_type_and_carry_the_tag_of_the_log() {
     let header = samples::header();
     let mut seen = BTreeSet::new();
     for event in samples::log() {
-        let doc = v1::event(&header, Veil::bare(), &event);
+        let doc = v1::event(&header, Mask::bare(), &event);
         let stored = serde_json::to_value(&event).expect("an event is JSON");
         assert_eq!(doc["type"], stored["type"]);
         seen.insert(doc["type"].as_str().expect("a type").to_owned());
@@ -127,12 +127,12 @@ fn no_type_under_a_root_of_the_protocol_is_invented() {
 fn consequences_name_the_first_event_of_their_batch_and_it_names_none() {
     let header = samples::header();
     let log = samples::log();
-    let whole = v1::events(&header, Veil::bare(), &log);
+    let whole = v1::events(&header, Mask::bare(), &log);
     assert_eq!(whole[0].get("causationId"), None);
     assert_eq!(whole[1]["causationId"], "run-sample.0");
     assert_eq!(whole[4].get("causationId"), None);
     assert_eq!(whole[7]["causationId"], "run-sample.4");
-    let from_the_middle = v1::events(&header, Veil::bare(), &log[2..]);
+    let from_the_middle = v1::events(&header, Mask::bare(), &log[2..]);
     assert_eq!(from_the_middle[0].get("causationId"), None);
     assert_eq!(from_the_middle[2..], whole[4..]);
 }
@@ -140,7 +140,7 @@ fn consequences_name_the_first_event_of_their_batch_and_it_names_none() {
 #[test]
 fn nothing_absent_is_null_outside_of_values_given_by_users() {
     let header = samples::header();
-    for doc in v1::events(&header, Veil::bare(), &samples::log()) {
+    for doc in v1::events(&header, Mask::bare(), &samples::log()) {
         let payload = doc["payload"].as_object().expect("an object");
         let nulls = payload.values().filter(|value| value.is_null()).count();
         assert_eq!(nulls, 0, "{}", doc["type"]);
@@ -179,9 +179,9 @@ fn what_the_wire_tells_is_read_back_as_the_log_tells_it() {
     let header = samples::header();
     let mut otherwise = std::collections::BTreeSet::new();
     for event in samples::log() {
-        let doc = v1::event(&header, Veil::bare(), &event);
-        let told = faces::transcript::line(Veil::bare(), &event);
-        match v1::read(&doc).map(|read| faces::transcript::line(Veil::bare(), &read)) {
+        let doc = v1::event(&header, Mask::bare(), &event);
+        let told = faces::transcript::line(Mask::bare(), &event);
+        match v1::read(&doc).map(|read| faces::transcript::line(Mask::bare(), &read)) {
             Some(read) if read == told => {}
             _ => {
                 otherwise.insert(told.kind);

@@ -4,6 +4,7 @@
 mod capture;
 mod contract;
 mod event;
+mod mask;
 mod pictures;
 mod player;
 mod samples;
@@ -12,5 +13,4 @@ mod schemas;
 mod snapshot;
 mod streams;
 mod transcript;
-mod veil;
 mod world;

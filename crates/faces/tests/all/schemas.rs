@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1;
 use jsonschema::{Registry, Validator};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ fn every_event_is_valid_by_its_type() {
     let Some(schemas) = Schemas::find("every_event_is_valid_by_its_type") else {
         return;
     };
-    for doc in v1::events(&samples::header(), Veil::bare(), &samples::log()) {
+    for doc in v1::events(&samples::header(), Mask::bare(), &samples::log()) {
         assert_eq!(schemas.event(&doc), Vec::<String>::new(), "{doc:#}");
     }
 }
@@ -127,7 +127,7 @@ fn the_schemas_refuse_what_is_wrong() {
         return;
     };
     let header = samples::header();
-    let good = v1::event(&header, Veil::bare(), &samples::log()[0]);
+    let good = v1::event(&header, Mask::bare(), &samples::log()[0]);
     let breakages: [fn(&mut Value); 3] = [
         |doc| doc["payload"]["transport"] = json!("cli"),
         |doc| doc["payload"]["owner"]["issuer"] = json!("x"),

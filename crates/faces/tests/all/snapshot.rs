@@ -1,6 +1,6 @@
 //! Runs as OpenWOP v1 snapshots, and their logs, over runs the real kernel decided.
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1;
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn runs_are_rendered_as_documented() {
         insta::assert_json_snapshot!(
             format!("scenario_{name}"),
             json!({
-                "events": v1::events(&world.run.header, Veil::of(&world.run.plan), &world.log),
+                "events": v1::events(&world.run.header, Mask::of(&world.run.plan), &world.log),
                 "snapshot": v1::snapshot(&world.run),
             })
         );
@@ -26,7 +26,7 @@ fn every_moment_of_every_run_is_valid_by_the_schemas() {
         return;
     };
     for (name, world) in scenarios::all() {
-        for doc in v1::events(&world.run.header, Veil::of(&world.run.plan), &world.log) {
+        for doc in v1::events(&world.run.header, Mask::of(&world.run.plan), &world.log) {
             assert_eq!(schemas.event(&doc), Vec::<String>::new(), "{name}: {doc:#}");
         }
         for run in world.prefixes() {

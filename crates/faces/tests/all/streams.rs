@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1::{self, StreamModes};
 use kernel::run::event::OutputChannel;
 use kernel::run::{Event, RunEvent};
@@ -56,7 +56,7 @@ fn every_kind_of_event_is_shown_by_the_modes_of_the_table() {
     let header = samples::header();
     let mut seen = BTreeSet::new();
     for event in samples::log() {
-        let doc = v1::event(&header, Veil::bare(), &event);
+        let doc = v1::event(&header, Mask::bare(), &event);
         let kind = doc["type"].as_str().expect("a type");
         seen.insert(kind.to_owned());
         let admits = |mode: &&str| {

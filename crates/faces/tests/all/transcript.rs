@@ -1,6 +1,6 @@
 //! Events as lines for a terminal.
 
-use faces::Veil;
+use faces::Mask;
 use faces::transcript::{Line, MAX_TEXT, line, printable};
 use kernel::run::{Event, RunEvent};
 use kernel::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::samples;
 fn every_kind_of_event_has_a_readable_line() {
     let lines: Vec<_> = samples::log()
         .iter()
-        .map(|event| line(Veil::bare(), event).to_string())
+        .map(|event| line(Mask::bare(), event).to_string())
         .collect();
     insta::assert_snapshot!(lines.join("\n"));
 }
@@ -23,7 +23,7 @@ fn nothing_from_outside_reaches_the_terminal_unescaped() {
         printable(hostile),
         "a\\u{1b}]0;title\\u{7}\\r\\n\\u{9b}31m\\u{202e}\\u{2028}é→"
     );
-    let Line { node, text, .. } = line(Veil::bare(), &logged(hostile.repeat(100)));
+    let Line { node, text, .. } = line(Mask::bare(), &logged(hostile.repeat(100)));
     let shown = format!("{node:?}{text}");
     assert!(!shown.chars().any(char::is_control), "{shown}");
     assert_eq!(text.chars().count(), MAX_TEXT);
@@ -34,11 +34,11 @@ fn nothing_from_outside_reaches_the_terminal_unescaped() {
 fn a_text_that_just_fits_is_not_cut() {
     let message = "x".repeat(MAX_TEXT - "info: ".len());
     assert_eq!(
-        line(Veil::bare(), &logged(message.clone())).text,
+        line(Mask::bare(), &logged(message.clone())).text,
         format!("info: {message}")
     );
     assert!(
-        line(Veil::bare(), &logged(message + "x"))
+        line(Mask::bare(), &logged(message + "x"))
             .text
             .ends_with('…')
     );

@@ -34,7 +34,7 @@ pub const LEASE_EXPIRED: &str = "lease expired";
 
 /// The standing of a coordinator: a view of its state at a time, stored nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct CoordinatorStatus {
     /// The lease, live or not.
     pub lease: Option<Lease>,
     /// Whether the lease has expired.
@@ -117,7 +117,7 @@ impl Coordinator {
     }
 
     /// Its standing.
-    pub fn standing(&self, now: Timestamp, rule: LeaseRule) -> Standing {
+    pub fn standing(&self, now: Timestamp, rule: LeaseRule) -> CoordinatorStatus {
         let state = &self.state;
         let contract = self.contract();
         let is_over = |lease: &Lease| lease.is_expired(contract, now);
@@ -140,7 +140,7 @@ impl Coordinator {
         if replay.is_some_and(|replay| replay.applied == Cursor::Unknown) {
             blockers.push(Blocker::UnknownCursor);
         }
-        Standing {
+        CoordinatorStatus {
             lease: state.lease.clone(),
             is_stale,
             backlog: state.backlog,

@@ -3,11 +3,11 @@
 
 use crate::batch::Batch;
 use crate::coordinator::Coordinator;
+use crate::coordinator::assign::{TaskCommand, assignment_name, memory_of_assignments};
 use crate::coordinator::command::{CoordinatorCommand, PastDispatch, Recall, Rejection};
 use crate::coordinator::contract::LeaseRule;
 use crate::coordinator::draft::{Draft, Remembered, memory_of_request};
 use crate::coordinator::event::CoordinatorEvent;
-use crate::coordinator::hand_out::{TaskCommand, assignment_name, memory_of_assignments};
 use crate::coordinator::takes::{memory_of_takes, take_name, taken_before};
 use crate::coordinator::task::PastAssignment;
 use crate::ids::{Seq, WorkerId};

@@ -5,6 +5,7 @@
 //! coordinator with a long life stays as quick as a young one: the unique keys which its batches
 //! claim remember every id, and whoever decides brings what they say as a [`Recall`].
 
+mod assign;
 mod command;
 mod contract;
 mod decide;
@@ -12,7 +13,6 @@ mod dispatch;
 mod draft;
 mod event;
 mod group;
-mod hand_out;
 mod import;
 mod takes;
 mod task;
@@ -35,15 +35,15 @@ use crate::limits;
 use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
+pub use assign::{TaskCommand, TaskMessage, assignment_name, assignment_number};
+pub use assign::{is_worker_name, memory_of_assignments, message};
 pub use command::{CoordinatorCommand, PastDispatch, PastMail, Recall, Rejection};
-pub use contract::{Blocker, Contract, LEASE_EXPIRED, LeaseRule, Standing};
+pub use contract::{Blocker, Contract, CoordinatorStatus, LEASE_EXPIRED, LeaseRule};
 pub use decide::Decision;
 pub use dispatch::{Backlog, DispatchStatus};
 pub use draft::{Remembered, memory_of_mail, memory_of_request};
 pub use event::{CoordinatorEvent, Event, Lease};
 pub use group::Group;
-pub use hand_out::{TaskCommand, TaskMessage, assignment_name, assignment_number};
-pub use hand_out::{is_worker_name, memory_of_assignments, message};
 pub use import::{Import, ImportedEntry, ImportedMail, Reached};
 pub use takes::{claim_of_take, memory_of_takes, take_name, taken_before};
 pub use task::{

@@ -109,7 +109,7 @@ impl World {
     }
 
     fn take(&mut self, now: i64, worker: &str) -> Option<HandedOut> {
-        let before: Vec<_> = self.queue.handed_out().map(|out| out.assignment).collect();
+        let before: Vec<_> = self.queue.assigned().map(|out| out.assignment).collect();
         let worker = worker.into();
         self.tell(
             now,
@@ -121,7 +121,7 @@ impl World {
         )
         .unwrap();
         self.queue
-            .handed_out()
+            .assigned()
             .find(|out| !before.contains(&out.assignment))
     }
 
@@ -276,7 +276,7 @@ fn a_worker_that_comes_back_is_recovered_once() {
     assert_eq!(events.iter().filter(recovered).count(), 1, "{events:?}");
     assert!(!world.queue.is_stalled(&worker));
     // A worker whose heartbeat arrives although its task is gone.
-    let out = world.queue.handed_out().next().unwrap();
+    let out = world.queue.assigned().next().unwrap();
     world.miss(3 * SECOND, &out).unwrap();
     let heard = TaskCommand::Hear {
         assignment: out.assignment,

@@ -55,7 +55,7 @@ impl HandedOut {
 
 impl Coordinator {
     /// Assigned tasks, in the order of assignment.
-    pub fn handed_out(&self) -> impl Iterator<Item = HandedOut> + '_ {
+    pub fn assigned(&self) -> impl Iterator<Item = HandedOut> + '_ {
         let assignments = self.state.tasks.handed.keys();
         assignments.filter_map(|assignment| self.assignment(*assignment))
     }
@@ -109,7 +109,7 @@ impl Coordinator {
     /// The workers that were given a task.
     pub fn known_workers(&self) -> Vec<KnownWorker> {
         let mut counts = std::collections::BTreeMap::new();
-        for handed in self.handed_out() {
+        for handed in self.assigned() {
             *counts.entry(handed.worker).or_insert(0) += 1;
         }
         let known = self.state.workers.keys();

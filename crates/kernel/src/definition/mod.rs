@@ -4,14 +4,12 @@
 //! the document, [`Plan::compile`] resolves every reference and checks the graph. Each step lists
 //! all of its problems at once.
 
-mod age;
 mod channel;
 mod compile;
 mod condition;
 mod config_keys;
 mod control;
 mod cycles;
-mod described;
 mod document;
 mod fitting;
 mod graph;
@@ -20,7 +18,9 @@ mod parse;
 mod plan;
 mod reader;
 mod sensitivity;
+mod undeclared_channels;
 mod upstream;
+mod validation_mode;
 mod variable;
 
 pub use channel::{Access, Channel, Reducer};

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value};
 
-use super::age::Age;
 use super::fitting::{Unit, mistimed};
+use super::validation_mode::ValidationMode;
 use super::variable::type_name;
 use crate::limits::MAX_NAME_BYTES;
 use crate::problem::{Path, Problem, ProblemCode, Problems, closest, quoted};
@@ -14,7 +14,7 @@ use crate::problem::{Path, Problem, ProblemCode, Problems, closest, quoted};
 /// Problems and warnings found during the walk.
 #[derive(Default)]
 pub(super) struct Findings {
-    pub(super) age: Age,
+    pub(super) validation_mode: ValidationMode,
     pub(super) problems: RefCell<Problems>,
     pub(super) warnings: RefCell<Problems>,
 }
@@ -28,7 +28,7 @@ impl Findings {
 
     /// As [`Findings::problem`], for a rule that does not apply to stored definitions.
     pub(super) fn rule(&self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
-        if self.age == Age::New {
+        if self.validation_mode == ValidationMode::New {
             self.problem(path, code, message);
         }
     }

@@ -128,7 +128,7 @@ impl DocumentRejection {
 
 /// Who tells a document something.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct Attribution {
     /// Who.
     pub by: Actor,
     /// What the tenant's audit trail hears of it.
@@ -164,7 +164,7 @@ impl Document {
     pub fn decide(
         &self,
         command: DocumentCommand,
-        by: &Told,
+        by: &Attribution,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
         let now = now.max(self.at);
@@ -225,7 +225,7 @@ impl Document {
         head: &Body,
         event: Value,
         via: Via,
-        by: &Told,
+        by: &Attribution,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
         let made = text(event.as_object().unwrap_or(&Map::new()), "id").to_owned();
@@ -236,7 +236,12 @@ impl Document {
         self.write((Arc::new(body), None), via, (vec![made], 0), by, now)
     }
 
-    fn save(&self, save: Save, by: &Told, now: Timestamp) -> Result<Decided, DocumentRejection> {
+    fn save(
+        &self,
+        save: Save,
+        by: &Attribution,
+        now: Timestamp,
+    ) -> Result<Decided, DocumentRejection> {
         let Save {
             body,
             text,
@@ -271,7 +276,7 @@ impl Document {
         (body, sent): (Arc<Body>, Option<Text>),
         via: Via,
         (made, put_back): (Vec<String>, u64),
-        by: &Told,
+        by: &Attribution,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
         let known = self.head.as_ref();

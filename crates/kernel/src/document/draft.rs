@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::body::text;
-use super::decide::{Audited, Decided, Told};
+use super::decide::{Attribution, Audited, Decided};
 use super::event::{DocumentEvent, Event, EventBody, Form, Saved, Via};
 use super::view::{Implying, clip};
 use super::{Body, Document};
@@ -35,7 +35,7 @@ impl Draft {
     }
 
     /// Writes a save and what it implies.
-    pub(super) fn write(&mut self, saved: Saved, body: &Body, common: usize, told: &Told) {
+    pub(super) fn write(&mut self, saved: Saved, body: &Body, common: usize, told: &Attribution) {
         let is_first = self.first == 0;
         self.audit(&saved, body, told);
         let is_made_here = matches!(saved.via, Via::Gate | Via::Cancel);
@@ -95,7 +95,7 @@ impl Draft {
     }
 
     /// Tells the tenant's audit trail what it hears of.
-    fn audit(&mut self, saved: &Saved, body: &Body, told: &Told) {
+    fn audit(&mut self, saved: &Saved, body: &Body, told: &Attribution) {
         let (action, kind, id) = match saved.via {
             Via::Gate => (AuditAction::GateDecided, "gate", gate(body)),
             Via::Cancel => (AuditAction::RunCancelled, "document", body.id().to_owned()),

@@ -38,7 +38,9 @@ use crate::time::Timestamp;
 pub use body::{Body, Derived, Residual};
 pub use canonical::Canonical;
 pub use checkpoint::Unusable;
-pub use decide::{Audited, Decided, DocumentCommand, DocumentRejection, Expected, Save, Told};
+pub use decide::{
+    Attribution, Audited, Decided, DocumentCommand, DocumentRejection, Expected, Save,
+};
 pub use entries::{Delta, Entries};
 pub use event::{DocumentEvent, Event, EventBody, Extension, External, Form, Saved, Via};
 pub use gates::{GateDecision, PendingGate};

@@ -85,8 +85,8 @@ fn reviewed() -> Body {
     )
 }
 
-fn ann() -> Told {
-    Told {
+fn ann() -> Attribution {
+    Attribution {
         by: Actor::new("ann"),
         audited: Audited::Decisions,
     }

@@ -7,7 +7,7 @@ use crate::ids::{KeyId, MessageId, Seq, TenantId, WebhookId};
 use crate::json;
 use crate::limits;
 use crate::registry::event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
-use crate::registry::key::{self, Standing};
+use crate::registry::key::{self, KeyStatus};
 use crate::registry::{Key, Registry};
 use crate::stream::{DefinitionRef, PutBy};
 use crate::time::Timestamp;
@@ -182,7 +182,7 @@ impl Registry {
             }
             RegistryCommand::RevokeKey { key, reason } => {
                 let old = draft.registry.key(&key).ok_or(Rejection::UnknownKey)?;
-                if old.standing(now) == Standing::Revoked {
+                if old.standing(now) == KeyStatus::Revoked {
                     return Err(Rejection::Unchanged);
                 }
                 let grant = old.grant.clone();
@@ -203,7 +203,7 @@ impl Registry {
                     .key(&key)
                     .ok_or(Rejection::UnknownKey)?
                     .clone();
-                if old.standing(now) != Standing::Live {
+                if old.standing(now) != KeyStatus::Live {
                     return Err(Rejection::DeadKey);
                 }
                 draft.may_create(&successor)?;
@@ -285,7 +285,7 @@ impl Draft {
         if self.registry.key(key).is_some() {
             return Err(Rejection::KeyExists);
         }
-        let is_live = |key: &&Key| key.standing(self.now) == Standing::Live;
+        let is_live = |key: &&Key| key.standing(self.now) == KeyStatus::Live;
         match self.registry.keys().filter(is_live).count() {
             count if count >= limits::MAX_KEYS => Err(Rejection::TooManyKeys),
             _ => Ok(()),

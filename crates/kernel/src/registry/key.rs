@@ -60,7 +60,7 @@ pub struct Key {
 
 /// Whether a key is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum KeyStatus {
     /// It is valid.
     Live,
     /// It has expired.
@@ -69,7 +69,7 @@ pub enum Standing {
     Revoked,
 }
 
-impl Standing {
+impl KeyStatus {
     /// The name in lists.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -82,11 +82,11 @@ impl Standing {
 
 impl Key {
     /// Whether it is valid at a time. A key lives while `now < expires_at`.
-    pub fn standing(&self, now: Timestamp) -> Standing {
+    pub fn standing(&self, now: Timestamp) -> KeyStatus {
         match (self.revoked_at, self.grant.expires_at) {
-            (Some(_), _) => Standing::Revoked,
-            (None, Some(expires_at)) if now >= expires_at => Standing::Expired,
-            (None, _) => Standing::Live,
+            (Some(_), _) => KeyStatus::Revoked,
+            (None, Some(expires_at)) if now >= expires_at => KeyStatus::Expired,
+            (None, _) => KeyStatus::Live,
         }
     }
 }

@@ -99,7 +99,7 @@ impl Given {
         registry
     }
 
-    fn standing(&self, number: u8, at: i64) -> Standing {
+    fn standing(&self, number: u8, at: i64) -> KeyStatus {
         let registry = self.registry();
         let key = registry.key(&key_id(number)).expect("a key");
         key.standing(Timestamp(at))
@@ -119,15 +119,15 @@ fn the_last_put_stands_and_putting_it_again_changes_nothing() {
 #[test]
 fn a_key_lives_until_it_expires() {
     let given = Given::after([create(1, Some(5000)), create(2, None)]);
-    assert_eq!(given.standing(1, 4999), Standing::Live);
-    assert_eq!(given.standing(1, 5000), Standing::Expired);
-    assert_eq!(given.standing(2, i64::MAX), Standing::Live);
+    assert_eq!(given.standing(1, 4999), KeyStatus::Live);
+    assert_eq!(given.standing(1, 5000), KeyStatus::Expired);
+    assert_eq!(given.standing(2, i64::MAX), KeyStatus::Live);
 }
 
 #[test]
 fn a_revoked_key_stays_revoked() {
     let given = Given::after([create(1, Some(5000)), revoke(1)]);
-    assert_eq!(given.standing(1, 0), Standing::Revoked);
+    assert_eq!(given.standing(1, 0), KeyStatus::Revoked);
     assert_eq!(
         given.decide(revoke(1), 3000).err(),
         Some(Rejection::Unchanged)
@@ -145,9 +145,9 @@ fn a_revoked_key_stays_revoked() {
 #[test]
 fn a_rotated_key_works_beside_its_successor_for_the_overlap() {
     let given = Given::after([create(1, None), rotate(1, 2, 500)]);
-    assert_eq!(given.standing(1, 2499), Standing::Live);
-    assert_eq!(given.standing(1, 2500), Standing::Expired);
-    assert_eq!(given.standing(2, 2500), Standing::Live);
+    assert_eq!(given.standing(1, 2499), KeyStatus::Live);
+    assert_eq!(given.standing(1, 2500), KeyStatus::Expired);
+    assert_eq!(given.standing(2, 2500), KeyStatus::Live);
     let registry = given.registry();
     let (old, new) = (registry.key(&key_id(1)), registry.key(&key_id(2)));
     assert_eq!(
@@ -162,10 +162,10 @@ fn a_rotated_key_works_beside_its_successor_for_the_overlap() {
 #[test]
 fn rotation_never_lengthens_the_life_of_the_old_key() {
     let given = Given::after([create(1, Some(5000)), rotate(1, 2, 60_000)]);
-    assert_eq!(given.standing(1, 5000), Standing::Expired);
+    assert_eq!(given.standing(1, 5000), KeyStatus::Expired);
     // Created at 1 for 4 seconds; its successor is created at 2.
-    assert_eq!(given.standing(2, 5999), Standing::Live);
-    assert_eq!(given.standing(2, 6000), Standing::Expired);
+    assert_eq!(given.standing(2, 5999), KeyStatus::Live);
+    assert_eq!(given.standing(2, 6000), KeyStatus::Expired);
 }
 
 #[test]

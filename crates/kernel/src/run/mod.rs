@@ -12,7 +12,7 @@ pub mod fold;
 pub mod index;
 pub mod message;
 mod model_settings;
-mod numbers;
+mod normalise_floats;
 pub mod rejection;
 pub mod report;
 pub mod schedule;

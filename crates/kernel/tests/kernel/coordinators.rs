@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 const NOW: i64 = 1_800_000_000_000;
 
 /// A coordinator that receives commands, and its log.
-struct Scene {
+struct Scenario {
     name: &'static str,
     coordinator: Coordinator,
     header: StreamHeader,
@@ -36,7 +36,7 @@ struct Scene {
     now: i64,
 }
 
-impl Scene {
+impl Scenario {
     fn new(name: &'static str, contract: Contract) -> Self {
         let coordinator = Coordinator::unborn(&"acme".into(), name, contract, Timestamp(NOW));
         Self {
@@ -127,7 +127,7 @@ impl Scene {
 
     /// The sequence of the last assignment, and its fence.
     fn last_assignment(&self) -> (Seq, u32) {
-        let last = self.coordinator.handed_out().last().expect("a hand-out");
+        let last = self.coordinator.assigned().last().expect("a hand-out");
         (last.assignment, last.fence)
     }
 }
@@ -148,9 +148,9 @@ fn entry(command: CoordinatorCommand) -> ImportedEntry {
 }
 
 /// The native rules after a log of the published ones, with entries that have no effect here.
-fn taken_over() -> Scene {
+fn taken_over() -> Scenario {
     use CoordinatorCommand as C;
-    let mut scene = Scene::new("taken_over", Contract::Native);
+    let mut scene = Scenario::new("taken_over", Contract::Native);
     let queue = |id: &str| C::QueueDispatch {
         request_id: id.into(),
         target: String::new(),
@@ -189,22 +189,22 @@ fn taken_over() -> Scene {
 }
 
 /// A log that was begun only to record its contract.
-fn opened() -> Scene {
-    let mut scene = Scene::new("opened", Contract::Native);
+fn opened() -> Scenario {
+    let mut scene = Scenario::new("opened", Contract::Native);
     let batch = scene.coordinator.clone().open(Timestamp(NOW));
     scene.begin(&batch);
     scene.queue("r1");
     scene
 }
 
-fn scenes() -> [Scene; 5] {
+fn scenarios() -> [Scenario; 5] {
     [published(), native(), taken_over(), opened(), offered()]
 }
 
 /// Commands of the published contract's clients, following the files of another program.
-fn published() -> Scene {
+fn published() -> Scenario {
     use CoordinatorCommand as C;
-    let mut scene = Scene::new("published", Contract::Published);
+    let mut scene = Scenario::new("published", Contract::Published);
     let import = Import {
         entries: vec![
             entry(C::QueueDispatch {
@@ -259,9 +259,9 @@ fn published() -> Scene {
 }
 
 /// A queue: tasks that are assigned, returned, lost, done and failed, and a replay.
-fn native() -> Scene {
+fn native() -> Scenario {
     use CoordinatorCommand as C;
-    let mut scene = Scene::new("native", Contract::Native);
+    let mut scene = Scenario::new("native", Contract::Native);
     let take = |worker: &str| TaskCommand::Take {
         worker: worker.into(),
         max: 1,
@@ -354,8 +354,8 @@ fn task(id: &str, repeat: TaskRepeat) -> TaskCommand {
 }
 
 /// Tasks that must not be repeated, taken with keys: one is not begun in time, one is.
-fn offered() -> Scene {
-    let mut scene = Scene::new("offered", Contract::Native);
+fn offered() -> Scenario {
+    let mut scene = Scenario::new("offered", Contract::Native);
     let take = |key: &str| TaskCommand::Take {
         worker: "w1".into(),
         max: 1,
@@ -403,7 +403,7 @@ fn state(coordinator: &Coordinator, now: Timestamp) -> Value {
     let standing = coordinator.standing(now, LeaseRule::Contract);
     let workers = coordinator.known_workers();
     let handed: Vec<Value> = coordinator
-        .handed_out()
+        .assigned()
         .map(|out| {
             json!({ "assignment": out.assignment, "request": out.request, "worker": out.worker,
                 "fence": out.fence, "at": out.at, "handing": out.handing, "run": out.run })
@@ -425,11 +425,11 @@ fn state(coordinator: &Coordinator, now: Timestamp) -> Value {
     })
 }
 
-fn path(scene: &Scene, ending: &str) -> PathBuf {
+fn path(scene: &Scenario, ending: &str) -> PathBuf {
     folder().join(format!("{}.{ending}", scene.name))
 }
 
-fn read(scene: &Scene) -> (StreamHeader, Vec<Vec<u8>>) {
+fn read(scene: &Scenario) -> (StreamHeader, Vec<Vec<u8>>) {
     let text = fs::read_to_string(path(scene, "jsonl")).expect("a golden log");
     let mut lines = text.lines();
     let header = serde_json::from_str(lines.next().expect("a line")).expect("a header");
@@ -437,7 +437,7 @@ fn read(scene: &Scene) -> (StreamHeader, Vec<Vec<u8>>) {
     (header, contents.collect())
 }
 
-fn write(scene: &Scene) {
+fn write(scene: &Scenario) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("JSON");
     let mut log = serde_json::to_string(&scene.header).expect("JSON") + "\n";
     for content in &scene.contents {
@@ -450,7 +450,7 @@ fn write(scene: &Scene) {
 
 #[test]
 fn golden_coordinators_are_read_and_decided_as_they_were_written() {
-    for scene in scenes() {
+    for scene in scenarios() {
         if adds() && !path(&scene, "jsonl").exists() {
             write(&scene);
         }
@@ -487,7 +487,7 @@ fn golden_coordinators_are_read_and_decided_as_they_were_written() {
 #[test]
 fn every_event_of_a_coordinator_is_in_a_golden_log() {
     let mut seen = BTreeSet::new();
-    for scene in scenes() {
+    for scene in scenarios() {
         let (_, contents) = read(&scene);
         for content in &contents {
             let event: Value = serde_json::from_slice(content).expect("JSON");
@@ -506,7 +506,7 @@ fn every_event_of_a_coordinator_is_in_a_golden_log() {
 
 #[test]
 fn a_golden_log_of_a_coordinator_that_was_changed_is_found_out() {
-    for scene in scenes() {
+    for scene in scenarios() {
         let (header, contents) = read(&scene);
         let whole = Coordinator::at_start(header.clone());
         let fold = |contents: &[Vec<u8>]| {

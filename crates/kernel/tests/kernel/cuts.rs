@@ -10,11 +10,11 @@ use kernel::run::{Command, Event, Run};
 use kernel::stream::ForkMode;
 
 use crate::laws;
-use crate::scenes::{self, Scene};
+use crate::scenarios::{self, Scenario};
 use crate::world::World;
 
 /// The run before event `below`; the clock shows the time of the event before.
-fn cut(scene: &Scene, below: usize) -> World {
+fn cut(scene: &Scenario, below: usize) -> World {
     let source = &scene.world;
     let mut world = World::with_header(source.run.header.clone(), source.run.plan.clone());
     let (run, events) = laws::fold(world.run.clone(), &source.records[..below]);
@@ -31,7 +31,7 @@ fn cut(scene: &Scene, below: usize) -> World {
 
 #[test]
 fn a_holder_that_comes_after_any_batch_brings_the_run_to_its_end() {
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         if scene.world.run.is_replay() {
             continue;
         }
@@ -59,7 +59,7 @@ fn a_holder_that_comes_after_any_batch_brings_the_run_to_its_end() {
 
 #[test]
 fn a_log_cut_at_any_event_folds_and_is_legal() {
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         for below in 1..=scene.world.records.len() {
             let world = cut(&scene, below);
             laws::of_a_log(&world);
@@ -76,7 +76,7 @@ fn a_log_cut_at_any_event_folds_and_is_legal() {
 
 #[test]
 fn a_branch_at_any_event_goes_on_to_an_end() {
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         for at in 0..=scene.world.records.len() as u64 {
             let mut branch = match scene.world.fork(ForkMode::Branch, at) {
                 Ok(forked) => forked.world,
@@ -134,7 +134,7 @@ fn doings(log: &[Event]) -> BTreeMap<(String, u32, &'static str), u32> {
 #[test]
 fn no_branch_does_a_step_twice() {
     let (mut cut_back, mut kept) = (0, 0);
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         let source = doings(&scene.world.events);
         let amid = |at: &u64| !scene.world.batches.contains(at);
         for at in (1..scene.world.records.len() as u64).filter(amid) {
@@ -175,7 +175,7 @@ fn no_branch_does_a_step_twice() {
 
 #[test]
 fn a_replay_from_any_event_is_its_source_again() {
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         let len = scene.world.records.len();
         for at in 0..len as u64 {
             let replayed = scene.world.replay(at);
@@ -191,7 +191,7 @@ fn a_replay_from_any_event_is_its_source_again() {
 #[test]
 fn a_replay_of_a_run_that_is_under_way_ends() {
     let mut with_children = 0;
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         if scene.world.run.is_replay() {
             continue;
         }
@@ -218,7 +218,7 @@ fn a_replay_of_a_run_that_is_under_way_ends() {
 #[test]
 fn a_message_that_comes_again_at_any_moment_changes_nothing() {
     let mut messages = 0;
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         for (seq, event) in scene.world.events.iter().enumerate() {
             let message = event.cause.as_ref().and_then(|cause| cause.message.clone());
             let Some(message) = message else { continue };
@@ -251,7 +251,7 @@ fn a_message_that_comes_again_at_any_moment_changes_nothing() {
 #[test]
 fn messages_have_the_same_id_however_often_they_are_decided() {
     let mut seen = 0;
-    for scene in scenes::all()
+    for scene in scenarios::all()
         .iter()
         .filter(|scene| !scene.world.run.is_replay())
     {

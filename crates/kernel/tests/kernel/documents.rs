@@ -16,7 +16,8 @@ use std::sync::Arc;
 use kernel::audit::Actor;
 use kernel::digest::Digest;
 use kernel::document::{
-    Audited, Body, Document, DocumentCommand, Expected, GateDecision, History, Save, Told, Via,
+    Attribution, Audited, Body, Document, DocumentCommand, Expected, GateDecision, History, Save,
+    Via,
 };
 use kernel::ids::TenantId;
 use kernel::json;
@@ -35,13 +36,13 @@ struct FirstLine {
 }
 
 /// A document that receives saves, and its log.
-struct Scene {
+struct Scenario {
     document: Document,
     contents: Vec<Vec<u8>>,
     blobs: BTreeMap<Digest, Vec<u8>>,
 }
 
-impl Scene {
+impl Scenario {
     fn new() -> Self {
         let owner = Owner::tenant(TenantId::new("acme"));
         Self {
@@ -52,7 +53,7 @@ impl Scene {
     }
 
     fn tell(&mut self, command: DocumentCommand) {
-        let told = Told {
+        let told = Attribution {
             by: Actor::new("ann"),
             audited: Audited::Saves,
         };
@@ -120,8 +121,8 @@ fn with(mut document: Value, kind: &str, more: Value) -> Value {
 
 /// Every form of a save: opened, extended with and without a residual, data in a blob, a decision
 /// made here and put back, a branch, an import, a cancellation.
-fn letter() -> Scene {
-    let mut scene = Scene::new();
+fn letter() -> Scenario {
+    let mut scene = Scenario::new();
     let first = opened();
     scene.save(&first, Via::Client);
     let mut written = with(first.clone(), "step_started", json!({ "stepId": "write" }));

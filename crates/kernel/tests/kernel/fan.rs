@@ -9,7 +9,7 @@ use kernel::stream::Policy;
 use serde_json::{Map, Value, json};
 
 use crate::flow;
-use crate::scenes::child_definition;
+use crate::scenarios::child_definition;
 use crate::world::{World, object};
 
 /// A dispatch node with this config and a decision for these workers.

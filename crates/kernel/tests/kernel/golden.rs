@@ -23,7 +23,7 @@ use kernel::{check, replay};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::scenes::{self, Scene};
+use crate::scenarios::{self, Scenario};
 use crate::{flow, laws};
 
 #[derive(Serialize, Deserialize)]
@@ -46,7 +46,7 @@ fn folder() -> PathBuf {
 
 fn goldens() -> Vec<Golden> {
     if std::env::var("RUNWRIGHT_GOLDEN").as_deref() == Ok("add") {
-        scenes::all().iter().for_each(add);
+        scenarios::all().iter().for_each(add);
     }
     let mut names: Vec<String> = fs::read_dir(folder())
         .expect("the folder of golden logs")
@@ -89,7 +89,7 @@ fn read(name: &str) -> Golden {
 }
 
 /// Writes the files of a scene, unless they exist.
-fn add(scene: &Scene) {
+fn add(scene: &Scenario) {
     let log = folder().join(format!("{}.jsonl", scene.name));
     if log.exists() {
         return;
@@ -193,7 +193,7 @@ fn golden_logs_are_read_as_they_were_written() {
 #[test]
 fn scenes_are_still_decided_as_their_golden_logs() {
     let goldens = goldens();
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         let golden = goldens.iter().find(|golden| golden.name == scene.name);
         let golden = golden.unwrap_or_else(|| {
             panic!(

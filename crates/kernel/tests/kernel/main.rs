@@ -9,7 +9,7 @@ mod forking;
 mod holder;
 mod laws;
 mod notation;
-mod scenes;
+mod scenarios;
 mod world;
 
 mod asking;

@@ -1,7 +1,7 @@
 //! Input from outside breaks no reader: the fuzz targets' functions run over randomly damaged
 //! golden logs and documents.
 
-use crate::scenes;
+use crate::scenarios;
 use kernel::json;
 use serde_json::{Map, Value};
 
@@ -28,7 +28,7 @@ impl Dice {
 
 /// Each scene as a golden log.
 fn logs() -> Vec<Vec<Value>> {
-    let log = |scene: scenes::Scene| {
+    let log = |scene: scenarios::Scenario| {
         let header = serde_json::to_value(&*scene.world.run.header).expect("JSON");
         let first = serde_json::json!({ "header": header, "definition": scene.document });
         let events = scene
@@ -38,7 +38,7 @@ fn logs() -> Vec<Vec<Value>> {
             .map(|event| serde_json::to_value(event).expect("JSON"));
         std::iter::once(first).chain(events).collect()
     };
-    scenes::all().into_iter().map(log).collect()
+    scenarios::all().into_iter().map(log).collect()
 }
 
 /// Number of values within a value, itself included.

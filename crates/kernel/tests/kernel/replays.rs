@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::flow;
 use crate::notation::lines;
-use crate::scenes;
+use crate::scenarios;
 use crate::world::{World, started};
 
 fn verify(run: &World, plan: &str) -> Result<(), Box<Divergence>> {
@@ -126,7 +126,7 @@ fn a_changed_log_does_not_verify() {
 
 #[test]
 fn a_replay_is_its_source_again() {
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         let replayed = scene.world.replay(0);
         let len = scene.world.records.len();
         assert_eq!(
@@ -147,7 +147,7 @@ fn a_replay_is_its_source_again() {
 
 #[test]
 fn a_replay_refers_to_the_blobs_of_its_source() {
-    for scene in scenes::all() {
+    for scene in scenarios::all() {
         let mut own = scene.world.blobs.clone();
         let definition = scene
             .world
@@ -328,12 +328,12 @@ fn two_replays_of_one_source_are_equal() {
 }
 
 /// A replay of a run that waits.
-pub(crate) fn unfinished() -> scenes::Scene {
+pub(crate) fn unfinished() -> scenarios::Scenario {
     let document = flow::document("ask: core.interrupt\nwait: core.delay {\"config\":{\"ms\":9}}");
     let mut source = World::of(flow::compile(&document), Default::default());
     let create = kernel::run::Create::new(Default::default(), "test", kernel::run::Start::Now);
     source.when(kernel::run::Command::Create(create)).decided();
-    scenes::Scene {
+    scenarios::Scenario {
         name: "replay-unfinished",
         document,
         world: source.replay(0).world,

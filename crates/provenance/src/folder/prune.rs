@@ -46,7 +46,7 @@ pub struct Plan {
 }
 
 /// The retention state of a snapshot.
-struct Standing {
+struct Retention {
     /// By itself.
     alone: Verdict,
     /// The verdict if another needs it.
@@ -89,23 +89,23 @@ impl Folder {
         is_of: &dyn Fn(&Entry) -> bool,
     ) -> Result<Plan, FolderError> {
         let listing = self.list()?;
-        let standings: Vec<Option<Standing>> = listing
+        let retentions: Vec<Option<Retention>> = listing
             .entries
             .iter()
-            .map(|entry| self.standing(entry, now))
+            .map(|entry| self.retention(entry, now))
             .collect();
         // A kept snapshot needs the contents it names; a removed one does not.
         let mut needed: BTreeSet<&str> = BTreeSet::new();
         loop {
-            let stays = |entry: &Entry, standing: &Option<Standing>| {
-                let goes = standing
+            let stays = |entry: &Entry, retention: &Option<Retention>| {
+                let goes = retention
                     .as_ref()
                     .is_some_and(|of| matches!(of.alone, Verdict::Expired(_)))
                     && is_of(entry);
                 !goes || needed.contains(entry.snapshot_id.as_str())
             };
-            let entries = listing.entries.iter().zip(&standings);
-            let staying = entries.filter(|(entry, standing)| stays(entry, standing));
+            let entries = listing.entries.iter().zip(&retentions);
+            let staying = entries.filter(|(entry, retention)| stays(entry, retention));
             let more = staying.flat_map(|(entry, _)| entry.needs.iter().map(String::as_str));
             let more: BTreeSet<&str> = more.collect();
             if more == needed {
@@ -114,19 +114,19 @@ impl Folder {
             needed = more;
         }
         let mut fates = Vec::new();
-        for (entry, standing) in listing.entries.iter().zip(&standings) {
-            let Some(standing) = standing else {
+        for (entry, retention) in listing.entries.iter().zip(&retentions) {
+            let Some(retention) = retention else {
                 continue;
             };
             let verdict = if needed.contains(entry.snapshot_id.as_str()) {
-                standing.where_needed
+                retention.where_needed
             } else {
-                standing.alone
+                retention.alone
             };
             let (verdict, until) = match verdict {
                 Verdict::Pinned => ("pinned", None),
                 Verdict::Needed => ("needed", None),
-                Verdict::ClockBehind => ("clock_behind", Some(standing.until)),
+                Verdict::ClockBehind => ("clock_behind", Some(retention.until)),
                 Verdict::Until(until) => ("kept", Some(until)),
                 Verdict::Expired(until) => ("expired", Some(until)),
             };
@@ -143,7 +143,7 @@ impl Folder {
     }
 
     /// The retention state of a snapshot. `None` where it cannot be read.
-    fn standing(&self, entry: &Entry, now: Timestamp) -> Option<Standing> {
+    fn retention(&self, entry: &Entry, now: Timestamp) -> Option<Retention> {
         let path = self.snapshots().join(&entry.file);
         let kept = self.read(&path).ok()?;
         let replays = kept.document.snapshot.replays();
@@ -156,7 +156,7 @@ impl Folder {
             is_pinned: entry.is_pinned,
             is_needed,
         };
-        Some(Standing {
+        Some(Retention {
             alone: facts(false).verdict(now),
             where_needed: facts(true).verdict(now),
             until: facts(false).until(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::ids::StreamId;
-use kernel::registry::{Registry, Standing};
+use kernel::registry::{KeyStatus, Registry};
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
@@ -154,9 +154,9 @@ impl Authenticator {
         let key = key.filter(|key| token.has_digest(&key.digest));
         let key = key.ok_or(AuthError::Unknown)?;
         match key.standing(self.store.now()) {
-            Standing::Revoked => return Err(AuthError::Revoked),
-            Standing::Expired => return Err(AuthError::Expired),
-            Standing::Live => {}
+            KeyStatus::Revoked => return Err(AuthError::Revoked),
+            KeyStatus::Expired => return Err(AuthError::Expired),
+            KeyStatus::Live => {}
         }
         let grant = &key.grant;
         let tenant = registry.tenant();

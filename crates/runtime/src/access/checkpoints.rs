@@ -7,7 +7,7 @@ use kernel::digest::Digest;
 use kernel::ids::{Seq, StreamId, TenantId};
 use kernel::registry::Registry;
 use kernel::stream::StreamKind;
-use store::{Guard, HoldChange, ListCursor, ListQuery, ReadFrom, Store, StoreError};
+use store::{Guard, LeaseChange, ListCursor, ListQuery, ReadFrom, Store, StoreError};
 
 use super::signing::{Signer, is_signed};
 use super::trail;
@@ -107,7 +107,7 @@ pub async fn checkpoint(
         }
         let root = root(store, tenant, end.covered_to(), end.next_seq()).await?;
         let batch = end.checkpoint(root, signer.sign(&root), signer.key_id(), store.now());
-        match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+        match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
             Ok(_) => return Ok(true),
             Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
             Err(error) => return Err(error),

@@ -11,7 +11,7 @@ use kernel::audit::{
 use kernel::digest::Digest;
 use kernel::ids::{MessageId, Seq, StreamId, TenantId};
 use kernel::stream::{Owner, StreamHeader};
-use store::{Conflict, Guard, HoldChange, ReadFrom, Store, StoreError};
+use store::{Conflict, Guard, LeaseChange, ReadFrom, Store, StoreError};
 
 use super::authorise::{Action, Denied, Resource};
 use super::checkpoints::{INTERVAL_ENTRIES, checkpoint};
@@ -37,7 +37,7 @@ pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Resul
         let trail = end(store, tenant).await?;
         let uncovered = trail.uncovered();
         let batch = trail.record(entry.clone(), store.now());
-        match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+        match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
             Ok(_) => return Ok(uncovered + 1),
             Err(StoreError::Conflict(Conflict::Key { namespace, .. }))
                 if namespace == audit::KEY_NAMESPACE =>
@@ -78,7 +78,7 @@ pub async fn record_all(
         let trail = end(store, tenant).await?;
         uncovered = trail.uncovered() + entries.len() as u64;
         let batch = trail.record_all(entries.clone(), store.now());
-        match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+        match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
             Ok(_) => return Ok(uncovered),
             // An entry exists already or another append won: append the entries one by one.
             Err(StoreError::Conflict(_)) => {}

@@ -8,8 +8,8 @@ use kernel::run::{Event, Run, RunEvent};
 use serde_json::Value;
 use store::{ReadFrom, StoreError};
 
-use super::error::Thing;
-use super::interrupt_token::Intent;
+use super::error::ResourceKind;
+use super::interrupt_token::TokenScope;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Scopes};
 use crate::redact::Redactor;
@@ -31,12 +31,12 @@ impl Api {
     /// `NotFound` for an invalid token; `TokenExpired`, `InspectOnly`.
     pub async fn bearer(&self, token: &str) -> Result<Bearer, ApiError> {
         let claim = self.claim(token)?;
-        if claim.intent != Intent::Resolve {
+        if claim.intent != TokenScope::Resolve {
             return Err(ApiError::InspectOnly);
         }
         let end = ReadFrom::Seq(u64::MAX);
         let header = match self.door().store().load(&claim.run_id, end, 0).await {
-            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Interrupt)),
             loaded => loaded?.header,
         };
         Ok(Bearer {
@@ -88,11 +88,11 @@ impl Api {
         value: &Value,
     ) -> Result<Option<(Run, NodeId)>, ApiError> {
         let claim = self.claim(token)?;
-        if claim.intent != Intent::Resolve {
+        if claim.intent != TokenScope::Resolve {
             return Err(ApiError::InspectOnly);
         }
         let run = match self.door().load(&claim.run_id).await {
-            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Interrupt)),
             run => run?,
         };
         let mut value = value.clone();

@@ -6,7 +6,7 @@ use kernel::ids::{NodeId, StreamId, TenantId};
 use kernel::run::{Artifact, Run};
 use store::{Store, StoreError};
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 
@@ -82,7 +82,7 @@ impl Api {
         run: &StreamId,
         id: &str,
     ) -> Result<ArtifactBytes, ApiError> {
-        let none = || ApiError::NotFound(Thing::Artifact);
+        let none = || ApiError::NotFound(ResourceKind::Artifact);
         let run = match self.run_for(who, Action::ReadArtifact, run).await {
             Err(ApiError::ReadOnly) => {
                 let document = self.document_for(who, Action::ReadArtifact, run).await?;

@@ -3,7 +3,7 @@
 use kernel::audit::Report;
 use kernel::ids::Seq;
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::checkpoints::{self, Keys};
 use crate::access::{Action, Principal, Resource, What, authorise};
@@ -30,7 +30,7 @@ impl Api {
     ) -> Result<Verified, ApiError> {
         let trail = Resource::of_tenant(&who.tenant, What::Audit);
         authorise(who, Action::ReadAudit, &trail)
-            .map_err(|denied| ApiError::denied(denied, Thing::Trail))?;
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Trail))?;
         let store = self.door().store();
         let keys = Keys::Own(&*self.engine.inner.ports.keyring);
         let (report, entries) = checkpoints::verify(&**store, &keys, &who.tenant, from, to).await?;

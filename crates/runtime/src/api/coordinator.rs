@@ -6,16 +6,16 @@ mod work;
 use std::time::Duration;
 
 use kernel::coordinator::{
-    Coordinator, CoordinatorCommand, CoordinatorEvent, Event, HandedOut, LeaseRule, Rejection,
-    Standing, event_number, is_queue_name,
+    Coordinator, CoordinatorCommand, CoordinatorEvent, CoordinatorStatus, Event, HandedOut,
+    LeaseRule, Rejection, event_number, is_queue_name,
 };
 use kernel::ids::{Seq, WorkerId};
 use kernel::time::Timestamp;
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
-use crate::authority::{self, beats};
+use crate::authority::{self, heartbeats};
 use crate::door::CoordinatorName;
 use crate::hints::Watch;
 use crate::redact::Redactor;
@@ -86,11 +86,11 @@ impl Api {
     ) -> Result<CoordinatorName, ApiError> {
         let resource = Resource::of_tenant(&who.tenant, What::Queue(queue.to_owned()));
         authorise(who, action, &resource)
-            .map_err(|denied| ApiError::denied(denied, Thing::Queue))?;
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Queue))?;
         if is_queue_name(queue) {
             Ok(authority::named(&who.tenant, queue))
         } else {
-            Err(ApiError::NotFound(Thing::Queue))
+            Err(ApiError::NotFound(ResourceKind::Queue))
         }
     }
 
@@ -118,7 +118,7 @@ impl Api {
         who: &Principal,
         action: Action,
         queue: &str,
-    ) -> Result<Standing, ApiError> {
+    ) -> Result<CoordinatorStatus, ApiError> {
         let named = self.queue(who, action, queue)?;
         let now = self.door().store().now();
         let look = |coordinator: &Coordinator| coordinator.standing(now, LeaseRule::Contract);
@@ -158,7 +158,7 @@ impl Api {
         let (known, handed) = self
             .door()
             .look_at_coordinator(&named, |coordinator| {
-                let handed: Vec<HandedOut> = coordinator.handed_out().collect();
+                let handed: Vec<HandedOut> = coordinator.assigned().collect();
                 (coordinator.known_workers(), handed)
             })
             .await?;
@@ -166,7 +166,7 @@ impl Api {
         let mut workers = Vec::with_capacity(known.len());
         for worker in known {
             workers.push(SeenWorker {
-                last_seen: beats::last_seen(store, &named, &worker.worker).await?,
+                last_seen: heartbeats::last_seen(store, &named, &worker.worker).await?,
                 worker: worker.worker,
                 is_stalled: worker.is_stalled,
                 assignments: worker.assignments,
@@ -174,8 +174,8 @@ impl Api {
         }
         let mut assignments = Vec::with_capacity(handed.len());
         for out in handed {
-            let beat = beats::last(store, &named, out.assignment).await?;
-            assignments.push((out, beat.map(|beat| beat.at)));
+            let heartbeat = heartbeats::last(store, &named, out.assignment).await?;
+            assignments.push((out, heartbeat.map(|heartbeat| heartbeat.at)));
         }
         Ok(Workers {
             workers,

@@ -12,19 +12,19 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use store::{ListQuery, StoreError};
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::idempotency::{KeyedBy, Replayed};
 use super::{Api, ApiError, options};
 use crate::access::{Action, Principal, Resource, What, authorise};
+use crate::created_record::CreatedRecord;
 use crate::door::DoorError;
 use crate::engine::{NewRun, new_run_id};
-use crate::made::Made;
 use crate::plans::Prepared;
 use crate::telemetry;
 
 /// A run to create.
 #[derive(Clone, Debug)]
-pub struct RunOrder {
+pub struct CreateRunRequest {
     /// The workflow's name.
     pub workflow: String,
     /// Its inputs.
@@ -42,7 +42,7 @@ pub struct RunOrder {
     /// The transport, as events record it.
     pub transport: &'static str,
     /// Whether another active run of the same workflow and scope blocks this one.
-    pub twins: Twins,
+    pub duplicate_runs: DuplicateRuns,
     /// The span of the request.
     pub trace: Option<TraceContext>,
     /// The id of the request, for the audit trail.
@@ -55,7 +55,7 @@ pub struct RunOrder {
 
 /// Whether several runs of one workflow and scope may be active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Twins {
+pub enum DuplicateRuns {
     /// Yes.
     Allowed,
     /// This run is rejected while another is active.
@@ -81,7 +81,11 @@ impl Api {
     ///
     /// # Errors
     /// See [`ApiError`]; nothing is created then.
-    pub async fn create_run(&self, who: &Principal, order: RunOrder) -> Result<Created, ApiError> {
+    pub async fn create_run(
+        &self,
+        who: &Principal,
+        order: CreateRunRequest,
+    ) -> Result<Created, ApiError> {
         let transport = order.transport;
         let created = self.create(who, order).await;
         if let Err(ApiError::Active { run }) = &created {
@@ -94,9 +98,9 @@ impl Api {
         created
     }
 
-    async fn create(&self, who: &Principal, order: RunOrder) -> Result<Created, ApiError> {
+    async fn create(&self, who: &Principal, order: CreateRunRequest) -> Result<Created, ApiError> {
         authorise(who, Action::CreateRun, &Resource::own(who, What::Runs))
-            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
         let owner = owner(who, &order)?;
         if let Some(keyed) = &order.keyed
             && let Some(again) = self.replayed(who, keyed).await?
@@ -115,7 +119,7 @@ impl Api {
             .await?;
         let definition = match named {
             Some(definition) => definition,
-            None if problems.is_empty() => return Err(ApiError::NotFound(Thing::Workflow)),
+            None if problems.is_empty() => return Err(ApiError::NotFound(ResourceKind::Workflow)),
             None => return Err(invalid("request", problems)),
         };
         let plan = self.plan(&owner, &definition).await?;
@@ -130,12 +134,12 @@ impl Api {
             .check(&plan, &order.configurable, &mut problems);
         problems.or(()).map_err(|p| invalid("request", p))?;
 
-        let _alone = match order.twins {
-            Twins::Allowed => None,
-            Twins::Refused => Some(self.twins.lock().await),
+        let _alone = match order.duplicate_runs {
+            DuplicateRuns::Allowed => None,
+            DuplicateRuns::Refused => Some(self.duplicate_runs.lock().await),
         };
         let mut keys = Vec::new();
-        if order.twins == Twins::Refused {
+        if order.duplicate_runs == DuplicateRuns::Refused {
             keys.push(self.only_one(&owner, &order.workflow).await?);
         }
         let slot = self.engine.slot();
@@ -146,7 +150,7 @@ impl Api {
         let now = self.door().store().now();
         let run = new_run_id();
         keys.extend(order.keyed.iter().map(|keyed| {
-            let made = Made {
+            let made = CreatedRecord {
                 run: run.as_str().into(),
                 said: status.as_str().into(),
             };
@@ -288,7 +292,7 @@ fn invalid(what: &'static str, problems: Problems) -> ApiError {
 }
 
 /// The owner of the run: the caller, optionally narrowed to a workspace.
-fn owner(who: &Principal, order: &RunOrder) -> Result<Owner, ApiError> {
+fn owner(who: &Principal, order: &CreateRunRequest) -> Result<Owner, ApiError> {
     let mut owner = who.owner();
     if order
         .tenant

@@ -22,7 +22,7 @@ pub const HIDDEN: &str = "the workflow declares what this node says sensitive, a
 
 /// The kind of a resource that was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum ResourceKind {
     /// A run.
     Run,
     /// A workflow.
@@ -39,7 +39,7 @@ pub enum Thing {
     Queue,
 }
 
-impl Thing {
+impl ResourceKind {
     fn word(self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -67,7 +67,7 @@ pub enum ApiError {
     NotTheirs,
     /// Missing, or not visible to the caller: the two are indistinguishable.
     #[error("there is no such {}", .0.word())]
-    NotFound(Thing),
+    NotFound(ResourceKind),
     /// It exists, but its workflow hides it from every reader.
     #[error("{HIDDEN}")]
     Hidden,
@@ -203,7 +203,7 @@ pub struct NotNow {
 
 impl ApiError {
     /// The error for a denied action.
-    pub(super) fn denied(denied: Denied, thing: Thing) -> Self {
+    pub(super) fn denied(denied: Denied, thing: ResourceKind) -> Self {
         match denied {
             Denied::NotFound => Self::NotFound(thing),
             Denied::Scope { needs } => Self::Scope { needs },
@@ -262,7 +262,7 @@ impl From<RegistryError> for ApiError {
     fn from(error: RegistryError) -> Self {
         match error {
             RegistryError::Rejected(registry::Rejection::UnknownWebhook) => {
-                Self::NotFound(Thing::Webhook)
+                Self::NotFound(ResourceKind::Webhook)
             }
             RegistryError::Rejected(rejection) => Self::Registry(rejection),
             RegistryError::Store(error) => Self::Store(error),

@@ -10,7 +10,7 @@ use store::StoreError;
 use subtle::ConstantTimeEq;
 
 use super::Api;
-use crate::upkeep::{self, Expired};
+use crate::maintenance::{self, Expired};
 
 /// The token that ends a run's retention. Only its digest is kept.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Api {
         match &self.expiry {
             Some(expiry) if expiry.is(token) => {
                 let by = Actor::new(EXPIRER);
-                upkeep::expire(&self.engine, run, &by).await.map(Some)
+                maintenance::expire(&self.engine, run, &by).await.map(Some)
             }
             _ => Ok(None),
         }

@@ -10,10 +10,10 @@ use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use store::StoreError;
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError, KeyedBy, Replayed, options};
 use crate::access::{Action, Principal, Resource, What, authorise, trail};
-use crate::door::{DoorError, ForkAnswer, ForkFailed, ForkOrder};
+use crate::door::{DoorError, ForkAnswer, ForkFailed, ForkSpec};
 
 /// A fork to make.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl Api {
     /// As [`Api::fork_run`].
     pub async fn may_fork(&self, who: &Principal, source: &StreamId) -> Result<(), ApiError> {
         authorise(who, Action::CreateRun, &Resource::own(who, What::Runs))
-            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
         self.head(who, Action::ReadRun, source).await.map(drop)
     }
 
@@ -109,13 +109,13 @@ impl Api {
         let (overlay, policy) = self.laid_over(&run, request.overlay.clone())?;
         let now = self.door().store().now();
         let keyed = request.keyed.iter();
-        let order = ForkOrder {
+        let order = ForkSpec {
             overlay,
             policy,
             by: Some(who.actor(None)),
             keys: keyed.map(|keyed| keyed.claim(who, None, now)).collect(),
             trace: request.trace.clone(),
-            ..ForkOrder::new(request.mode, request.from)
+            ..ForkSpec::new(request.mode, request.from)
         };
         let (engine, source) = (self.engine.clone(), source.clone());
         // A fork takes several appends. It runs as a task to complete even if the request is

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 
 use super::{Api, ApiError};
 use crate::access::{Entropy, OsEntropy, Principal};
+use crate::created_record::CreatedRecord;
 use crate::holder;
-use crate::made::Made;
 use crate::seal::{Seal, SealError};
 
 /// Keys of creations, whose response is a status, and of forks.
@@ -65,7 +65,7 @@ impl KeyedBy {
     pub(super) fn claim(
         &self,
         who: &Principal,
-        answer: Option<Made<'_>>,
+        answer: Option<CreatedRecord<'_>>,
         now: Timestamp,
     ) -> KeyClaim {
         KeyClaim {
@@ -98,9 +98,9 @@ pub struct KeptAnswer {
 
 /// The state of a request with a key.
 #[derive(Debug)]
-pub enum Keyed {
+pub enum IdempotencyState {
     /// The first one: execute it, then call [`Api::finish`].
-    First(Begun),
+    First(InProgress),
     /// Already executed.
     Again(KeptAnswer),
 }
@@ -145,14 +145,14 @@ pub enum Finish {
 
 /// A request in progress. Dropped without [`Api::finish`], it ends with its lease.
 #[derive(Debug)]
-pub struct Begun {
+pub struct InProgress {
     who: Principal,
     row: KeyRow,
     name: String,
     effect: Effect,
 }
 
-impl Begun {
+impl InProgress {
     /// The effect of the request.
     pub fn effect(&self) -> &Effect {
         &self.effect
@@ -164,7 +164,7 @@ impl Begun {
 #[serde(rename_all = "camelCase")]
 enum Kept {
     /// The request is in progress.
-    Begun {
+    InProgress {
         by: HolderId,
         until: Timestamp,
         /// The name of its effect.
@@ -190,7 +190,7 @@ impl Api {
         }
         let answer = row.answer.unwrap_or_default();
         let made = serde_json::from_slice(&answer).ok();
-        Ok(made.map(|Made { run, said }| Replayed {
+        Ok(made.map(|CreatedRecord { run, said }| Replayed {
             run: StreamId::new(run),
             answer: said.into_owned(),
         }))
@@ -202,7 +202,11 @@ impl Api {
     /// # Errors
     /// `KeyMismatch` if the key was used with another request, `KeyInFlight` if the first one is
     /// still in progress, and the store's.
-    pub async fn begin(&self, who: &Principal, keyed: &KeyedBy) -> Result<Keyed, ApiError> {
+    pub async fn begin(
+        &self,
+        who: &Principal,
+        keyed: &KeyedBy,
+    ) -> Result<IdempotencyState, ApiError> {
         let (store, name) = (self.door().store(), keyed.name(who));
         let patience = Instant::now() + ACK_TIMEOUT;
         loop {
@@ -215,9 +219,9 @@ impl Api {
                 match read(row)? {
                     Kept::Answered { status, body } => {
                         let body = self.open(who, body)?;
-                        return Ok(Keyed::Again(KeptAnswer { status, body }));
+                        return Ok(IdempotencyState::Again(KeptAnswer { status, body }));
                     }
-                    Kept::Begun { by, until, .. }
+                    Kept::InProgress { by, until, .. }
                         if store.now() < until && !holder::is_dead(&by) =>
                     {
                         if Instant::now() >= patience {
@@ -226,7 +230,7 @@ impl Api {
                         tokio::time::sleep(LOOK).await;
                         continue;
                     }
-                    Kept::Begun { effect, .. } => before = effect,
+                    Kept::InProgress { effect, .. } => before = effect,
                 }
             }
             let effect = Effect {
@@ -241,7 +245,7 @@ impl Api {
             match self.put(who, &name, &row, seen).await {
                 Ok(()) => {
                     let who = who.clone();
-                    return Ok(Keyed::First(Begun {
+                    return Ok(IdempotencyState::First(InProgress {
                         who,
                         row,
                         name,
@@ -259,8 +263,8 @@ impl Api {
     /// # Errors
     /// The store's, and the keyring's; the effect remains, and the same request may be executed
     /// again after the lease.
-    pub async fn finish(&self, begun: Begun, how: Finish) -> Result<(), ApiError> {
-        let Begun {
+    pub async fn finish(&self, begun: InProgress, how: Finish) -> Result<(), ApiError> {
+        let InProgress {
             who,
             row,
             name,
@@ -348,7 +352,7 @@ impl Api {
 impl Kept {
     /// A request in progress in this process until `until`.
     fn begun(until: Timestamp, effect: &Effect) -> Self {
-        Self::Begun {
+        Self::InProgress {
             by: holder::this_process(),
             until,
             effect: effect.name.clone(),

@@ -25,7 +25,7 @@ const MAX_TOKEN_BYTES: usize = 4_096;
 /// The operation a token allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Intent {
+pub enum TokenScope {
     /// Answer and inspect.
     Resolve,
     /// Inspect only.
@@ -45,7 +45,7 @@ pub(crate) struct Claim {
     /// When it expires.
     pub(crate) expires_at: Timestamp,
     /// The operation it allows.
-    pub(crate) intent: Intent,
+    pub(crate) intent: TokenScope,
     /// The person in whose name it answers.
     pub(crate) subject: String,
     /// Groups of the subject that the question names.
@@ -164,7 +164,7 @@ mod tests {
             node_id: "gate".into(),
             interrupt_id: "interrupt-1".into(),
             expires_at: Timestamp(2_000),
-            intent: Intent::Resolve,
+            intent: TokenScope::Resolve,
             subject: "ada".into(),
             groups: BTreeSet::from(["finance".into()]),
             roles: BTreeSet::new(),

@@ -14,8 +14,8 @@ use kernel::time::Timestamp;
 use serde_json::Value;
 use store::StoreError;
 
-use super::interrupt_token::{self, Claim, Intent, InterruptToken, Refused};
-use super::{Api, ApiError, Thing};
+use super::interrupt_token::{self, Claim, InterruptToken, Refused, TokenScope};
+use super::{Api, ApiError, ResourceKind};
 use crate::access::{Action, Principal, Resource, Scope, authorise, trail};
 use crate::door::DoorError;
 use crate::redact::Redactor;
@@ -72,7 +72,7 @@ impl Question {
 #[derive(Clone, Debug)]
 pub struct TokenOrder {
     /// The operation it allows.
-    pub intent: Intent,
+    pub intent: TokenScope,
     /// The person in whose name it answers; the caller if `None`.
     pub subject: Option<String>,
     /// Its life, at most a week and never longer than the question is open.
@@ -135,7 +135,7 @@ impl Api {
     /// it is not open.
     pub async fn question_of(&self, token: &str) -> Result<Question, ApiError> {
         let claim = self.claim(token)?;
-        if claim.intent != Intent::Resolve {
+        if claim.intent != TokenScope::Resolve {
             return Err(ApiError::InspectOnly);
         }
         let question = self.claimed(claim).await?;
@@ -261,7 +261,7 @@ impl Api {
     ) -> Result<ShownToken, ApiError> {
         open_to_people(&question.open)?;
         let node = question.run.plan.node(NodeIx(question.open.node));
-        if order.intent == Intent::Resolve && needs_authentication(node) {
+        if order.intent == TokenScope::Resolve && needs_authentication(node) {
             return Err(Rejection::AuthRequired.into());
         }
         let subject = match order.subject {
@@ -317,7 +317,7 @@ impl Api {
             .filter(may)
             .map(|open| {
                 let subject = (who.id.clone(), who.capacity().for_question(&open.data));
-                self.sign(run, open, Intent::Resolve, subject, expires_at)
+                self.sign(run, open, TokenScope::Resolve, subject, expires_at)
             })
             .collect()
     }
@@ -341,7 +341,7 @@ impl Api {
         &self,
         run: &Run,
         open: &OpenInterrupt,
-        intent: Intent,
+        intent: TokenScope,
         (subject, capacity): (String, Capacity),
         expires_at: Timestamp,
     ) -> Result<ShownToken, ApiError> {
@@ -369,7 +369,7 @@ impl Api {
         let now = self.door().store().now();
         let keyring = &*self.engine.inner.ports.keyring;
         interrupt_token::verify(keyring, token, now).map_err(|refused| match refused {
-            Refused::Unknown => ApiError::NotFound(Thing::Interrupt),
+            Refused::Unknown => ApiError::NotFound(ResourceKind::Interrupt),
             Refused::Expired => ApiError::TokenExpired,
             Refused::Unavailable(what) => StoreError::Unavailable(what).into(),
         })
@@ -377,18 +377,18 @@ impl Api {
 
     async fn claimed(&self, claim: Claim) -> Result<Question, ApiError> {
         let run = match self.door().load(&claim.run_id).await {
-            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Interrupt)),
             run => run?,
         };
         let Some(facts) = run.facts() else {
-            return Err(ApiError::NotFound(Thing::Interrupt));
+            return Err(ApiError::NotFound(ResourceKind::Interrupt));
         };
         let id = &claim.interrupt_id;
         let found = facts.interrupts.iter().find(|open| open.id == *id);
         let Some(open) = found.cloned() else {
             return Err(match facts.closed_interrupts.get(id) {
                 Some(closed) => to_a_bearer(no_longer(&run, *closed)),
-                None => ApiError::NotFound(Thing::Interrupt),
+                None => ApiError::NotFound(ResourceKind::Interrupt),
             });
         };
         self.in_time(&run, &open)?;
@@ -425,7 +425,7 @@ fn open_to_people(open: &OpenInterrupt) -> Result<(), ApiError> {
 
 /// The oldest open question of a node.
 fn asked_by<'a>(run: &'a Run, node: &str) -> Result<&'a OpenInterrupt, ApiError> {
-    let none = || ApiError::NotFound(Thing::Interrupt);
+    let none = || ApiError::NotFound(ResourceKind::Interrupt);
     let ix = run.plan.node_ix(node).ok_or_else(none)?;
     let facts = run.facts().ok_or_else(none)?;
     if let Some(open) = facts.interrupts.iter().find(|open| open.node == ix.0) {

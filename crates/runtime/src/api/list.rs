@@ -6,7 +6,7 @@ use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use store::{ListCursor, ListQuery, Listed, ReadFrom, StoreError};
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
@@ -64,7 +64,7 @@ impl Api {
     /// A missing scope, or the store's.
     pub async fn runs(&self, who: &Principal, filter: RunFilter) -> Result<RunPage, ApiError> {
         authorise(who, Action::ReadRun, &Resource::own(who, What::Runs))
-            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
         let limit = filter.limit;
         let mut found = Found::default();
         for query in self.queries(who, &filter).await? {

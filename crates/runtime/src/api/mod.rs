@@ -35,7 +35,7 @@ mod task_output;
 mod webhooks;
 mod workflows;
 
-pub use crate::upkeep::Expired;
+pub use crate::maintenance::Expired;
 pub use answered::Bearer;
 pub use artifacts::ArtifactBytes;
 pub use audit::Verified;
@@ -44,21 +44,23 @@ pub use cancel::CancelledOne;
 pub use coordinator::{
     Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, Taking, Workers,
 };
-pub use create::{Created, RunOrder, Twins};
+pub use create::{CreateRunRequest, Created, DuplicateRuns};
 pub use documents::{
     Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail,
     DocumentViewTail, Held, Outcome,
 };
-pub use error::{ApiError, BY_HAND, HIDDEN, NotNow, Thing};
+pub use error::{ApiError, BY_HAND, HIDDEN, NotNow, ResourceKind};
 pub use expiry::ExpiryToken;
 pub use follow::{LogPage, Tail};
 pub use follow_notes::NotesTail;
 pub use fork::{ForkRequest, ForkedRun, Lineage};
-pub use idempotency::{ACK_TIMEOUT, Begun, Effect, Finish, KeptAnswer, Keyed, KeyedBy, Replayed};
-pub use interrupt_token::{Intent, InterruptToken};
+pub use idempotency::{
+    ACK_TIMEOUT, Effect, Finish, IdempotencyState, InProgress, KeptAnswer, KeyedBy, Replayed,
+};
+pub use interrupt_token::{InterruptToken, TokenScope};
 pub use interrupts::{Question, ShownToken, TokenOrder};
 pub use list::{RunFilter, RunPage};
-pub use notes::Said;
+pub use notes::NewAnnotation;
 pub use open_questions::{Asking, QuestionFilter, QuestionPage};
 pub use outside::TakenEvent;
 pub use read::Version;
@@ -83,7 +85,7 @@ pub struct Api {
     engine: Engine,
     schemas: Arc<Schemas>,
     /// Locked from the search for an active run of the same kind to the creation of this one.
-    twins: Arc<tokio::sync::Mutex<()>>,
+    duplicate_runs: Arc<tokio::sync::Mutex<()>>,
     webhooks: Webhooks,
     documents: Arc<documents::Cache>,
     document_audit: Audited,
@@ -99,7 +101,7 @@ impl Api {
         Self {
             engine,
             schemas: Arc::default(),
-            twins: Arc::default(),
+            duplicate_runs: Arc::default(),
             webhooks: Webhooks::new(Reach::Public),
             documents: Arc::default(),
             document_audit: Audited::default(),

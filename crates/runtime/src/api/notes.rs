@@ -13,7 +13,7 @@ use crate::redact::Redactor;
 
 /// An annotation to make.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct NewAnnotation {
     /// The part of the run it is about.
     pub target: Target,
     /// Its content.
@@ -40,7 +40,7 @@ impl Api {
         &self,
         who: &Principal,
         run: &StreamId,
-        said: Said,
+        said: NewAnnotation,
         request_id: Option<&str>,
         effect: Option<&Effect>,
     ) -> Result<Event, ApiError> {

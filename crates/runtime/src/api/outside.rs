@@ -11,8 +11,8 @@ use kernel::run::{Rejection, Run};
 use serde_json::Value;
 use store::StoreError;
 
-use super::error::Thing;
-use super::interrupt_token::Intent;
+use super::error::ResourceKind;
+use super::interrupt_token::TokenScope;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::redact::Redactor;
@@ -107,11 +107,11 @@ impl Api {
     /// `NotFound` for an invalid token; `TokenExpired`, `InspectOnly`.
     pub async fn taken_event_of(&self, token: &str) -> Result<Option<TakenEvent>, ApiError> {
         let claim = self.claim(token)?;
-        if claim.intent != Intent::Resolve {
+        if claim.intent != TokenScope::Resolve {
             return Err(ApiError::InspectOnly);
         }
         let run = match self.door().load(&claim.run_id).await {
-            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Interrupt)),
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Interrupt)),
             run => run?,
         };
         match run.plan.node_ix(&claim.node_id) {

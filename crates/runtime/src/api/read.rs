@@ -5,7 +5,7 @@ use kernel::run::Run;
 use kernel::stream::{StreamHeader, StreamKind};
 use store::{Loaded, ReadFrom, StoreError};
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
@@ -82,7 +82,7 @@ impl Api {
         run: &StreamId,
     ) -> ApiError {
         if let Err(denied) = authorise(who, action, &Resource::own(who, What::Runs)) {
-            return ApiError::denied(denied, Thing::Run);
+            return ApiError::denied(denied, ResourceKind::Run);
         }
         // A document's client id is not a stream id.
         match self
@@ -101,7 +101,7 @@ impl Api {
                     grave: Box::new(grave),
                 }
             }
-            Ok(_) => ApiError::NotFound(Thing::Run),
+            Ok(_) => ApiError::NotFound(ResourceKind::Run),
             Err(error) => error.into(),
         }
     }
@@ -114,10 +114,10 @@ pub(super) fn permit(
     header: &StreamHeader,
 ) -> Result<(), ApiError> {
     authorise(who, action, &Resource::run(&header.owner, &header.stream))
-        .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+        .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
     match header.kind {
         StreamKind::Run => Ok(()),
         StreamKind::Document => Err(ApiError::ReadOnly),
-        _ => Err(ApiError::NotFound(Thing::Run)),
+        _ => Err(ApiError::NotFound(ResourceKind::Run)),
     }
 }

@@ -21,7 +21,7 @@ use self::progress::{Known, Place, Progress, Rest};
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::door::{CoordinatorName, DoorError};
-use crate::kept_out::KeptOut;
+use crate::run_redactor::RunRedactor;
 use crate::seal::Seal;
 use crate::sinks::first_chunk;
 
@@ -123,8 +123,8 @@ impl Api {
         let mut stream = match remembered.filter(|_| is_known && seq == next && !before.is_torn) {
             Some(stream) => stream,
             None => {
-                let kept_out = self.kept_out(&place.named, task.clone())?;
-                before.stream(&kept_out.redactor(), &seal)?
+                let run_redactor = self.run_redactor(&place.named, task.clone())?;
+                before.stream(&run_redactor.redactor(), &seal)?
             }
         };
         let piece = if before.is_torn {
@@ -231,7 +231,7 @@ impl Api {
                 }
                 put
             };
-            let redactor = self.kept_out(&place.named, task.clone())?.redactor();
+            let redactor = self.run_redactor(&place.named, task.clone())?.redactor();
             let mut stream = last.stream(&redactor, &self.seal_for(&place.named))?;
             // The text that followed may be lost.
             let given = if stream.is_partial() {
@@ -341,18 +341,18 @@ impl Api {
 
     /// Redaction for a worker's output: the sensitive values it received, and anything shaped like
     /// a credential.
-    pub(super) fn kept_out(
+    pub(super) fn run_redactor(
         &self,
         named: &CoordinatorName,
         mut task: Value,
-    ) -> Result<KeptOut, ApiError> {
-        let kept_out = KeptOut::default();
+    ) -> Result<RunRedactor, ApiError> {
+        let run_redactor = RunRedactor::default();
         if has_sealed(&task) {
             let seal = self.seal_for(named);
-            seal.open_all(&mut task, &mut |clear| kept_out.learn(clear))
+            seal.open_all(&mut task, &mut |clear| run_redactor.learn(clear))
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?;
         }
-        Ok(kept_out)
+        Ok(run_redactor)
     }
 }
 

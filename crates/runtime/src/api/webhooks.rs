@@ -8,7 +8,7 @@ use kernel::registry::{RegistryCommand, Rejection, Webhook, WebhookSpec};
 use kernel::time::Timestamp;
 use store::StoreError;
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError, Effect};
 use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::door::RegistryError;
@@ -111,7 +111,7 @@ impl Api {
         let registry = self.door().workflows(&who.tenant).await?;
         let webhook = registry.webhook(&id).cloned();
         Ok(RegisteredWebhook {
-            webhook: webhook.ok_or(ApiError::NotFound(Thing::Webhook))?,
+            webhook: webhook.ok_or(ApiError::NotFound(ResourceKind::Webhook))?,
             secret: (!new.standard).then_some(secret),
         })
     }
@@ -242,7 +242,7 @@ impl Api {
         let door = self.door();
         door.registry_command(&who.tenant, &rotate, &by).await?;
         let webhook = self.reachable_webhook(who, id).await?;
-        rotated(&webhook).ok_or(ApiError::NotFound(Thing::Webhook))
+        rotated(&webhook).ok_or(ApiError::NotFound(ResourceKind::Webhook))
     }
 
     /// Removes a webhook and ends its deliveries.
@@ -274,7 +274,7 @@ impl Api {
         self.permit_webhooks(who, who.workspace.as_deref())?;
         let registry = self.door().workflows(&who.tenant).await?;
         let webhook = registry.webhook(id);
-        let webhook = webhook.ok_or(ApiError::NotFound(Thing::Webhook))?;
+        let webhook = webhook.ok_or(ApiError::NotFound(ResourceKind::Webhook))?;
         self.permit_webhooks(who, webhook.spec.workspace.as_deref())?;
         Ok(webhook.clone())
     }
@@ -286,7 +286,7 @@ impl Api {
             what: What::Webhooks,
         };
         authorise(who, Action::ManageWebhooks, &resource)
-            .map_err(|denied| ApiError::denied(denied, Thing::Webhook))
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Webhook))
     }
 }
 

@@ -8,7 +8,7 @@ use kernel::stream::{DefinitionRef, PutBy};
 use serde_json::Value;
 use store::StoreError;
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::definitions::Named;
@@ -42,7 +42,7 @@ impl Api {
         self.permit_workflows(who, Action::ReadWorkflows)?;
         let named = self.door().named_workflow(&who.tenant, name).await?;
         let Some(Named { definition, from }) = named else {
-            return Err(ApiError::NotFound(Thing::Workflow));
+            return Err(ApiError::NotFound(ResourceKind::Workflow));
         };
         let document = self.door().store().blob(&from, &definition.digest).await?;
         serde_json::from_slice(&document).map_err(|error| {
@@ -91,7 +91,7 @@ impl Api {
 
     fn permit_workflows(&self, who: &Principal, action: Action) -> Result<(), ApiError> {
         authorise(who, action, &Resource::own(who, What::Workflows))
-            .map_err(|denied| ApiError::denied(denied, Thing::Workflow))
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Workflow))
     }
 }
 

@@ -9,9 +9,9 @@
 //! An assignment is missed at the earliest a whole timeout after the authority was taken, because
 //! earlier heartbeats could not be received.
 
-pub(crate) mod beats;
+pub(crate) mod heartbeats;
 
-pub use beats::BlockedOn;
+pub use heartbeats::BlockedOn;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Glance {
             open: coordinator.open_requests(),
             waiting,
             oldest,
-            handed: coordinator.handed_out().collect(),
+            handed: coordinator.assigned().collect(),
         }
     }
 
@@ -277,8 +277,8 @@ async fn look_after(
     let since = glance.since.filter(|_| !glance.is_stale).unwrap_or(now);
     miss(engine, named, held, (&me, since), &glance.handed).await?;
     let phase = glance.phase().to_owned();
-    let beat = CoordinatorCommand::Heartbeat { owner: me, phase };
-    tell(door, named, beat).await?;
+    let heartbeat = CoordinatorCommand::Heartbeat { owner: me, phase };
+    tell(door, named, heartbeat).await?;
     let is_stuck = glance.handed.is_empty() && glance.waiting > 0;
     if is_stuck && (glance.oldest).is_some_and(|oldest| oldest.plus(authority.lease) <= now) {
         let reason = NO_WORKER.to_owned();
@@ -338,8 +338,10 @@ async fn miss(
         if *due > door.store().now() {
             continue;
         }
-        let beat = beats::last(&**door.store(), named, out.assignment).await?;
-        let heard = beat.map_or(out.at, |beat| beat.at.plus(beats::unwritten(timeout)));
+        let heartbeat = heartbeats::last(&**door.store(), named, out.assignment).await?;
+        let heard = heartbeat.map_or(out.at, |heartbeat| {
+            heartbeat.at.plus(heartbeats::unwritten(timeout))
+        });
         *due = heard.max(since).plus(timeout);
         if *due > door.store().now() {
             continue;

@@ -7,7 +7,7 @@ use kernel::coordinator::{
     Recall, Rejection, Remembered, memory_of_mail, memory_of_request,
 };
 use kernel::ids::{Seq, StreamId, TenantId};
-use store::{Checkpoint, Conflict, Guard, HoldChange, KeyRow, ReadFrom, StoreError};
+use store::{Checkpoint, Conflict, Guard, KeyRow, LeaseChange, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 
@@ -40,7 +40,7 @@ pub struct CoordinatorName {
 
 /// The result of a command to a coordinator.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct CommandResult {
     /// The event: new, or the earlier one of a repeated command.
     pub event: CoordinatorEvent,
     /// The sequence of the event, if it was written.
@@ -118,14 +118,14 @@ impl Door {
         named: &CoordinatorName,
         command: &CoordinatorCommand,
         rule: LeaseRule,
-    ) -> Result<Told, CoordinatorError> {
+    ) -> Result<CommandResult, CoordinatorError> {
         let mut tries = 0;
         loop {
             let (coordinator, folded) = self.load_coordinator(named).await?;
             let recall = self.recall(&coordinator, command).await?;
             let decision = coordinator.decide(command, &recall, rule, self.store.now())?;
             let Some(batch) = decision.batch else {
-                return Ok(Told {
+                return Ok(CommandResult {
                     event: decision.event,
                     written: None,
                     after: decision.after,
@@ -135,7 +135,7 @@ impl Door {
             let has_messages = !batch.outbox().is_empty();
             let appended = self
                 .store
-                .append(batch, Guard::Outside, HoldChange::Keep)
+                .append(batch, Guard::Outside, LeaseChange::Keep)
                 .await;
             match appended {
                 Ok(_) => {
@@ -145,7 +145,7 @@ impl Door {
                         self.hints.outbox();
                     }
                     self.checkpoint_coordinator(&decision.after, folded).await;
-                    return Ok(Told {
+                    return Ok(CommandResult {
                         event: decision.event,
                         written: Some(seq),
                         after: decision.after,

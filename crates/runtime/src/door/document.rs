@@ -7,12 +7,12 @@ use futures_util::future::try_join_all;
 use kernel::batch::Record;
 use kernel::digest::Digest;
 use kernel::document::{
-    Body, Canonical, Decided, Document, DocumentCommand, DocumentRejection, History, KEY_NAMESPACE,
-    Told,
+    Attribution, Body, Canonical, Decided, Document, DocumentCommand, DocumentRejection, History,
+    KEY_NAMESPACE,
 };
 use kernel::ids::{Seq, StreamId};
 use kernel::stream::{Owner, StreamKind};
-use store::{Checkpoint, Guard, HoldChange, Loaded, ReadFrom, StoreError};
+use store::{Checkpoint, Guard, LeaseChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 
@@ -22,7 +22,7 @@ const CHECKPOINT_EVERY: Seq = 256;
 
 /// The current state of a document.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct LoadedDocument {
     /// The document.
     pub document: Document,
     /// How many of its events the checkpoint covers.
@@ -90,7 +90,7 @@ impl Door {
     ///
     /// # Errors
     /// As [`Door::document_history`] and [`Door::document_body`].
-    pub async fn document(&self, stream: &StreamId) -> Result<Standing, StoreError> {
+    pub async fn document(&self, stream: &StreamId) -> Result<LoadedDocument, StoreError> {
         let loaded = self.newest(stream).await?;
         if loaded.header.kind != StreamKind::Document {
             return Err(StoreError::Missing);
@@ -99,13 +99,13 @@ impl Door {
         if let Some(history) = resumed(loaded)
             && let Ok(document) = self.open_document(history).await
         {
-            return Ok(Standing { document, folded });
+            return Ok(LoadedDocument { document, folded });
         }
         // The checkpoint is missing, damaged or from another build: fold the whole log.
         let history = self.document_history(stream).await?;
         let document = self.open_document(history).await?;
         let folded = 0;
-        Ok(Standing { document, folded })
+        Ok(LoadedDocument { document, folded })
     }
 
     async fn open_document(&self, history: History) -> Result<Document, StoreError> {
@@ -161,14 +161,14 @@ impl Door {
         owner: &Owner,
         id: &str,
         command: &DocumentCommand,
-        by: &Told,
+        by: &Attribution,
     ) -> Result<Document, DocumentRefused> {
         let mut tries = 0;
         loop {
             let now = self.store.now();
             let standing = match self.document_stream(owner, id).await? {
                 Some(stream) => self.document(&stream).await?,
-                None => Standing {
+                None => LoadedDocument {
                     document: Document::unborn(new_document_id(), owner.clone(), now),
                     folded: 0,
                 },
@@ -225,7 +225,7 @@ impl Door {
         let puts = puts.map(|blob| self.store.put_blob(batch.tenant(), blob));
         try_join_all(puts).await?;
         self.store
-            .append(batch, Guard::Outside, HoldChange::Keep)
+            .append(batch, Guard::Outside, LeaseChange::Keep)
             .await?;
         let header = document.header();
         self.hints.grown(&header.stream, document.next_seq());

@@ -12,18 +12,18 @@ use kernel::run::{FORKING, Overlay, Rejection, Run};
 use kernel::stream::{ForkMode, Policy, StreamKind};
 use kernel::trace::TraceContext;
 use serde::{Deserialize, Serialize};
-use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, StoreError};
+use store::{Conflict, Guard, Lease, LeaseChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, DoorError};
+use crate::created_record::CreatedRecord;
 use crate::engine::new_run_id;
 use crate::erase::CUT_OFF;
-use crate::made::Made;
 use crate::redact::Redactor;
 use crate::telemetry::hand_on;
 
 /// A fork to make.
 #[derive(Clone, Debug)]
-pub struct ForkOrder {
+pub struct ForkSpec {
     /// Replay or branch.
     pub mode: ForkMode,
     /// Events of the source before this sequence are copied. By default a branch continues from the
@@ -45,7 +45,7 @@ pub struct ForkOrder {
     pub keys: Vec<KeyClaim>,
 }
 
-impl ForkOrder {
+impl ForkSpec {
     /// A fork with defaults for everything else.
     pub fn new(mode: ForkMode, at: Option<Seq>) -> Self {
         Self {
@@ -117,15 +117,15 @@ impl ForkAnswer {
 /// as cut off.
 const HOLD: Duration = Duration::from_secs(60);
 
-fn take(holder: &HolderId) -> HoldChange {
-    HoldChange::Take {
+fn take(holder: &HolderId) -> LeaseChange {
+    LeaseChange::Take {
         holder: holder.clone(),
         ttl: HOLD,
     }
 }
 
-fn guard_of(hold: &Hold) -> Guard {
-    Guard::Holder(hold.epoch)
+fn guard_of(lease: &Lease) -> Guard {
+    Guard::Holder(lease.epoch)
 }
 
 impl From<StoreError> for ForkFailed {
@@ -147,7 +147,7 @@ impl Door {
     pub async fn fork(
         &self,
         source: &StreamId,
-        new: ForkOrder,
+        new: ForkSpec,
         holder: &HolderId,
     ) -> Result<Forked, ForkFailed> {
         let (source, plan) = self.whole(source).await?;
@@ -173,10 +173,10 @@ impl Door {
         };
         let now = self.store.now();
         let mut fork = Fork::new(source.header, plan, source.records, wanted, now)?;
-        let mut hold = None;
-        if let Err(failed) = self.make(&mut fork, new.keys, holder, &mut hold).await {
-            if let Some(hold) = &hold {
-                self.give_up(hold).await;
+        let mut lease = None;
+        if let Err(failed) = self.make(&mut fork, new.keys, holder, &mut lease).await {
+            if let Some(lease) = &lease {
+                self.give_up(lease).await;
             }
             return Err(failed);
         }
@@ -194,14 +194,14 @@ impl Door {
         fork: &mut Fork,
         mut keys: Vec<KeyClaim>,
         holder: &HolderId,
-        hold: &mut Option<Hold>,
+        lease: &mut Option<Lease>,
     ) -> Result<(), ForkFailed> {
         while let Some(mut batch) = fork.next_batch(self.plans.nodes())? {
             let is_first = batch.first_seq() == 0;
             if fork.is_whole() {
                 // A recorded key must name a fork that exists: it is claimed by the last append.
                 let said = ForkAnswer::of(fork).to_text();
-                let made = Made {
+                let made = CreatedRecord {
                     run: fork.run().header.stream.as_str().into(),
                     said: said.into(),
                 };
@@ -211,11 +211,11 @@ impl Door {
                 }
                 batch = batch.claiming(std::mem::take(&mut keys));
             }
-            let (guard, change) = match (&*hold, fork.is_whole()) {
-                (None, true) => (Guard::Outside, HoldChange::Keep),
+            let (guard, change) = match (&*lease, fork.is_whole()) {
+                (None, true) => (Guard::Outside, LeaseChange::Keep),
                 (None, false) => (Guard::Outside, take(holder)),
-                (Some(hold), true) => (guard_of(hold), HoldChange::Release),
-                (Some(hold), false) => (guard_of(hold), HoldChange::Keep),
+                (Some(lease), true) => (guard_of(lease), LeaseChange::Release),
+                (Some(lease), false) => (guard_of(lease), LeaseChange::Keep),
             };
             let appended = self.store.append(batch, guard, change).await;
             let appended = appended.map_err(|error| match error {
@@ -224,8 +224,8 @@ impl Door {
                 }
                 error => error.into(),
             })?;
-            *hold = appended.hold.or(hold.take());
-            if let Some(held) = hold.as_ref().filter(|_| !fork.is_whole()) {
+            *lease = appended.lease.or(lease.take());
+            if let Some(held) = lease.as_ref().filter(|_| !fork.is_whole()) {
                 // A fork that was treated as cut off is not renewed: its next append is fenced.
                 self.store.renew(std::slice::from_ref(held), HOLD).await?;
             }
@@ -239,21 +239,21 @@ impl Door {
     }
 
     /// Removes an unfinished fork. If removal fails it is cut off, and maintenance erases it.
-    async fn give_up(&self, hold: &Hold) {
+    async fn give_up(&self, lease: &Lease) {
         let taken_away = async {
             let row = self
                 .store
-                .load(&hold.stream, ReadFrom::Seq(Seq::MAX), 0)
+                .load(&lease.stream, ReadFrom::Seq(Seq::MAX), 0)
                 .await?;
             // The append without a response may have been the last one.
             if row.index.summary.get(FORKING).is_some() {
-                self.store.release(hold).await?;
-                self.store.purge(&hold.stream, CUT_OFF).await?;
+                self.store.release(lease).await?;
+                self.store.purge(&lease.stream, CUT_OFF).await?;
             }
             Ok::<_, StoreError>(())
         };
         if let Err(error) = taken_away.await {
-            tracing::warn!(run = %hold.stream, %error, "a fork that failed was left behind");
+            tracing::warn!(run = %lease.stream, %error, "a fork that failed was left behind");
         }
     }
 

@@ -4,8 +4,8 @@
 //! driver that holds the run and keeps its folded state). Decisions take effect only after the
 //! append has returned. The registry of a tenant has its part of the door in `registry`.
 
+mod command_queue;
 mod coordinator;
-mod desk;
 mod document;
 mod fork;
 mod notes;
@@ -18,7 +18,7 @@ use kernel::definition::Plan;
 use kernel::ids::{Seq, StreamId};
 use kernel::run::{self, Command, Create, Decided, Driving, Envelope, Event, Head, Rejection, Run};
 use kernel::stream::StreamHeader;
-use store::{Conflict, Guard, Hold, HoldChange, Loaded, ReadFrom, Store, StoreError};
+use store::{Conflict, Guard, Lease, LeaseChange, Loaded, ReadFrom, Store, StoreError};
 
 use crate::definitions::Definitions;
 use crate::hints::Hints;
@@ -26,11 +26,11 @@ use crate::plans::Plans;
 use crate::seal;
 use crate::telemetry::Asked;
 
-pub use coordinator::{CoordinatorError, CoordinatorName, CoordinatorOrder, Told};
-pub use desk::TaskTold;
+pub use command_queue::TaskResult;
+pub use coordinator::{CommandResult, CoordinatorError, CoordinatorName, CoordinatorOrder};
 pub(crate) use document::new_document_id;
-pub use document::{DocumentRefused, Standing};
-pub use fork::{ForkAnswer, ForkFailed, ForkOrder, Forked};
+pub use document::{DocumentRefused, LoadedDocument};
+pub use fork::{ForkAnswer, ForkFailed, ForkSpec, Forked};
 pub use notes::NotesError;
 pub use registry::RegistryError;
 
@@ -75,23 +75,23 @@ pub struct Done {
     /// The events it wrote.
     pub events: Vec<Event>,
     /// The lease that came with a creation.
-    pub hold: Option<Hold>,
+    pub lease: Option<Lease>,
 }
 
 /// A failed write, with the state to continue from if there is one.
 #[derive(Debug)]
-pub struct Turned {
+pub struct AppendError {
     /// The error.
     pub error: DoorError,
     /// The unchanged state; `None` after a store error, when the log must be read again.
     pub run: Option<Box<Run>>,
     /// The batch that may have been written, after a store error: see [`Door::was_written`].
-    pub unsure: Option<Box<Unsure>>,
+    pub indeterminate: Option<Box<Indeterminate>>,
 }
 
 /// A batch whose append has no response.
 #[derive(Debug)]
-pub struct Unsure {
+pub struct Indeterminate {
     /// Its events.
     pub events: Vec<Event>,
     /// The end of the log if it was written.
@@ -105,7 +105,7 @@ pub struct Door {
     plans: Arc<Plans>,
     hints: Hints,
     pub(crate) definitions: Arc<Definitions>,
-    desks: Arc<desk::Desks>,
+    command_queues: Arc<command_queue::CommandQueues>,
 }
 
 impl Door {
@@ -116,7 +116,7 @@ impl Door {
             plans,
             hints,
             definitions: Arc::default(),
-            desks: Arc::default(),
+            command_queues: Arc::default(),
         }
     }
 
@@ -258,7 +258,7 @@ impl Door {
                 return Err(Rejection::Replay.into());
             }
             match self
-                .append(run, envelope, Guard::Outside, HoldChange::Keep, Vec::new())
+                .append(run, envelope, Guard::Outside, LeaseChange::Keep, Vec::new())
                 .await
             {
                 Ok(done) => return Ok(done),
@@ -279,12 +279,14 @@ impl Door {
         header: StreamHeader,
         envelope: &Envelope,
         keys: Vec<KeyClaim>,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Result<Done, DoorError> {
         debug_assert!(matches!(envelope.command, Command::Create(Create { .. })));
         let plan = self.plan_of(&header).await?;
         let run = Run::unborn(Arc::new(header), plan);
-        let created = self.append(run, envelope, Guard::Outside, hold, keys).await;
+        let created = self
+            .append(run, envelope, Guard::Outside, lease, keys)
+            .await;
         created.map_err(|turned| match turned.error {
             DoorError::Store(StoreError::Conflict(Conflict::Sequence)) => {
                 Rejection::Existing.into()
@@ -303,12 +305,12 @@ impl Door {
         run: Run,
         envelope: &Envelope,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
         keys: Vec<KeyClaim>,
-    ) -> Result<Done, Turned> {
+    ) -> Result<Done, AppendError> {
         let asked = Asked::of(&run);
         let decided = self.decide(run, envelope)?;
-        self.commit(decided, &asked, guard, hold, keys).await
+        self.commit(decided, &asked, guard, lease, keys).await
     }
 
     /// As [`Door::append`], for the driver that holds the run: releases the lease in the same
@@ -319,29 +321,29 @@ impl Door {
         run: Run,
         envelope: &Envelope,
         guard: Guard,
-        when_idle: HoldChange,
-    ) -> Result<(Done, bool), Turned> {
+        when_idle: LeaseChange,
+    ) -> Result<(Done, bool), AppendError> {
         let asked = Asked::of(&run);
         let decided = self.decide(run, envelope)?;
-        let hold = if decided.run.is_settled() {
+        let lease = if decided.run.is_settled() {
             when_idle
         } else {
-            HoldChange::Keep
+            LeaseChange::Keep
         };
-        let released = hold == HoldChange::Release;
+        let released = lease == LeaseChange::Release;
         let done = self
-            .commit(decided, &asked, guard, hold, Vec::new())
+            .commit(decided, &asked, guard, lease, Vec::new())
             .await?;
         Ok((done, released))
     }
 
-    fn decide(&self, run: Run, envelope: &Envelope) -> Result<Decided, Turned> {
+    fn decide(&self, run: Run, envelope: &Envelope) -> Result<Decided, AppendError> {
         let plan = run.plan.clone();
         let envelope = &*seal::unsaid(&plan, envelope);
-        run::decide(run, envelope, self.store.now()).map_err(|refused| Turned {
+        run::decide(run, envelope, self.store.now()).map_err(|refused| AppendError {
             error: refused.rejection.into(),
             run: Some(Box::new(refused.run)),
-            unsure: None,
+            indeterminate: None,
         })
     }
 
@@ -350,27 +352,27 @@ impl Door {
         decided: Decided,
         asked: &[Asked],
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
         keys: Vec<KeyClaim>,
-    ) -> Result<Done, Turned> {
+    ) -> Result<Done, AppendError> {
         let has_messages = !decided.batch.outbox().is_empty();
         let is_runnable = decided.batch.index().runnable || !decided.batch.timers().is_empty();
         let batch = decided.batch.claiming(keys);
         let bytes = batch.records().iter().map(|record| record.content.len());
         let bytes = bytes.sum();
-        let appended = match self.store.append(batch, guard, hold).await {
+        let appended = match self.store.append(batch, guard, lease).await {
             Ok(appended) => appended,
             Err(error) => {
-                let unsure = matches!(error, StoreError::Unavailable(_)).then(|| {
-                    Box::new(Unsure {
+                let indeterminate = matches!(error, StoreError::Unavailable(_)).then(|| {
+                    Box::new(Indeterminate {
                         events: decided.events,
                         head: decided.run.head,
                     })
                 });
-                return Err(Turned {
+                return Err(AppendError {
                     error: error.into(),
                     run: None,
-                    unsure,
+                    indeterminate,
                 });
             }
         };
@@ -386,7 +388,7 @@ impl Door {
         Ok(Done {
             run: decided.run,
             events: decided.events,
-            hold: appended.hold,
+            lease: appended.lease,
         })
     }
 
@@ -398,11 +400,11 @@ impl Door {
     pub async fn was_written(
         &self,
         stream: &StreamId,
-        unsure: &Unsure,
+        indeterminate: &Indeterminate,
     ) -> Result<bool, StoreError> {
-        let last = unsure.head.next_seq - 1;
+        let last = indeterminate.head.next_seq - 1;
         let loaded = self.store.load(stream, ReadFrom::Seq(last), 1).await?;
         let found = loaded.records.first();
-        Ok(found.is_some_and(|record| record.chain == unsure.head.chain))
+        Ok(found.is_some_and(|record| record.chain == indeterminate.head.chain))
     }
 }

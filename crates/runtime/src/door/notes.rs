@@ -4,7 +4,7 @@ use kernel::batch::KeyClaim;
 use kernel::ids::{Seq, StreamId};
 use kernel::notes::{Annotate, Event, Notes, Rejection};
 use kernel::stream::Owner;
-use store::{Guard, HoldChange, ReadFrom, StoreError};
+use store::{Guard, LeaseChange, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 
@@ -39,7 +39,7 @@ impl Door {
             let (batch, event) = notes.annotate(said.clone(), claim, self.store.now())?;
             let appended = self
                 .store
-                .append(batch, Guard::Outside, HoldChange::Keep)
+                .append(batch, Guard::Outside, LeaseChange::Keep)
                 .await;
             match appended {
                 Ok(_) => {

@@ -4,7 +4,7 @@ use kernel::audit::Actor;
 use kernel::ids::TenantId;
 use kernel::registry::{Registry, RegistryCommand, Rejection};
 use kernel::stream::DefinitionRef;
-use store::{Guard, HoldChange, Position, ReadFrom, StoreError};
+use store::{Guard, LeaseChange, Position, ReadFrom, StoreError};
 
 use super::{Door, TRIES};
 use crate::plans::PlanError;
@@ -59,7 +59,7 @@ impl Door {
             let batch = registry.decide(command.clone(), by, self.store.now())?;
             let appended = self
                 .store
-                .append(batch, Guard::Outside, HoldChange::Keep)
+                .append(batch, Guard::Outside, LeaseChange::Keep)
                 .await;
             match appended {
                 Ok(appended) => {

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use kernel::run::{Command, Driving, Envelope, Rejection};
-use store::{Guard, HoldChange, ReadFrom, StoreError};
+use store::{Guard, LeaseChange, ReadFrom, StoreError};
 
 use super::{CHECKPOINT_EVERY, Driver, Stop};
-use crate::door::{DoorError, Turned, Unsure};
+use crate::door::{AppendError, DoorError, Indeterminate};
 
 impl Driver {
     /// Writes through the door with the current state. After a lost race the log is read and the
@@ -32,15 +32,15 @@ impl Driver {
                 envelope
             };
             let run = self.run.take().expect("loaded just above");
-            let hold = if self.running.is_empty() && guard != Guard::Outside {
-                HoldChange::Release
+            let lease = if self.running.is_empty() && guard != Guard::Outside {
+                LeaseChange::Release
             } else {
-                HoldChange::Keep
+                LeaseChange::Keep
             };
             let result = self
                 .engine
                 .door()
-                .append_driven(run, envelope, guard, hold)
+                .append_driven(run, envelope, guard, lease)
                 .await;
             match result {
                 Ok((done, released)) => {
@@ -51,7 +51,7 @@ impl Driver {
                     self.checkpoint(CHECKPOINT_EVERY).await;
                     return Ok(Ok(()));
                 }
-                Err(Turned {
+                Err(AppendError {
                     error: DoorError::Rejected(rejection),
                     run,
                     ..
@@ -63,7 +63,11 @@ impl Driver {
                     // Another process wrote since the log was read: decide again.
                     self.run = None;
                 }
-                Err(Turned { error, unsure, .. }) => match error {
+                Err(AppendError {
+                    error,
+                    indeterminate,
+                    ..
+                }) => match error {
                     DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
                         return Err(Stop::Lost);
                     }
@@ -75,16 +79,16 @@ impl Driver {
                     }
                     DoorError::Store(StoreError::Conflict(_)) => {}
                     error => {
-                        tracing::warn!(run = %self.hold.stream, %error, "an append failed");
+                        tracing::warn!(run = %self.lease.stream, %error, "an append failed");
                         if let DoorError::Store(error) = &error {
                             self.engine.note_write::<()>(Err(error));
                         }
                         self.pause(&mut wait).await?;
                         // It may have been written: the log shows it once it can be read.
-                        if let Some(unsure) = unsure
-                            && self.was_written(&unsure).await?
+                        if let Some(indeterminate) = indeterminate
+                            && self.was_written(&indeterminate).await?
                         {
-                            self.remember(&unsure.events);
+                            self.remember(&indeterminate.events);
                             self.reload_if_needed().await?;
                             return Ok(Ok(()));
                         }
@@ -104,28 +108,28 @@ impl Driver {
         let store = self.engine.door().store();
         loop {
             match store
-                .load(&self.hold.stream, ReadFrom::Seq(u64::MAX), 0)
+                .load(&self.lease.stream, ReadFrom::Seq(u64::MAX), 0)
                 .await
             {
                 Ok(head) => return Ok(head.next_seq == run.head.next_seq),
                 Err(StoreError::Missing) => return Err(Stop::Lost),
                 Err(error) => {
-                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    tracing::warn!(run = %self.lease.stream, %error, "a run cannot be read");
                     self.pause(&mut wait).await?;
                 }
             }
         }
     }
 
-    async fn was_written(&self, unsure: &Unsure) -> Result<bool, Stop> {
+    async fn was_written(&self, indeterminate: &Indeterminate) -> Result<bool, Stop> {
         let mut wait = Duration::from_millis(10);
         loop {
             let door = self.engine.door();
-            match door.was_written(&self.hold.stream, unsure).await {
+            match door.was_written(&self.lease.stream, indeterminate).await {
                 Ok(was_written) => return Ok(was_written),
                 Err(StoreError::Missing) => return Err(Stop::Lost),
                 Err(error) => {
-                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    tracing::warn!(run = %self.lease.stream, %error, "a run cannot be read");
                     self.pause(&mut wait).await?;
                 }
             }
@@ -135,14 +139,14 @@ impl Driver {
     pub(super) async fn reload_if_needed(&mut self) -> Result<(), Stop> {
         let mut wait = Duration::from_millis(10);
         while self.run.is_none() {
-            match self.engine.door().load(&self.hold.stream).await {
+            match self.engine.door().load(&self.lease.stream).await {
                 Ok(run) => {
                     self.run = Some(run);
                     self.was_read = true;
                 }
                 Err(StoreError::Missing) => return Err(Stop::Lost),
                 Err(error) => {
-                    tracing::warn!(run = %self.hold.stream, %error, "a run cannot be read");
+                    tracing::warn!(run = %self.lease.stream, %error, "a run cannot be read");
                     self.pause(&mut wait).await?;
                 }
             }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
-use super::{Ask, Driver, Stop, Task, Unheard};
+use super::{Driver, DriverMessage, OutputError, Stop, Task};
 use crate::nodes::{NodeContext, Ports, Repeat, STOP_GRACE, Started};
 use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
@@ -102,7 +102,7 @@ impl Driver {
             starts.push((node.type_id.clone(), started));
         }
         for (type_id, mut started) in starts {
-            let mut learn = |clear: &Value| self.kept_out.learn(clear);
+            let mut learn = |clear: &Value| self.run_redactor.learn(clear);
             let opened = (started.inputs.values_mut())
                 .try_for_each(|value| seal.open_all(value, &mut learn));
             match opened
@@ -174,13 +174,13 @@ impl Driver {
             output: Arc::new(Output::new(
                 self.mailbox.clone(),
                 id.clone(),
-                self.kept_out.clone(),
+                self.run_redactor.clone(),
             )),
             artifacts: Arc::new(Artifacts::new(
                 inner.door.store().clone(),
                 started.owner.tenant.clone(),
                 started.key.clone(),
-                self.kept_out.clone(),
+                self.run_redactor.clone(),
             )),
             ports: Arc::new(Ports {
                 outbound: self.ports.outbound.within(started.trace.clone()),
@@ -259,7 +259,7 @@ impl Driver {
             outcome = unheard();
         }
         self.seal_outcome(&attempt, &mut outcome);
-        self.kept_out.outcome(&mut outcome);
+        self.run_redactor.outcome(&mut outcome);
         self.decide(Command::Finish { attempt, outcome }).await?;
         self.settle(&id);
         Ok(())
@@ -321,7 +321,7 @@ impl Driver {
             })
         });
         if let Ok(Err(error)) = ended.await {
-            let run = &self.hold.stream;
+            let run = &self.lease.stream;
             tracing::warn!(%run, %error, "something of a lost attempt is left running");
         }
     }
@@ -337,9 +337,9 @@ impl Driver {
             tokio::select! {
                 biased;
                 _ = self.tasks.join_next() => {}
-                Some(ask) = self.asks.recv() => {
-                    if let Ask::Output { reply, .. } = ask {
-                        let _ = reply.send(Err(Unheard::HoldLost));
+                Some(ask) = self.messages.recv() => {
+                    if let DriverMessage::Output { reply, .. } = ask {
+                        let _ = reply.send(Err(OutputError::LeaseLost));
                     }
                 }
             }

@@ -10,7 +10,7 @@ use kernel::run::{Event, RunEvent};
 use store::{ReadFrom, StoreError};
 
 use super::{Driver, Stop};
-use crate::nodes::{Past, PastCall, Remembered, Repeat};
+use crate::nodes::{AttemptHistory, Past, PastCall, Repeat};
 
 /// Events read at a time.
 const PAGE: usize = 512;
@@ -66,7 +66,7 @@ impl Driver {
     async fn read_calls(
         &self,
         attempts: &[AttemptId],
-    ) -> Result<HashMap<AttemptId, Arc<Remembered>>, Stop> {
+    ) -> Result<HashMap<AttemptId, Arc<AttemptHistory>>, Stop> {
         let mut wait = std::time::Duration::from_millis(10);
         loop {
             match self.calls_of(attempts).await {
@@ -83,13 +83,13 @@ impl Driver {
     async fn calls_of(
         &self,
         attempts: &[AttemptId],
-    ) -> Result<HashMap<AttemptId, Arc<Remembered>>, StoreError> {
+    ) -> Result<HashMap<AttemptId, Arc<AttemptHistory>>, StoreError> {
         let store = self.engine.door().store();
-        let mut calls: HashMap<AttemptId, Remembered> = HashMap::new();
+        let mut calls: HashMap<AttemptId, AttemptHistory> = HashMap::new();
         let mut next = 0;
         while next < self.run().head.next_seq {
             let from = ReadFrom::Seq(next);
-            let page = store.load(&self.hold.stream, from, PAGE).await?;
+            let page = store.load(&self.lease.stream, from, PAGE).await?;
             if page.records.is_empty() {
                 break;
             }
@@ -105,7 +105,7 @@ impl Driver {
 
 /// Adds a record of a tool or model call of one of the attempts.
 fn note(
-    calls: &mut HashMap<AttemptId, Remembered>,
+    calls: &mut HashMap<AttemptId, AttemptHistory>,
     attempts: &[AttemptId],
     record: &Record,
 ) -> Result<(), StoreError> {

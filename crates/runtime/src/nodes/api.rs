@@ -143,7 +143,7 @@ pub struct PastCall {
 
 /// The recorded history of an attempt before its holder was lost.
 #[derive(Clone, Debug, Default)]
-pub struct Remembered {
+pub struct AttemptHistory {
     /// Its tool calls, in order.
     pub calls: Vec<PastCall>,
     /// The reported usage of its model calls.
@@ -192,7 +192,7 @@ pub struct Started {
     pub(crate) limits: Arc<Amounts>,
     pub(crate) has_part_of_budget: bool,
     pub(crate) trace: TraceContext,
-    pub(crate) past: Arc<Remembered>,
+    pub(crate) past: Arc<AttemptHistory>,
 }
 
 impl Started {
@@ -251,7 +251,7 @@ impl Started {
 
     /// The same start with this history.
     #[cfg(feature = "testing")]
-    pub fn after(mut self, past: Remembered) -> Self {
+    pub fn after(mut self, past: AttemptHistory) -> Self {
         self.past = Arc::new(past);
         self
     }
@@ -383,13 +383,13 @@ pub trait OutputSink: Send + Sync {
         text: String,
         is_last: bool,
         meta: Option<Value>,
-    ) -> Result<(), HoldLost>;
+    ) -> Result<(), LeaseLost>;
 
     /// Writes a line to the log.
-    async fn log(&self, level: &str, message: String) -> Result<(), HoldLost>;
+    async fn log(&self, level: &str, message: String) -> Result<(), LeaseLost>;
 
     /// Writes the result of a tool call or of a model's answer to the log.
-    async fn report(&self, report: Report) -> Result<(), HoldLost>;
+    async fn report(&self, report: Report) -> Result<(), LeaseLost>;
 
     /// Reserves part of the run's budget, in addition to this attempt's reservations. The unspent
     /// part is freed by its outcome, or by a report of usage. With `least` the amounts are an
@@ -402,7 +402,7 @@ pub trait OutputSink: Send + Sync {
 pub enum NotReserved {
     /// This process no longer holds the run.
     #[error("another process has taken the run over")]
-    HoldLost,
+    LeaseLost,
     /// The run's budget does not allow it.
     #[error(transparent)]
     Exhausted(Exhausted),
@@ -411,7 +411,7 @@ pub enum NotReserved {
 /// This process no longer holds the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another process has taken the run over")]
-pub struct HoldLost;
+pub struct LeaseLost;
 
 /// Accepts artifacts of an attempt: any number of bytes in bounded memory.
 #[async_trait]

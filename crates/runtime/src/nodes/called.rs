@@ -5,7 +5,7 @@ use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
 use kernel::run::{NodeError, Report};
 use serde_json::{Map, Value};
 
-use super::{HoldLost, NodeContext, NotReserved, Started};
+use super::{LeaseLost, NodeContext, NotReserved, Started};
 
 /// The position of a call in an attempt.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,14 @@ pub(super) struct Called(ToolCalled);
 /// Why a recorded call is not made.
 pub(super) enum NotMade {
     /// Another process holds the run.
-    HoldLost,
+    LeaseLost,
     /// The run's budget for calls is exhausted.
     Exhausted(NodeError),
 }
 
-impl From<HoldLost> for NotMade {
-    fn from(_: HoldLost) -> Self {
-        Self::HoldLost
+impl From<LeaseLost> for NotMade {
+    fn from(_: LeaseLost) -> Self {
+        Self::LeaseLost
     }
 }
 
@@ -44,7 +44,7 @@ impl Called {
         tool_name: String,
         transport: ToolTransport,
         arguments: &Map<String, Value>,
-    ) -> Result<Self, HoldLost> {
+    ) -> Result<Self, LeaseLost> {
         let attempt = started.attempt();
         let call_id = match nth {
             None => format!("{}.{}", started.key(), started.restarts()),
@@ -86,7 +86,7 @@ impl Called {
         let one = Amounts::from([(TOOL_CALLS.to_owned(), 1)]);
         match cx.output.reserve(one, None).await {
             Ok(()) => Ok(()),
-            Err(NotReserved::HoldLost) => Err(NotMade::HoldLost),
+            Err(NotReserved::LeaseLost) => Err(NotMade::LeaseLost),
             Err(NotReserved::Exhausted(exhausted)) => {
                 let error = exhausted.error();
                 self.forbid(cx, error.clone()).await?;
@@ -96,7 +96,7 @@ impl Called {
     }
 
     /// Records that it is not made.
-    pub(super) async fn forbid(&self, cx: &NodeContext, error: NodeError) -> Result<(), HoldLost> {
+    pub(super) async fn forbid(&self, cx: &NodeContext, error: NodeError) -> Result<(), LeaseLost> {
         self.over(cx, ToolStatus::Forbidden, None, Some(error), None)
             .await
     }
@@ -109,7 +109,7 @@ impl Called {
         outcome: Option<Value>,
         error: Option<NodeError>,
         duration_ms: Option<u64>,
-    ) -> Result<(), HoldLost> {
+    ) -> Result<(), LeaseLost> {
         let of = &self.0;
         let report = Report::ToolReturned(ToolReturned {
             node_id: of.node_id.clone(),

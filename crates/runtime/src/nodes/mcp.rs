@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::called::{self, Called, NotMade};
 use super::template::Template;
-use super::{HoldLost, NodeContext, Repeat, Started, WorkNode};
+use super::{LeaseLost, NodeContext, Repeat, Started, WorkNode};
 use crate::tools::{Session, TenantTools, ToolAnswer, ToolServer, patience_over};
 
 const DEFAULT_TIMEOUT_MS: u64 = 60_000;
@@ -199,8 +199,8 @@ impl From<NodeError> for Ended {
     }
 }
 
-impl From<HoldLost> for Ended {
-    fn from(_: HoldLost) -> Self {
+impl From<LeaseLost> for Ended {
+    fn from(_: LeaseLost) -> Self {
         Self::Stopped
     }
 }
@@ -208,7 +208,7 @@ impl From<HoldLost> for Ended {
 impl From<NotMade> for Ended {
     fn from(not_made: NotMade) -> Self {
         match not_made {
-            NotMade::HoldLost => Self::Stopped,
+            NotMade::LeaseLost => Self::Stopped,
             NotMade::Exhausted(error) => Self::Forbidden(error),
         }
     }

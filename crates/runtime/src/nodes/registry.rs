@@ -24,7 +24,7 @@ use super::secret_echo::SecretEcho;
 use super::transform::Transform;
 use super::worker::Worker;
 use super::{Given, Repeat, WorkNode};
-use crate::kept_out::KeptOut;
+use crate::run_redactor::RunRedactor;
 use crate::schema_words;
 
 /// The work nodes of an engine by type id, with the compiled schemas of their configs.
@@ -107,7 +107,7 @@ impl Recompute for Registry {
             key: &given.key,
         })?;
         // As an outcome is written: credentials never reach a log.
-        KeptOut::default().outcome(&mut outcome);
+        RunRedactor::default().outcome(&mut outcome);
         Some(outcome)
     }
 }

@@ -75,7 +75,7 @@ impl Bounds {
 
 /// Proof that programs can be confined here, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holds(pub &'static str);
+pub struct Mechanism(pub &'static str);
 
 /// Why programs cannot be confined here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,12 +91,12 @@ mod system {
 
     const WHY: &str = "programs are confined on Linux only";
 
-    pub(super) fn holds() -> Result<(), NotConfined> {
+    pub(super) fn confinement() -> Result<(), NotConfined> {
         Err(NotConfined(WHY.to_owned()))
     }
 
-    pub(super) fn holds_network() -> Result<(), NotConfined> {
-        holds()
+    pub(super) fn confines_network() -> Result<(), NotConfined> {
+        confinement()
     }
 
     pub(super) fn confine(_confinement: &Confinement) -> io::Result<()> {
@@ -108,16 +108,16 @@ mod system {
 ///
 /// # Errors
 /// Why not.
-pub fn holds() -> Result<Holds, NotConfined> {
-    system::holds().map(|()| Holds("Landlock and seccomp"))
+pub fn confinement() -> Result<Mechanism, NotConfined> {
+    system::confinement().map(|()| Mechanism("Landlock and seccomp"))
 }
 
 /// Checks that programs can be kept from the network here.
 ///
 /// # Errors
 /// Why not.
-pub fn holds_network() -> Result<(), NotConfined> {
-    system::holds_network()
+pub fn confines_network() -> Result<(), NotConfined> {
+    system::confines_network()
 }
 
 /// Confines the calling thread, and every program it starts from now on. Irreversible. The limits

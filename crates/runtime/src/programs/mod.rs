@@ -18,7 +18,8 @@ use kernel::run::NodeError;
 use kernel::stream::PutBy;
 
 pub use confinement::{
-    Bounds, Confinement, Files, Holds, Network, NotConfined, confine, holds, holds_network,
+    Bounds, Confinement, Files, Mechanism, Network, NotConfined, confine, confinement,
+    confines_network,
 };
 pub(crate) use watch::Crowd;
 
@@ -149,7 +150,7 @@ impl Programs {
 
     /// Whether the kernel can confine here; false if it cannot and the operator accepts that.
     fn confinable(&self) -> Result<bool, Refused> {
-        match (holds(), self.fallback) {
+        match (confinement(), self.fallback) {
             (Ok(_), _) => Ok(true),
             (Err(_), Fallback::Unconfined) => Ok(false),
             (Err(why), Fallback::Refuse) => Err(Refused::NotConfined(why)),

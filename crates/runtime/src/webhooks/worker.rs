@@ -13,7 +13,9 @@ use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use kernel::trace::TraceContext;
 use parking_lot::Mutex;
-use store::{Checkpoint, Conflict, Guard, Hold, HoldChange, Position, ReadFrom, Store, StoreError};
+use store::{
+    Checkpoint, Conflict, Guard, Lease, LeaseChange, Position, ReadFrom, Store, StoreError,
+};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
@@ -96,7 +98,7 @@ impl Worker {
     }
 
     fn ttl(&self) -> Duration {
-        self.shared.engine.inner.options.hold_ttl
+        self.shared.engine.inner.options.lease_ttl
     }
 
     fn is_draining(&self) -> bool {
@@ -110,7 +112,7 @@ impl Worker {
                 return;
             };
             let worked = match self.claim(&webhook).await {
-                Ok(Some((hold, deliveries))) => self.deliver(hold, deliveries).await,
+                Ok(Some((lease, deliveries))) => self.deliver(lease, deliveries).await,
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
@@ -124,7 +126,7 @@ impl Worker {
     }
 
     /// Claims the delivery log. `None` while another process holds it.
-    async fn claim(&self, webhook: &Webhook) -> Result<Option<(Hold, Deliveries)>, StoreError> {
+    async fn claim(&self, webhook: &Webhook) -> Result<Option<(Lease, Deliveries)>, StoreError> {
         let tenant = &self.lane.tenant;
         let stream = Deliveries::stream(tenant, &webhook.id);
         if super::load(self.store(), tenant, &webhook.id)
@@ -136,17 +138,17 @@ impl Worker {
         }
         holder::release_if_dead(self.store(), &stream).await?;
         let me = &self.shared.engine.inner.options.holder;
-        let hold = match self.store().claim(&stream, me, self.ttl()).await {
-            Ok(hold) => hold,
+        let lease = match self.store().claim(&stream, me, self.ttl()).await {
+            Ok(lease) => lease,
             Err(StoreError::Conflict(Conflict::Held)) => return Ok(None),
             Err(error) => return Err(error),
         };
         let deliveries = super::load(self.store(), tenant, &webhook.id).await?;
-        Ok(deliveries.map(|deliveries| (hold, deliveries)))
+        Ok(deliveries.map(|deliveries| (lease, deliveries)))
     }
 
-    async fn deliver(&self, hold: Hold, deliveries: Deliveries) -> Result<(), StoreError> {
-        let mut held = hold;
+    async fn deliver(&self, lease: Lease, deliveries: Deliveries) -> Result<(), StoreError> {
+        let mut held = lease;
         let result = self.deliver_held(&mut held, deliveries).await;
         if self.is_draining() || self.lane.webhook().is_none() {
             self.store().release(&held).await?;
@@ -156,7 +158,7 @@ impl Worker {
 
     async fn deliver_held(
         &self,
-        hold: &mut Hold,
+        lease: &mut Lease,
         mut deliveries: Deliveries,
     ) -> Result<(), StoreError> {
         self.lane.begin(deliveries.facts().cursor);
@@ -164,11 +166,11 @@ impl Worker {
         while !self.is_draining() {
             let Some(webhook) = self.lane.webhook() else {
                 let (_, batch) = deliveries.close(self.store().now());
-                let guard = Guard::Holder(hold.epoch);
-                self.store().append(batch, guard, HoldChange::Keep).await?;
+                let guard = Guard::Holder(lease.epoch);
+                self.store().append(batch, guard, LeaseChange::Keep).await?;
                 return Ok(());
             };
-            self.renew(hold).await?;
+            self.renew(lease).await?;
             let facts = deliveries.facts();
             let limit = match facts.gate(self.store().now()) {
                 Gate::Closed => CHUNK,
@@ -194,8 +196,8 @@ impl Worker {
             let now = self.store().now();
             let (next, batch) = deliveries.settle(outcomes, chunk.through, now);
             deliveries = next;
-            let guard = Guard::Holder(hold.epoch);
-            self.store().append(batch, guard, HoldChange::Keep).await?;
+            let guard = Guard::Holder(lease.epoch);
+            self.store().append(batch, guard, LeaseChange::Keep).await?;
             if deliveries.next_seq() >= kept + CHECKPOINT {
                 kept = deliveries.next_seq();
                 self.checkpoint(&deliveries).await?;
@@ -204,14 +206,14 @@ impl Worker {
         Ok(())
     }
 
-    async fn renew(&self, hold: &mut Hold) -> Result<(), StoreError> {
-        let left = hold.expires_at.ms_since(self.store().now());
+    async fn renew(&self, lease: &mut Lease) -> Result<(), StoreError> {
+        let left = lease.expires_at.ms_since(self.store().now());
         let third = u64::try_from(self.ttl().as_millis() / 3).unwrap_or(u64::MAX);
         if left > 2 * third {
             return Ok(());
         }
-        let renewed = self.store().renew(std::slice::from_ref(hold), self.ttl());
-        *hold = renewed.await?.pop().ok_or(StoreError::Fenced)??;
+        let renewed = self.store().renew(std::slice::from_ref(lease), self.ttl());
+        *lease = renewed.await?.pop().ok_or(StoreError::Fenced)??;
         Ok(())
     }
 
@@ -443,7 +445,7 @@ pub(crate) async fn open(
     let now = store.now();
     let unborn = Deliveries::unborn(tenant, workspace, &webhook.id, now);
     let (_, batch) = unborn.open(&webhook.id, from.0, now);
-    match store.append(batch, Guard::Outside, HoldChange::Keep).await {
+    match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
         Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
         Err(error) => Err(error),
     }

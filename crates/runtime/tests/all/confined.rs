@@ -5,14 +5,14 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-use runtime::programs::{Bounds, Confinement, Files, Network, holds};
+use runtime::programs::{Bounds, Confinement, Files, Network, confinement};
 use runtime::supervisor::{End, Finish, Spec};
 
 use crate::support::*;
 
 /// Whether programs can be confined here; otherwise the test is skipped.
 fn can_confine(test: &str) -> bool {
-    match holds() {
+    match confinement() {
         Ok(_) => true,
         Err(why) => {
             testkit::skip(test, &why.to_string());

@@ -7,7 +7,7 @@ use kernel::coordinator::{
 };
 use kernel::ids::RequestId;
 use kernel::time::Timestamp;
-use runtime::door::{CoordinatorError, CoordinatorName, CoordinatorOrder, Door, Told};
+use runtime::door::{CommandResult, CoordinatorError, CoordinatorName, CoordinatorOrder, Door};
 use runtime::hints::Hints;
 use runtime::nodes::Registry;
 use runtime::plans::Plans;
@@ -115,7 +115,7 @@ fn orders(commands: &[CoordinatorCommand]) -> Vec<CoordinatorOrder> {
 }
 
 /// A result without the state.
-fn said(answer: &Result<Told, CoordinatorError>) -> Result<CoordinatorEvent, String> {
+fn said(answer: &Result<CommandResult, CoordinatorError>) -> Result<CoordinatorEvent, String> {
     match answer {
         Ok(told) => Ok(told.event.clone()),
         Err(error) => Err(error.to_string()),

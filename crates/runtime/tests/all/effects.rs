@@ -11,7 +11,10 @@ use kernel::run::{Create, Start};
 use kernel::stream::{Owner, Policy};
 use kernel::time::Timestamp;
 use runtime::access::{Principal, Scopes};
-use runtime::api::{Api, ApiError, Begun, Finish, KeptAnswer, Keyed, KeyedBy, NewWebhook, Said};
+use runtime::api::{
+    Api, ApiError, Finish, IdempotencyState, InProgress, KeptAnswer, KeyedBy, NewAnnotation,
+    NewWebhook,
+};
 use runtime::engine::NewRun;
 use runtime::webhooks::{Reach, Webhooks};
 use serde_json::{Map, json};
@@ -96,8 +99,8 @@ async fn request(api: &Api, run: &StreamId, asks: Asks) -> Result<String, ApiErr
         request: Digest::of(b"the same"),
     };
     let begun = match api.begin(&who(), &keyed).await? {
-        Keyed::Again(kept) => return Ok(kept.body),
-        Keyed::First(begun) => begun,
+        IdempotencyState::Again(kept) => return Ok(kept.body),
+        IdempotencyState::First(begun) => begun,
     };
     let done = act(api, run, asks, &begun).await;
     let how = match &done {
@@ -112,7 +115,12 @@ async fn request(api: &Api, run: &StreamId, asks: Asks) -> Result<String, ApiErr
     done
 }
 
-async fn act(api: &Api, run: &StreamId, asks: Asks, begun: &Begun) -> Result<String, ApiError> {
+async fn act(
+    api: &Api,
+    run: &StreamId,
+    asks: Asks,
+    begun: &InProgress,
+) -> Result<String, ApiError> {
     let effect = Some(begun.effect());
     match asks {
         Asks::Webhook => {
@@ -126,7 +134,7 @@ async fn act(api: &Api, run: &StreamId, asks: Asks, begun: &Begun) -> Result<Str
             Ok(format!("{} {}", made.webhook.id, secret.reveal()))
         }
         Asks::Annotation => {
-            let said = Said {
+            let said = NewAnnotation {
                 target: Target::default(),
                 signal: Signal::Flag,
                 note: None,
@@ -202,20 +210,20 @@ async fn another_request_may_not_take_the_key_of_one_of_which_nobody_knows() {
         let api = world.api.clone();
         async move { api.begin(&who(), &keyed(body)).await }
     };
-    let Ok(Keyed::First(begun)) = begin(b"a").await else {
+    let Ok(IdempotencyState::First(begun)) = begin(b"a").await else {
         panic!("it is the first");
     };
     let name = begun.effect().name().to_owned();
     assert!(!begun.effect().is_repeated);
     world.api.finish(begun, Finish::Unknown).await.unwrap();
     assert!(matches!(begin(b"b").await, Err(ApiError::KeyMismatch)));
-    let Ok(Keyed::First(begun)) = begin(b"a").await else {
+    let Ok(IdempotencyState::First(begun)) = begin(b"a").await else {
         panic!("it may be done again");
     };
     assert!(begun.effect().is_repeated);
     assert_eq!(begun.effect().name(), name);
     world.api.finish(begun, Finish::Refused).await.unwrap();
-    let Ok(Keyed::First(begun)) = begin(b"b").await else {
+    let Ok(IdempotencyState::First(begun)) = begin(b"b").await else {
         panic!("the key is free");
     };
     assert!(!begun.effect().is_repeated);

@@ -19,7 +19,7 @@ pub(crate) fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engin
     let options = EngineOptions {
         holder: holder.into(),
         // Longer than a busy machine may delay a renewal.
-        hold_ttl: support::DEADLINE,
+        lease_ttl: support::DEADLINE,
         poll: Duration::from_millis(20),
         ..EngineOptions::default()
     };
@@ -201,7 +201,7 @@ async fn a_queued_run_is_claimed_and_parks_on_a_delay_without_a_hold() {
     let id = run.header.stream.clone();
     loop {
         let loaded = store.load(&id, ReadFrom::Seq(0), 10).await.expect("a log");
-        if loaded.next_seq == 2 && loaded.hold.is_none() {
+        if loaded.next_seq == 2 && loaded.lease.is_none() {
             break;
         }
         tokio::task::yield_now().await;
@@ -418,7 +418,7 @@ async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_
     assert_eq!(end.status().as_str(), "completed");
     let loaded = store.load(&id, ReadFrom::Seq(0), 10).await.expect("a log");
     assert_eq!(loaded.next_seq, 1, "nothing but its creation");
-    assert_eq!(loaded.hold.expect("a hold").holder, "own".into());
+    assert_eq!(loaded.lease.expect("a hold").holder, "own".into());
 
     own.start();
     let end = own.settled(&id).await.expect("a settled run");
@@ -447,7 +447,7 @@ async fn nothing_is_refused_by_what_a_log_said_before() {
     );
     let options = EngineOptions {
         holder: "one".into(),
-        hold_ttl: support::DEADLINE,
+        lease_ttl: support::DEADLINE,
         poll: support::DEADLINE,
         ..EngineOptions::default()
     };

@@ -71,7 +71,7 @@ async fn an_append_without_an_answer_is_not_made_again() {
 async fn an_engine_without_runs_drains_without_waiting_for_a_renewal() {
     let lab = Lab::new();
     let options = EngineOptions {
-        hold_ttl: Duration::from_secs(3_600),
+        lease_ttl: Duration::from_secs(3_600),
         ..EngineOptions::default()
     };
     let engine = engine_with(memory(), options, &lab);

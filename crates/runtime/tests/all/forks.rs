@@ -6,19 +6,19 @@ use kernel::batch::KeyClaim;
 use kernel::fork::ForkError;
 use kernel::run::{Command, Rejection, Start};
 use kernel::stream::ForkMode;
-use runtime::{DoorError, ForkFailed, ForkOrder};
+use runtime::{DoorError, ForkFailed, ForkSpec};
 use serde_json::json;
 use store::{DueQuery, ReadFrom};
 
 use crate::engine::{chain, create, definition, engine_on, kinds, memory};
 use crate::support::Lab;
 
-fn branch(at: u64) -> ForkOrder {
-    ForkOrder::new(ForkMode::Branch, Some(at))
+fn branch(at: u64) -> ForkSpec {
+    ForkSpec::new(ForkMode::Branch, Some(at))
 }
 
-fn replay() -> ForkOrder {
-    ForkOrder::new(ForkMode::Replay, None)
+fn replay() -> ForkSpec {
+    ForkSpec::new(ForkMode::Replay, None)
 }
 
 /// A process that appends a line to `ran` each time it runs.
@@ -101,7 +101,7 @@ async fn a_fork_claims_its_id_and_keys_once() {
     let engine = engine_on(store.clone(), "one", &lab);
     let source = create(&engine, &chain(), Start::WhenClaimed).await;
     let id = source.header.stream.clone();
-    let order = |name: &str, key: &str| ForkOrder {
+    let order = |name: &str, key: &str| ForkSpec {
         id: Some(name.into()),
         keys: vec![KeyClaim {
             namespace: "idempotency".into(),

@@ -7,7 +7,7 @@ use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
 use kernel::time::Timestamp;
 use runtime::access::{Principal, Scopes};
-use runtime::api::{Api, ApiError, Begun, Finish, KeptAnswer, Keyed, KeyedBy};
+use runtime::api::{Api, ApiError, Finish, IdempotencyState, InProgress, KeptAnswer, KeyedBy};
 use serde_json::Value;
 use store::memory::MemoryStore;
 use store::{ManualClock, Store};
@@ -64,9 +64,9 @@ fn answer(body: &str) -> KeptAnswer {
     }
 }
 
-async fn first(api: &Api, keyed: &KeyedBy) -> Begun {
+async fn first(api: &Api, keyed: &KeyedBy) -> InProgress {
     match api.begin(&who(None), keyed).await {
-        Ok(Keyed::First(begun)) => begun,
+        Ok(IdempotencyState::First(begun)) => begun,
         other => panic!("it was to be the first, not {other:?}"),
     }
 }
@@ -82,16 +82,16 @@ async fn an_answer_is_given_again_to_an_equal_request_of_the_same_workspace() {
         .unwrap();
 
     let again = later.begin(&who(None), &request("a")).await.unwrap();
-    assert!(matches!(again, Keyed::Again(kept) if kept == told));
+    assert!(matches!(again, IdempotencyState::Again(kept) if kept == told));
     let other = later.begin(&who(None), &request("b")).await;
     assert!(matches!(other, Err(ApiError::KeyMismatch)));
     let neighbour = later.begin(&who(Some("blue")), &request("a")).await;
-    assert!(matches!(neighbour, Ok(Keyed::First(_))));
+    assert!(matches!(neighbour, Ok(IdempotencyState::First(_))));
 
     let day = Duration::from_secs(24 * 3600);
     world.clock.advance(day);
     let again = later.begin(&who(None), &request("a")).await.unwrap();
-    assert!(matches!(again, Keyed::Again(_)));
+    assert!(matches!(again, IdempotencyState::Again(_)));
     world.clock.advance(day);
     first(&later, &request("b")).await;
 }
@@ -118,7 +118,7 @@ async fn an_equal_request_waits_for_the_first_ones_answer() {
         async { api.finish(begun, Finish::Answered(answer("{}"))).await },
     );
     finish.unwrap();
-    assert!(matches!(second, Ok(Keyed::Again(kept)) if kept == answer("{}")));
+    assert!(matches!(second, Ok(IdempotencyState::Again(kept)) if kept == answer("{}")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,14 +137,14 @@ async fn a_request_whose_process_died_is_done_again() {
         .await
         .unwrap();
     let again = api.begin(&who(None), &request("a")).await.unwrap();
-    assert!(matches!(again, Keyed::Again(kept) if kept == answer("taken")));
+    assert!(matches!(again, IdempotencyState::Again(kept) if kept == answer("taken")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_known_to_be_dead_is_not_waited_for() {
     let world = World::new();
     let api = world.api();
-    let Keyed::First(_) = api.begin(&who(None), &request("a")).await.unwrap() else {
+    let IdempotencyState::First(_) = api.begin(&who(None), &request("a")).await.unwrap() else {
         panic!("it is the first");
     };
     // As if another process, now gone, had begun it.

@@ -126,8 +126,12 @@ impl OutputSink for Recorder {
         text: String,
         is_last: bool,
         meta: Option<Value>,
-    ) -> Result<(), HoldLost> {
-        self.permits.acquire().await.map_err(|_| HoldLost)?.forget();
+    ) -> Result<(), LeaseLost> {
+        self.permits
+            .acquire()
+            .await
+            .map_err(|_| LeaseLost)?
+            .forget();
         self.chunks.lock().unwrap().push(Chunk {
             channel,
             text,
@@ -138,12 +142,12 @@ impl OutputSink for Recorder {
         Ok(())
     }
 
-    async fn log(&self, _level: &str, message: String) -> Result<(), HoldLost> {
+    async fn log(&self, _level: &str, message: String) -> Result<(), LeaseLost> {
         self.lines.lock().unwrap().push(message);
         Ok(())
     }
 
-    async fn report(&self, report: Report) -> Result<(), HoldLost> {
+    async fn report(&self, report: Report) -> Result<(), LeaseLost> {
         match report {
             Report::Used(used) => {
                 if let Some(spent) = &used.spent {

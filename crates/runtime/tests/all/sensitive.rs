@@ -10,7 +10,7 @@ use kernel::run::{Completion, Create, End, NodeError, Outcome, Rejection, Start}
 use kernel::sealed::Sealed;
 use kernel::stream::{ForkMode, Owner, Policy};
 use parking_lot::Mutex;
-use runtime::door::ForkOrder;
+use runtime::door::ForkSpec;
 use runtime::nodes::{NodeContext, Ports, Registry, Repeat, Started, WorkNode};
 use runtime::outbound::Outbound;
 use runtime::{DoorError, Engine, EngineOptions, NewRun};
@@ -318,7 +318,7 @@ async fn what_a_node_gives_at_declared_places_is_sealed_in_the_log_and_clear_to_
     };
     assert_eq!(outputs["length"], TOKEN.len());
     // A replay uses the recorded value.
-    let order = ForkOrder::new(ForkMode::Replay, None);
+    let order = ForkSpec::new(ForkMode::Replay, None);
     let replay = bed.engine.fork(&id, order).await.expect("a replay");
     assert_eq!(replay.answer.diverged_at, None);
     for row in rows(&bed, &replay.run.header.stream).await {

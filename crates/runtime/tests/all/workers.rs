@@ -120,10 +120,10 @@ impl Bed {
         Ok(reported.is_repeated)
     }
 
-    async fn beat(&self, taken: &Assignment) -> Result<Duration, ApiError> {
-        let beat = Heartbeat::default();
+    async fn heartbeat(&self, taken: &Assignment) -> Result<Duration, ApiError> {
+        let heartbeat = Heartbeat::default();
         self.api
-            .heartbeat(&self.who, QUEUE, named(taken), beat)
+            .heartbeat(&self.who, QUEUE, named(taken), heartbeat)
             .await
     }
 
@@ -163,7 +163,7 @@ impl Bed {
                     .load(run, store::ReadFrom::Seq(u64::MAX), 0)
                     .await;
                 let loaded = loaded.expect("a log");
-                if loaded.hold.is_none() && loaded.index.status == "waiting-external" {
+                if loaded.lease.is_none() && loaded.index.status == "waiting-external" {
                     return;
                 }
                 tokio::task::yield_now().await;
@@ -234,7 +234,7 @@ async fn a_task_goes_out_and_its_result_comes_back() {
     assert_eq!(taken.task, json!({ "page": 3 }));
     let terms = taken.terms.as_ref().expect("a run waits");
     assert_eq!(terms.run, run.header.stream);
-    assert_eq!(bed.beat(&taken).await.unwrap(), Duration::from_secs(5));
+    assert_eq!(bed.heartbeat(&taken).await.unwrap(), Duration::from_secs(5));
     let output = TaskOutput {
         channel: OutputChannel::Stdout,
         seq: Some(0),
@@ -319,10 +319,10 @@ async fn a_silent_workers_task_goes_to_another_and_a_heartbeat_keeps_it() {
     let run = bed.run(repeatable(), json!({})).await;
     let first = bed.take("w1").await;
     bed.clock.advance(Duration::from_secs(4));
-    bed.beat(&first).await.unwrap();
+    bed.heartbeat(&first).await.unwrap();
     // Past the first timeout, within that of the heartbeat.
     bed.clock.advance(Duration::from_secs(4));
-    bed.beat(&first).await.unwrap();
+    bed.heartbeat(&first).await.unwrap();
     assert!(!bed.log().await.iter().any(is_stalled));
     bed.clock.advance(Duration::from_secs(6));
     bed.until(is_stalled).await;
@@ -335,7 +335,10 @@ async fn a_silent_workers_task_goes_to_another_and_a_heartbeat_keeps_it() {
             if worker.as_str() == "w1" && recovery == "late_report")
     };
     assert!(bed.log().await.iter().any(recovered));
-    assert_eq!(code(bed.beat(&first).await.unwrap_err()), "assignment_lost");
+    assert_eq!(
+        code(bed.heartbeat(&first).await.unwrap_err()),
+        "assignment_lost"
+    );
     bed.report(&second, json!({ "by": "w2" })).await.unwrap();
     let end = bed.settled(&run).await;
     let Some(End::Completed { outputs }) = end.end() else {
@@ -400,7 +403,7 @@ async fn a_cancelled_run_and_a_node_out_of_time_want_their_tasks_no_more() {
     assert_eq!(bed.settled(&run).await.status().as_str(), "cancelled");
     let is_failed = |event: &CoordinatorEvent| matches!(event, CoordinatorEvent::DispatchFailed { reason, .. } if reason == "withdrawn");
     bed.until(is_failed).await;
-    let gone = code(bed.beat(&taken).await.unwrap_err());
+    let gone = code(bed.heartbeat(&taken).await.unwrap_err());
     assert_eq!(gone, "assignment_withdrawn");
 
     let run = bed
@@ -518,7 +521,7 @@ async fn a_branch_asks_for_a_task_of_its_own_and_a_replay_for_none() {
     let id = run.header.stream.clone();
     bed.parked(&id).await;
     let waiting = bed.engine.door().load(&id).await.unwrap().head.next_seq;
-    let order = runtime::ForkOrder::new(ForkMode::Branch, Some(waiting));
+    let order = runtime::ForkSpec::new(ForkMode::Branch, Some(waiting));
     bed.engine.fork(&id, order).await.expect("a branch");
     let mut runs = Vec::new();
     for worker in ["w1", "w2"] {
@@ -529,7 +532,7 @@ async fn a_branch_asks_for_a_task_of_its_own_and_a_replay_for_none() {
     assert_ne!(runs[0], runs[1]);
     let end = bed.settled(&run).await;
     assert!(matches!(end.end(), Some(End::Completed { .. })));
-    let replay = runtime::ForkOrder::new(ForkMode::Replay, None);
+    let replay = runtime::ForkSpec::new(ForkMode::Replay, None);
     bed.engine.fork(&id, replay).await.expect("a replay");
     let queued = bed.log().await;
     let queued = queued
@@ -545,10 +548,10 @@ async fn another_tenants_assignment_is_not_there() {
     bed.run(repeatable(), json!({})).await;
     let taken = bed.take("w1").await;
     let stranger = principal("other");
-    let beat = Heartbeat::default();
+    let heartbeat = Heartbeat::default();
     let gone = bed
         .api
-        .heartbeat(&stranger, QUEUE, named(&taken), beat)
+        .heartbeat(&stranger, QUEUE, named(&taken), heartbeat)
         .await;
     assert_eq!(code(gone.unwrap_err()), "assignment_not_found");
     let stolen = bed
@@ -558,8 +561,11 @@ async fn another_tenants_assignment_is_not_there() {
     assert_eq!(code(stolen.unwrap_err()), "assignment_not_found");
     let mut bound = principal("local");
     bound.workspace = Some("red".into());
-    let beat = Heartbeat::default();
-    let walled = bed.api.heartbeat(&bound, QUEUE, named(&taken), beat).await;
+    let heartbeat = Heartbeat::default();
+    let walled = bed
+        .api
+        .heartbeat(&bound, QUEUE, named(&taken), heartbeat)
+        .await;
     assert!(matches!(walled, Err(ApiError::NotFound(_))));
     bed.engine.drain(Duration::from_secs(5)).await;
 }

@@ -6,7 +6,7 @@ use kernel::ids::{NodeId, StreamId};
 use kernel::notes::{Signal, Target};
 use kernel::problem::{ProblemCode, Problems};
 use runtime::access::Action;
-use runtime::api::Said;
+use runtime::api::NewAnnotation;
 use serde_json::{Map, Value, json};
 
 use super::runs::named;
@@ -69,7 +69,7 @@ async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
 }
 
 /// Parses the closed body, and reports all problems.
-fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<Said, Problem> {
+fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<NewAnnotation, Problem> {
     let mut problems = Problems::new();
     let target = match object(&mut body, "/target", &mut problems) {
         Some(target) => read_target(run, target, &mut problems),
@@ -93,7 +93,7 @@ fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<Said, Problem> {
     closed(&body, "", &mut problems);
     problems.or(())?;
     let signal = signal.ok_or_else(Problem::internal)?;
-    Ok(Said {
+    Ok(NewAnnotation {
         target,
         signal,
         note,

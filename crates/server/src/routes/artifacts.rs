@@ -10,7 +10,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::Action;
-use runtime::api::{ApiError, ArtifactBytes, Thing};
+use runtime::api::{ApiError, ArtifactBytes, ResourceKind};
 use serde_json::{Value, json};
 use store::StoreError;
 
@@ -71,7 +71,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let id = cx.param("artifactId");
     if id.len() > 256 {
-        return Err(ApiError::NotFound(Thing::Artifact).into());
+        return Err(ApiError::NotFound(ResourceKind::Artifact).into());
     }
     let artifact = cx.app.api().artifact(&who, &run, id).await?;
     let about = &artifact.artifact;

@@ -4,7 +4,7 @@ use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
 use kernel::problem::{ProblemCode, Problems};
 use runtime::access::Action;
-use runtime::api::{ApiError, Created, KeyedBy, RunOrder, Twins};
+use runtime::api::{ApiError, CreateRunRequest, Created, DuplicateRuns, KeyedBy};
 use serde_json::{Map, Value, json};
 
 use crate::idempotency::{self, REPLAYED};
@@ -65,10 +65,10 @@ async fn create(cx: Cx) -> Result<Reply, Problem> {
 async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let key = idempotency::key(&cx.headers)?;
-    let twins = match cx.header("x-dedup")? {
-        Some(value) if value.eq_ignore_ascii_case("enforce") => Twins::Refused,
+    let duplicate_runs = match cx.header("x-dedup")? {
+        Some(value) if value.eq_ignore_ascii_case("enforce") => DuplicateRuns::Refused,
         Some(_) => return Err(Problem::invalid("X-Dedup is enforce or left out")),
-        None => Twins::Allowed,
+        None => DuplicateRuns::Allowed,
     };
     // Non-numeric values map to an unknown version.
     let engine_version = cx.header("x-force-engine-version")?;
@@ -76,7 +76,7 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let body = cx.object().await?;
     let request = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
     let mut order = read(body)?;
-    order.twins = twins;
+    order.duplicate_runs = duplicate_runs;
     order.trace.clone_from(&cx.trace.context);
     order.request_id = Some(cx.trace.id().to_owned());
     order.engine_version = engine_version;
@@ -122,7 +122,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// Parses the closed body of a creation, and reports all problems.
-fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
+fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
     // Null counts as missing.
     body.retain(|_, value| !value.is_null());
     let mut problems = Problems::new();
@@ -189,7 +189,7 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
             "a run calls nobody back by itself; register a webhook for its events".into();
         return Err(problem);
     }
-    Ok(RunOrder {
+    Ok(CreateRunRequest {
         workflow: workflow.unwrap_or_default(),
         inputs,
         tenant,
@@ -198,7 +198,7 @@ fn read(mut body: Map<String, Value>) -> Result<RunOrder, Problem> {
         metadata,
         configurable,
         transport: "rest",
-        twins: Twins::Allowed,
+        duplicate_runs: DuplicateRuns::Allowed,
         trace: None,
         request_id: None,
         keyed: None,

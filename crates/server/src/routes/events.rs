@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::response::Response;
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1::{self, StreamMode, StreamModes, UnsupportedModes};
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::runs::named;
-use crate::pass::Pass;
 use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
@@ -102,7 +102,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         .await?;
     let after = after?;
     let until = Instant::now() + Duration::from_secs(hold?.unwrap_or(HOLD));
-    let mut pass = Pass::of(&cx, Action::ReadRun)?;
+    let mut pass = CredentialRecheck::of(&cx, Action::ReadRun)?;
     let (events, page) = loop {
         pass.check().await?;
         let (events, page) = gather(&mut tail).await?;
@@ -138,7 +138,7 @@ async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
     loop {
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
-            let doc = v1::event_caused_by(tail.header(), Veil::of(tail.plan()), event, *cause);
+            let doc = v1::event_caused_by(tail.header(), Mask::of(tail.plan()), event, *cause);
             bytes += doc.to_string().len();
             docs.push(doc);
         }
@@ -182,7 +182,7 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
             "as many streams are open as this server serves; try again, or poll",
         ));
     };
-    let pass = Pass::of(&cx, Action::ReadRun)?;
+    let pass = CredentialRecheck::of(&cx, Action::ReadRun)?;
     let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, (slot, pass)).await?;
     let mut response = Response::new(Body::from_stream(sse::frames(subscription)));
     let headers = response.headers_mut();
@@ -208,7 +208,7 @@ async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
             if modes.admitting(&event.body).is_some() {
-                let doc = v1::event_caused_by(tail.header(), Veil::of(tail.plan()), event, *cause);
+                let doc = v1::event_caused_by(tail.header(), Mask::of(tail.plan()), event, *cause);
                 bytes += doc.to_string().len();
                 events.push(doc);
             }

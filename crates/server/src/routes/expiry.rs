@@ -1,7 +1,7 @@
 //! Ending the retention of a run at once, for tests. Disabled unless the server was given a token.
 
 use hyper::{Method, StatusCode};
-use runtime::api::{ApiError, Expired, Thing};
+use runtime::api::{ApiError, Expired, ResourceKind};
 use serde_json::json;
 use store::StoreError;
 
@@ -52,7 +52,7 @@ async fn expire(cx: Cx) -> Result<Reply, Problem> {
             "the run has not ended, or one that it started; cancel it, or wait",
         )),
         Ok(None) => Err(unknown_token()),
-        Err(StoreError::Missing) => Err(ApiError::NotFound(Thing::Run).into()),
+        Err(StoreError::Missing) => Err(ApiError::NotFound(ResourceKind::Run).into()),
         Err(error) => Err(error.into()),
     }
 }

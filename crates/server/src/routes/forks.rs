@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use faces::Veil;
+use faces::Mask;
 use faces::openwop::v1;
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
@@ -242,7 +242,7 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
     };
     let against = cx.query().get("against").map(str::to_owned);
     let against = against.ok_or_else(|| Problem::invalid("against names the other run"))?;
-    let not_there = || ApiError::NotFound(runtime::api::Thing::Run);
+    let not_there = || ApiError::NotFound(runtime::api::ResourceKind::Run);
     let b = run_id(&against).ok_or_else(not_there)?;
     let a_log = match a_log {
         Ok(log) => log,
@@ -257,9 +257,9 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
             break;
         }
         let (a_of, b_of) = (a_log.tail.header(), b_log.tail.header());
-        let (a_veil, b_veil) = (Veil::of(a_log.tail.plan()), Veil::of(b_log.tail.plan()));
-        let a = a.as_ref().map(|event| (&**a_of, a_veil, event));
-        let b = b.as_ref().map(|event| (&**b_of, b_veil, event));
+        let (a_mask, b_mask) = (Mask::of(a_log.tail.plan()), Mask::of(b_log.tail.plan()));
+        let a = a.as_ref().map(|event| (&**a_of, a_mask, event));
+        let b = b.as_ref().map(|event| (&**b_of, b_mask, event));
         if !diff.pair(seq, a, b) {
             break;
         }

@@ -10,8 +10,8 @@ use kernel::run::Run;
 use kernel::run::state::QUESTION_KINDS;
 use runtime::access::{Action, Principal};
 use runtime::api::{
-    Api, ApiError, Asking, Intent, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
-    TokenOrder,
+    Api, ApiError, Asking, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
+    TokenOrder, TokenScope,
 };
 use serde_json::{Map, Value, json};
 
@@ -303,8 +303,8 @@ async fn issue(mut cx: Cx) -> Result<Reply, Problem> {
 
 fn token_order(mut body: Map<String, Value>) -> Result<TokenOrder, Problem> {
     let intent = match body.remove("intent").as_ref().map(Value::as_str) {
-        None | Some(Some("resolve")) => Intent::Resolve,
-        Some(Some("inspect")) => Intent::Inspect,
+        None | Some(Some("resolve")) => TokenScope::Resolve,
+        Some(Some("inspect")) => TokenScope::Inspect,
         Some(_) => return Err(Problem::invalid("intent is resolve or inspect")),
     };
     let is_name = |text: &str| {

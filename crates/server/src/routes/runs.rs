@@ -14,7 +14,7 @@ use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use runtime::access::{Action, Principal};
-use runtime::api::{ApiError, RunFilter, RunPage, Thing};
+use runtime::api::{ApiError, ResourceKind, RunFilter, RunPage};
 use serde_json::{Value, json};
 use store::ListCursor;
 
@@ -121,7 +121,7 @@ pub(super) fn routes() -> Vec<Route> {
 /// The run in the path.
 pub(super) fn named(cx: &Cx) -> Result<StreamId, Problem> {
     let id = run_id(cx.param("runId"));
-    id.ok_or_else(|| ApiError::NotFound(Thing::Run).into())
+    id.ok_or_else(|| ApiError::NotFound(ResourceKind::Run).into())
 }
 
 async fn issue_token(mut cx: Cx) -> Result<Reply, Problem> {

@@ -7,7 +7,7 @@ use hyper::{Method, StatusCode};
 use kernel::run::Rejection;
 use kernel::run::event::DrainPolicy;
 use runtime::access::{Action, Principal};
-use runtime::api::{Api, ApiError, CancelledOne, Thing};
+use runtime::api::{Api, ApiError, CancelledOne, ResourceKind};
 use serde_json::{Map, Value, json};
 
 use super::runs::named;
@@ -164,7 +164,7 @@ async fn cancel_one(
 ) -> Value {
     let result = match run_id(&id) {
         Some(run) => api.cancel_one(&who, &run, reason, Some(trace.id())).await,
-        None => Err(ApiError::NotFound(Thing::Run)),
+        None => Err(ApiError::NotFound(ResourceKind::Run)),
     };
     let refused = |code: &str, message: &str| {
         json!({

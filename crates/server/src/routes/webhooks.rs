@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::WebhookId;
 use runtime::access::{Action, Principal};
-use runtime::api::{ApiError, NewWebhook, Thing};
+use runtime::api::{ApiError, NewWebhook, ResourceKind};
 use serde_json::{Map, Value, json};
 
 use crate::params::webhook_id;
@@ -165,7 +165,7 @@ async fn rotate(mut cx: Cx) -> Result<Reply, Problem> {
 /// The webhook in the path.
 fn named(cx: &Cx) -> Result<WebhookId, Problem> {
     let id = webhook_id(cx.param("webhookId"));
-    id.ok_or_else(|| ApiError::NotFound(Thing::Webhook).into())
+    id.ok_or_else(|| ApiError::NotFound(ResourceKind::Webhook).into())
 }
 
 /// The protocol's name for the tenant of a webhook (RFC 0048): the workspace of a credential that

@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode};
 use runtime::access::Action;
-use runtime::api::{ApiError, Registered, Thing};
+use runtime::api::{ApiError, Registered, ResourceKind};
 use serde_json::{Value, json};
 
 use crate::body;
@@ -77,7 +77,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn get(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let id = workflow_id(cx.param("workflowId"));
-    let id = id.ok_or(ApiError::NotFound(Thing::Workflow))?;
+    let id = id.ok_or(ApiError::NotFound(ResourceKind::Workflow))?;
     let document = cx.app.api().workflow(&who, id).await?;
     Ok(Reply::ok(&document))
 }

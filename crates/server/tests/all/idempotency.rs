@@ -2,7 +2,7 @@
 
 use kernel::digest::Digest;
 use runtime::access::{Principal, Scopes};
-use runtime::api::{Api, Finish, Keyed, KeyedBy};
+use runtime::api::{Api, Finish, IdempotencyState, KeyedBy};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -210,7 +210,7 @@ async fn lost(host: &Host, (operation, address): (&str, &str), body: &Value) {
         request: Digest::of(&request),
     };
     let api = Api::new(host.engine.clone());
-    let Ok(Keyed::First(begun)) = api.begin(&who, &keyed).await else {
+    let Ok(IdempotencyState::First(begun)) = api.begin(&who, &keyed).await else {
         panic!("it is the first");
     };
     api.finish(begun, Finish::Unknown).await.unwrap();

@@ -51,8 +51,8 @@ async fn a_worker_takes_a_task_and_its_result_ends_the_run() {
     );
     assert_eq!(taken["heartbeat_ms"], 800);
 
-    let beat = say(&host, &taken, "heartbeat", json!({})).await;
-    assert_eq!(beat.json(), json!({ "expires_in_ms": 30_000 }));
+    let heartbeat = say(&host, &taken, "heartbeat", json!({})).await;
+    assert_eq!(heartbeat.json(), json!({ "expires_in_ms": 30_000 }));
     let blocked = json!({ "blocked_on": "user", "reason": "which printer?" });
     assert_eq!(say(&host, &taken, "heartbeat", blocked).await.status, 200);
     let output = json!({ "stream": "stdout", "seq": 0, "chunk": "page 3\n" });

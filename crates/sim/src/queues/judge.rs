@@ -20,7 +20,7 @@ use crate::record::{ProcessId, Record, Seen};
 pub(super) struct Queues {
     pub(super) wrong: Vec<String>,
     pub(super) tasks: usize,
-    pub(super) handed_out: usize,
+    pub(super) assigned: usize,
     pub(super) takeovers: usize,
 }
 
@@ -53,7 +53,7 @@ impl Judge {
             let mut log = Log::default();
             record.with(|seen| log.read(&row, &loaded, seen));
             queues.tasks += log.queued.len();
-            queues.handed_out += log.handed_out;
+            queues.assigned += log.assigned;
             queues.takeovers += log.takeovers;
             let wrong = log.wrong.into_iter();
             queues
@@ -85,7 +85,7 @@ struct Log {
     fences: BTreeMap<String, (u32, Option<Seq>)>,
     settled: BTreeSet<String>,
     delivered: BTreeSet<(Seq, u32)>,
-    handed_out: usize,
+    assigned: usize,
     takeovers: usize,
     wrong: Vec<String>,
 }
@@ -211,7 +211,7 @@ impl Log {
                 handed: Some(handed),
                 ..
             } => {
-                self.handed_out += 1;
+                self.assigned += 1;
                 let (fence, assignment) = self.fences.get(task_id).copied().unwrap_or_default();
                 if handed.fence != fence + 1 || assignment.is_some() {
                     self.wrong(format!("{task_id} goes out again while somebody has it"));

@@ -36,7 +36,7 @@ pub struct QueueReport {
     /// Tasks, each settled once.
     pub tasks: usize,
     /// Number of assignments.
-    pub handed_out: usize,
+    pub assigned: usize,
     /// How often the authority passed to another process.
     pub takeovers: usize,
     /// Late reports of workers that were refused.
@@ -347,7 +347,7 @@ impl Play {
             record.with(|seen| (seen.kills, seen.freezes, seen.zombies));
         Ok(QueueReport {
             tasks: queues.tasks,
-            handed_out: queues.handed_out,
+            assigned: queues.assigned,
             takeovers: queues.takeovers,
             zombies,
             kills,

@@ -97,9 +97,9 @@ pub(super) async fn borrow_the_lease(engine: Engine) {
         if let Ok(Some(lease)) = owner.await {
             let phase = "borrowed".to_owned();
             let owner = lease.owner;
-            let beat = CoordinatorCommand::Heartbeat { owner, phase };
+            let heartbeat = CoordinatorCommand::Heartbeat { owner, phase };
             // Refused or not: the judge reads the log.
-            let _ = door.command_queue(&named, &beat).await;
+            let _ = door.command_queue(&named, &heartbeat).await;
         }
     }
 }
@@ -137,10 +137,13 @@ impl Worker {
             _ => {
                 for _ in 0..self.draws.below(4) {
                     self.pause(400).await;
-                    let beat = Heartbeat::default();
-                    let beat = self.api.heartbeat(&self.who, self.queue, at, beat).await;
-                    if matches!(beat, Err(ApiError::Coordinator(_))) {
-                        return self.heard(beat.map(drop), at, false);
+                    let heartbeat = Heartbeat::default();
+                    let heartbeat = self
+                        .api
+                        .heartbeat(&self.who, self.queue, at, heartbeat)
+                        .await;
+                    if matches!(heartbeat, Err(ApiError::Coordinator(_))) {
+                        return self.heard(heartbeat.map(drop), at, false);
                     }
                 }
                 self.report(at, Ok(Map::new())).await;

@@ -13,7 +13,7 @@ fn soak_queues_keep_every_law() {
                 worlds += 1;
                 let QueueReport {
                     tasks,
-                    handed_out,
+                    assigned,
                     takeovers,
                     zombies,
                     kills,
@@ -23,7 +23,7 @@ fn soak_queues_keep_every_law() {
                 } = report;
                 let these = [
                     tasks,
-                    handed_out,
+                    assigned,
                     takeovers,
                     zombies as usize,
                     kills as usize,
@@ -37,11 +37,11 @@ fn soak_queues_keep_every_law() {
             Err(broken) => panic!("seed {seed}:\n{broken}"),
         }
     }
-    let [tasks, handed_out, takeovers, zombies, kills, freezes] = all;
+    let [tasks, assigned, takeovers, zombies, kills, freezes] = all;
     testkit::figures(
         "soak_queues_keep_every_law",
         &format!(
-            "{worlds} worlds, {tasks} tasks each settled once, handed out {handed_out} times, \
+            "{worlds} worlds, {tasks} tasks each settled once, handed out {assigned} times, \
              {takeovers} takeovers, {zombies} late words refused, {kills} processes killed, \
              {freezes} frozen; the longest takeover from a killed holder of a lease of 2000 ms took \
              {slowest} ms, by clocks up to 1400 ms apart"

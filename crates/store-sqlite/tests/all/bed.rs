@@ -12,7 +12,7 @@ use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use store::conformance::Bed;
 use store::memory::MemoryStore;
-use store::{Guard, HoldChange, Store, StoreClock, StoreError, SystemClock};
+use store::{Guard, LeaseChange, Store, StoreClock, StoreError, SystemClock};
 use store_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
 
@@ -131,7 +131,7 @@ impl Log {
 
     pub(crate) async fn put(&mut self, store: &dyn Store, batch: Batch) -> Result<(), StoreError> {
         store
-            .append(batch.clone(), Guard::Outside, HoldChange::Keep)
+            .append(batch.clone(), Guard::Outside, LeaseChange::Keep)
             .await?;
         self.next_seq += batch.records().len() as Seq;
         self.chain = batch.records().last().map_or(self.chain, |last| last.chain);

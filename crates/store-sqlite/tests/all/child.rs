@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use kernel::ids::{HolderId, StreamId};
-use store::{Guard, HoldChange, Store, StoreError};
+use store::{Guard, LeaseChange, Store, StoreError};
 use store_sqlite::{Durability, Options, SqliteStore};
 use tokio::task::JoinSet;
 
@@ -233,16 +233,16 @@ async fn claim(store: SqliteStore, name: &str, streams: u64) {
     for n in 0..streams {
         let stream = StreamId::new(format!("run-{n}"));
         match store.claim(&stream, &HolderId::new(name), hour).await {
-            Ok(hold) => {
+            Ok(lease) => {
                 // Only the holder may append.
                 let log = Log::find(&store, stream.as_str())
                     .await
                     .expect("it is there");
                 let batch = log.next(&[format!("driven by {name}")]).into();
-                let guard = Guard::Holder(hold.epoch);
-                let done = store.append(batch, guard, HoldChange::Keep).await;
+                let guard = Guard::Holder(lease.epoch);
+                let done = store.append(batch, guard, LeaseChange::Keep).await;
                 done.expect("the holder may append");
-                say(&format!("held {stream} {}", hold.epoch.0));
+                say(&format!("held {stream} {}", lease.epoch.0));
             }
             Err(StoreError::Conflict(_)) => {}
             Err(other) => panic!("{other}"),

@@ -20,7 +20,7 @@ pub(super) async fn a_first_batch_creates_the_stream(w: World<'_>) {
     assert_eq!(texts(&loaded.records), ["a", "b"]);
     assert_eq!(loaded.records[1].chain, log.chain);
     assert_eq!((loaded.first_seq, loaded.next_seq), (0, 2));
-    assert_eq!((loaded.checkpoint, loaded.hold), (None, None));
+    assert_eq!((loaded.checkpoint, loaded.lease), (None, None));
 }
 
 pub(super) async fn later_batches_extend_the_log(w: World<'_>) {
@@ -101,7 +101,7 @@ pub(super) async fn a_refused_append_leaves_no_trace(w: World<'_>) {
         .append(
             full(&log).batch(),
             Guard::Holder(Epoch(1)),
-            HoldChange::Keep,
+            LeaseChange::Keep,
         )
         .await;
     assert_eq!(fenced, Err(StoreError::Fenced));
@@ -128,7 +128,7 @@ pub(super) async fn the_first_of_several_refusals_is_given(w: World<'_>) {
     let mut taken = Log::new("run-0");
     let draft = taken.next(["a"]).key("taken", None).concurrency("busy");
     w.put(&mut taken, draft).await;
-    w.hold(&taken, "holder").await;
+    w.lease(&taken, "holder").await;
     let stale = Guard::Holder(Epoch(7));
     let wrong = |log: &Log| {
         log.next(["no"])
@@ -172,7 +172,7 @@ pub(super) async fn neighbours_of_a_refused_append_pass(w: World<'_>) {
         appends.push(tokio::spawn(async move {
             (
                 n,
-                store.append(batch, Guard::Outside, HoldChange::Keep).await,
+                store.append(batch, Guard::Outside, LeaseChange::Keep).await,
             )
         }));
     }
@@ -203,7 +203,7 @@ pub(super) async fn one_of_many_racing_appends_wins(w: World<'_>) {
             let batch = log.next([format!("{round}/{n}")]).batch();
             appends.push(tokio::spawn(async move {
                 let result = store
-                    .append(batch.clone(), Guard::Outside, HoldChange::Keep)
+                    .append(batch.clone(), Guard::Outside, LeaseChange::Keep)
                     .await;
                 (batch, result)
             }));
@@ -261,16 +261,16 @@ pub(super) async fn calls_that_only_a_bug_can_make_panic(w: World<'_>) {
     let mut no_header = Log::new("run-2").next(["no"]);
     no_header.header = None;
     let calls = [
-        (log.next([""; 0]), HoldChange::Keep),
-        (second_header, HoldChange::Keep),
-        (no_header, HoldChange::Keep),
+        (log.next([""; 0]), LeaseChange::Keep),
+        (second_header, LeaseChange::Keep),
+        (no_header, LeaseChange::Keep),
         (log.next(["no"]), taking("b")),
-        (log.next(["no"]), HoldChange::Release),
+        (log.next(["no"]), LeaseChange::Release),
     ];
-    for (draft, hold) in calls {
-        let (store, what) = (w.store.clone(), format!("{draft:?} with {hold:?}"));
+    for (draft, lease) in calls {
+        let (store, what) = (w.store.clone(), format!("{draft:?} with {lease:?}"));
         let call =
-            tokio::spawn(async move { store.append(draft.batch(), Guard::Outside, hold).await });
+            tokio::spawn(async move { store.append(draft.batch(), Guard::Outside, lease).await });
         assert!(
             call.await.is_err_and(|error| error.is_panic()),
             "no panic: {what}"

@@ -17,21 +17,21 @@ pub(super) async fn a_concurrency_key_is_held_once_per_tenant(w: World<'_>) {
     let draft = free.next(["created"]).concurrency("k2");
     w.put(&mut free, draft).await;
 
-    let hold = w.hold(&logs[0], "a").await;
+    let lease = w.lease(&logs[0], "a").await;
     for name in ["a", "b"] {
         assert_eq!(w.claim(logs[1].id(), &holder(name), TTL).await, Err(HELD));
     }
-    w.hold(&logs[2], "a").await;
-    w.hold(&free, "a").await;
-    w.hold(&logs[0], "a").await;
-    w.release(&hold).await.unwrap();
+    w.lease(&logs[2], "a").await;
+    w.lease(&free, "a").await;
+    w.lease(&logs[0], "a").await;
+    w.release(&lease).await.unwrap();
     assert_eq!(
         w.claim(logs[1].id(), &holder("b"), TTL).await,
         Err(HELD),
         "it was a stale release"
     );
     w.clock.advance(TTL);
-    w.hold(&logs[1], "b").await;
+    w.lease(&logs[1], "b").await;
     assert_eq!(w.claim(logs[0].id(), &holder("a"), TTL).await, Err(HELD));
 }
 
@@ -40,9 +40,9 @@ pub(super) async fn a_concurrency_key_follows_the_index_row(w: World<'_>) {
     let mut two = Log::new("run-2");
     let draft = two.next(["created"]).concurrency("k");
     w.put(&mut two, draft).await;
-    w.hold(&one, "a").await;
-    let hold = w.hold(&two, "b").await;
-    w.release(&hold).await.unwrap();
+    w.lease(&one, "a").await;
+    let lease = w.lease(&two, "b").await;
+    w.release(&lease).await.unwrap();
     let draft = one.next(["changed"]).concurrency("k");
     w.put(&mut one, draft).await;
     assert_eq!(w.claim(two.id(), &holder("b"), TTL).await, Err(HELD));
@@ -50,16 +50,16 @@ pub(super) async fn a_concurrency_key_follows_the_index_row(w: World<'_>) {
         .next(["changed"])
         .index(|row| row.concurrency_key = None);
     w.put(&mut one, draft).await;
-    w.hold(&two, "b").await;
+    w.lease(&two, "b").await;
 }
 
 pub(super) async fn creation_may_not_take_a_hold_its_concurrency_key_forbids(w: World<'_>) {
     let mut first = Log::new("run-1");
     let draft = first.next(["created"]).concurrency("k");
-    let hold = w
+    let lease = w
         .put_as(&mut first, draft, Guard::Outside, taking("a"))
         .await
-        .hold
+        .lease
         .unwrap();
     let mut second = Log::new("run-2");
     let batch = second.next(["created"]).concurrency("k").batch();
@@ -73,7 +73,7 @@ pub(super) async fn creation_may_not_take_a_hold_its_concurrency_key_forbids(w: 
     let draft = foreign.next(["created"]).concurrency("k");
     w.put_as(&mut foreign, draft, Guard::Outside, taking("a"))
         .await;
-    w.release(&hold).await.unwrap();
+    w.release(&lease).await.unwrap();
     let draft = second.next(["created"]).concurrency("k");
     w.put_as(&mut second, draft, Guard::Outside, taking("b"))
         .await;
@@ -85,16 +85,16 @@ pub(super) async fn an_expired_hold_does_not_take_its_concurrency_key_back(w: Wo
         let draft = log.next(["created"]).concurrency("k");
         w.put(log, draft).await;
     }
-    let hold = w.hold(&one, "a").await;
+    let lease = w.lease(&one, "a").await;
     w.clock.advance(TTL);
-    let newer = w.hold(&two, "b").await;
+    let newer = w.lease(&two, "b").await;
     assert_eq!(
-        w.renew(std::slice::from_ref(&hold), TTL).await.unwrap(),
+        w.renew(std::slice::from_ref(&lease), TTL).await.unwrap(),
         [Err(StoreError::Fenced)]
     );
     w.release(&newer).await.unwrap();
     assert!(
-        w.renew(&[hold], TTL).await.unwrap()[0].is_ok(),
+        w.renew(&[lease], TTL).await.unwrap()[0].is_ok(),
         "the key is free again"
     );
 }

@@ -101,7 +101,7 @@ pub(super) async fn a_reader_never_misses_what_racing_writers_commit(w: World<'_
             for _ in 0..BATCHES {
                 let batch = log.next(["a", "b"]).batch();
                 store
-                    .append(batch.clone(), Guard::Outside, HoldChange::Keep)
+                    .append(batch.clone(), Guard::Outside, LeaseChange::Keep)
                     .await
                     .unwrap();
                 log.went(&batch);

@@ -163,7 +163,7 @@ pub(super) async fn one_of_many_racing_claims_of_a_key_wins(w: World<'_>) {
             .batch();
         appends.push(tokio::spawn(async move {
             let result = store
-                .append(batch.clone(), Guard::Outside, HoldChange::Keep)
+                .append(batch.clone(), Guard::Outside, LeaseChange::Keep)
                 .await;
             (batch.stream().clone(), result)
         }));

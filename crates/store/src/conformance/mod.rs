@@ -29,8 +29,8 @@ mod checkpoints;
 mod concurrency;
 pub(crate) mod draft;
 mod feed;
-mod holds;
 mod keys;
+mod leases;
 mod list;
 mod load;
 mod outbox;
@@ -100,7 +100,7 @@ macro_rules! conformance {
                 a_load_begins_where_asked_and_ends_at_the_limit
                 ids_and_texts_may_hold_any_character
             }
-            holds {
+            leases {
                 a_claim_gives_a_hold_with_the_next_epoch
                 a_live_hold_keeps_others_out_until_it_expires
                 the_same_holder_may_claim_again

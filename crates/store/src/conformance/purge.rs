@@ -124,8 +124,8 @@ fn claim_of(key: &str, digest: Option<Digest>, expires_at: Option<Timestamp>) ->
 
 pub(super) async fn a_purged_stream_stays_purged(w: World<'_>) {
     let mut log = full(&w).await;
-    let hold = w.hold(&log, "a").await;
-    w.release(&hold).await.unwrap();
+    let lease = w.lease(&log, "a").await;
+    w.release(&lease).await.unwrap();
     let tombstone = w.purge(log.id(), "first").await.unwrap();
     w.clock.advance(SECOND);
     assert_eq!(w.purge(log.id(), "second").await, Ok(tombstone));
@@ -136,31 +136,31 @@ pub(super) async fn a_purged_stream_stays_purged(w: World<'_>) {
     assert_eq!(w.try_put(log.next(["no"])).await, Err(SEQUENCE));
     let driven = log.next(["no"]).batch();
     let fenced = w
-        .append(driven, Guard::Holder(hold.epoch), HoldChange::Keep)
+        .append(driven, Guard::Holder(lease.epoch), LeaseChange::Keep)
         .await;
     assert_eq!(fenced, Err(StoreError::Fenced));
     let claimed = w.claim(log.id(), &holder("a"), TTL).await;
     assert_eq!(claimed, Err(StoreError::Missing));
-    w.release(&hold).await.unwrap();
+    w.release(&lease).await.unwrap();
     assert_eq!(
-        w.renew(&[hold], TTL).await.unwrap(),
+        w.renew(&[lease], TTL).await.unwrap(),
         [Err(StoreError::Missing)]
     );
     // Its keys and its concurrency key are free for others.
     log = Log::new("run-2");
     let draft = log.next(["a"]).key("k", None).concurrency("k");
     w.put(&mut log, draft).await;
-    w.hold(&log, "a").await;
+    w.lease(&log, "a").await;
 }
 
 pub(super) async fn a_live_hold_forbids_the_purge(w: World<'_>) {
     let log = full(&w).await;
     let before = w.read(log.id()).await.records;
-    let hold = w.hold(&log, "a").await;
+    let lease = w.lease(&log, "a").await;
     assert_eq!(w.purge(log.id(), "no").await, Err(HELD));
     assert_eq!(w.tombstone(log.id()).await, Ok(None));
     assert_eq!(w.read(log.id()).await.records, before);
-    w.clock.set(hold.expires_at);
+    w.clock.set(lease.expires_at);
     w.purge(log.id(), "yes").await.unwrap();
 }
 
@@ -229,7 +229,7 @@ pub(super) async fn housekeeping_changes_nothing_that_shows(mut w: World<'_>) {
 
 pub(super) async fn a_used_store_is_healthy(mut w: World<'_>) {
     let log = full(&w).await;
-    let hold = w.hold(&log, "a").await;
+    let lease = w.lease(&log, "a").await;
     w.create("run-2").await;
     let large = Log::new("run-3");
     w.put(
@@ -238,7 +238,7 @@ pub(super) async fn a_used_store_is_healthy(mut w: World<'_>) {
     )
     .await;
     assert_eq!(w.inspect().await, Ok(vec![]));
-    w.clock.set(hold.expires_at);
+    w.clock.set(lease.expires_at);
     w.purge(log.id(), "gone").await.unwrap();
     w.purge(large.id(), "gone").await.unwrap();
     assert_eq!(w.inspect().await, Ok(vec![]));

@@ -167,16 +167,16 @@ pub(super) async fn a_held_stream_is_not_due_until_the_hold_ends(w: World<'_>) {
     let mut log = Log::new("run-1");
     let draft = log.next(["a"]).runnable();
     w.put(&mut log, draft).await;
-    let hold = w.hold(&log, "a").await;
+    let lease = w.lease(&log, "a").await;
     assert_eq!(w.ready().await, [""; 0]);
     assert_eq!(
         due_at(&w).await,
-        hold.expires_at,
+        lease.expires_at,
         "an expired hold gives the stream back"
     );
-    let hold = w.hold(&log, "b").await;
+    let lease = w.lease(&log, "b").await;
     assert_eq!(w.ready().await, [""; 0]);
-    w.release(&hold).await.unwrap();
+    w.release(&lease).await.unwrap();
     assert_eq!(w.ready().await, ["run-1"]);
 }
 
@@ -186,7 +186,7 @@ pub(super) async fn a_held_stream_with_a_timer_is_due_when_both_allow_it(w: Worl
         let mut log = Log::new(&format!("run-{}", timer.as_secs()));
         let draft = log.next(["a"]).timer("t", from.plus(timer));
         w.put(&mut log, draft).await;
-        w.hold(&log, "a").await;
+        w.lease(&log, "a").await;
         assert_eq!(due_at(&w).await, from.plus(wanted));
         let draft = log.next(["b"]).cancel("t");
         w.put(&mut log, draft).await;
@@ -203,10 +203,10 @@ pub(super) async fn a_used_concurrency_key_keeps_others_back(w: World<'_>) {
         let draft = log.next(["a"]).runnable().concurrency("k");
         w.put(log, draft).await;
     }
-    let hold = w.hold(&logs[1], "a").await;
+    let lease = w.lease(&logs[1], "a").await;
     assert_eq!(w.ready().await, ["run-3"]);
-    w.hold(&logs[2], "a").await;
-    assert_eq!(due_at(&w).await, hold.expires_at);
+    w.lease(&logs[2], "a").await;
+    assert_eq!(due_at(&w).await, lease.expires_at);
     assert_eq!(w.ready().await, ["run-1", "run-3"]);
 }
 

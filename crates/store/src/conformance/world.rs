@@ -56,7 +56,7 @@ impl<'a> World<'a> {
 
     /// Appends from outside; the append must succeed.
     pub(crate) async fn put(&self, log: &mut Log, draft: Draft) -> Appended {
-        self.put_as(log, draft, Guard::Outside, HoldChange::Keep)
+        self.put_as(log, draft, Guard::Outside, LeaseChange::Keep)
             .await
     }
 
@@ -66,10 +66,10 @@ impl<'a> World<'a> {
         log: &mut Log,
         draft: Draft,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
     ) -> Appended {
         let batch = draft.batch();
-        let done = self.store.append(batch.clone(), guard, hold).await;
+        let done = self.store.append(batch.clone(), guard, lease).await;
         let done = done.expect("the append is in order");
         log.went(&batch);
         done
@@ -78,7 +78,7 @@ impl<'a> World<'a> {
     /// Appends from outside; the append may be refused.
     pub(crate) async fn try_put(&self, draft: Draft) -> Result<Appended, StoreError> {
         self.store
-            .append(draft.batch(), Guard::Outside, HoldChange::Keep)
+            .append(draft.batch(), Guard::Outside, LeaseChange::Keep)
             .await
     }
 
@@ -91,7 +91,7 @@ impl<'a> World<'a> {
     }
 
     /// Claims a hold; the claim must succeed.
-    pub(crate) async fn hold(&self, log: &Log, holder: &str) -> Hold {
+    pub(crate) async fn lease(&self, log: &Log, holder: &str) -> Lease {
         let claimed = self
             .store
             .claim(log.id(), &HolderId::new(holder), TTL)
@@ -208,8 +208,8 @@ pub(crate) fn holder(name: &str) -> HolderId {
 }
 
 /// A creation that takes the hold.
-pub(crate) fn taking(name: &str) -> HoldChange {
-    HoldChange::Take {
+pub(crate) fn taking(name: &str) -> LeaseChange {
+    LeaseChange::Take {
         holder: holder(name),
         ttl: TTL,
     }

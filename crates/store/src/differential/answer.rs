@@ -57,10 +57,10 @@ pub(super) fn loaded(loaded: Loaded) -> String {
         first_seq,
         next_seq,
         index,
-        hold,
+        lease,
     } = loaded;
     let mut text = format!(
-        "{} events, {} from {first_seq}\n{header:?}\n{index:?}\n{hold:?}\n",
+        "{} events, {} from {first_seq}\n{header:?}\n{index:?}\n{lease:?}\n",
         next_seq,
         records.len(),
     );

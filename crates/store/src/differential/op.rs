@@ -30,11 +30,11 @@ pub(super) enum Op {
         ttl: Duration,
     },
     Renew {
-        holds: Vec<usize>,
+        leases: Vec<usize>,
         ttl: Duration,
     },
     Release {
-        hold: usize,
+        lease: usize,
     },
     Due {
         queue: u64,
@@ -97,7 +97,7 @@ pub(super) struct Append {
     pub(super) at: At,
     pub(super) contents: Vec<Content>,
     pub(super) guard: By,
-    pub(super) hold: Change,
+    pub(super) lease: Change,
     pub(super) row: Row,
     /// Name and due time in milliseconds from now; `None` cancels.
     pub(super) timers: Vec<(u64, Option<i64>)>,
@@ -130,7 +130,7 @@ pub(super) enum Content {
 pub(super) enum By {
     Outside,
     /// With the hold of the stream that was granted this many holds ago.
-    Hold(usize),
+    Lease(usize),
     /// With an epoch that was never granted.
     Nonsense,
 }
@@ -206,11 +206,11 @@ impl Op {
                 ttl: ttl(d),
             },
             52..56 => Self::Renew {
-                holds: some(d, 4, |d| d.below(6) as usize),
+                leases: some(d, 4, |d| d.below(6) as usize),
                 ttl: ttl(d),
             },
             56..60 => Self::Release {
-                hold: d.below(6) as usize,
+                lease: d.below(6) as usize,
             },
             60..66 => Self::Due {
                 queue: d.below(QUEUES),
@@ -279,11 +279,11 @@ impl Append {
             contents,
             guard: match d.below(20) {
                 0..11 => By::Outside,
-                11..17 => By::Hold(0),
-                17..19 => By::Hold(1),
+                11..17 => By::Lease(0),
+                17..19 => By::Lease(1),
                 _ => By::Nonsense,
             },
-            hold: match d.below(10) {
+            lease: match d.below(10) {
                 0..2 => Change::Keep,
                 2..8 => Change::Take {
                     holder: d.below(3),

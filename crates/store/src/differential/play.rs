@@ -20,7 +20,7 @@ use crate::*;
 struct Caller {
     clock: Arc<ManualClock>,
     logs: Vec<Log>,
-    holds: Vec<Hold>,
+    leases: Vec<Lease>,
     messages: usize,
     /// The result of each append: `done` or the refusal.
     outcomes: Vec<String>,
@@ -64,7 +64,7 @@ pub(super) async fn play(
     let mut caller = Caller {
         clock: clock.clone(),
         logs: logs.collect(),
-        holds: Vec::new(),
+        leases: Vec::new(),
         messages: 0,
         outcomes: Vec::new(),
     };
@@ -111,16 +111,16 @@ impl Caller {
             } => {
                 let left = a.store.claim(&stream(*n), &holder(*by), *ttl).await;
                 let right = b.store.claim(&stream(*n), &holder(*by), *ttl).await;
-                self.holds.extend(left.iter().cloned());
+                self.leases.extend(left.iter().cloned());
                 same(answer(left, debug), answer(right, debug))
             }
-            Op::Renew { holds, ttl } => {
-                let holds: Vec<_> = holds.iter().filter_map(|ago| self.hold(*ago)).collect();
-                both!(renew(&holds, *ttl), debug)
+            Op::Renew { leases, ttl } => {
+                let leases: Vec<_> = leases.iter().filter_map(|ago| self.lease(*ago)).collect();
+                both!(renew(&leases, *ttl), debug)
             }
-            Op::Release { hold } => match self.hold(*hold) {
+            Op::Release { lease } => match self.lease(*lease) {
                 None => Ok(()),
-                Some(hold) => both!(release(&hold), debug),
+                Some(lease) => both!(release(&lease), debug),
             },
             Op::Due { queue, limit } => same_due(&self.clock, *queue, *limit, a, b).await,
             Op::Key {
@@ -208,35 +208,35 @@ impl Caller {
     ) -> Result<(), String> {
         let batch = self.draft(op).batch();
         let epochs = self
-            .holds
+            .leases
             .iter()
             .rev()
-            .filter(|hold| hold.stream == *batch.stream());
+            .filter(|lease| lease.stream == *batch.stream());
         let guard = match op.guard {
             By::Outside => Guard::Outside,
             By::Nonsense => Guard::Holder(Epoch(1_000)),
-            By::Hold(ago) => {
-                let epoch = epochs.map(|hold| hold.epoch).nth(ago);
+            By::Lease(ago) => {
+                let epoch = epochs.map(|lease| lease.epoch).nth(ago);
                 epoch.map_or(Guard::Outside, Guard::Holder)
             }
         };
-        let hold = match op.hold {
-            Change::Take { holder: by, ttl } if batch.first_seq() == 0 => HoldChange::Take {
+        let lease = match op.lease {
+            Change::Take { holder: by, ttl } if batch.first_seq() == 0 => LeaseChange::Take {
                 holder: holder(by),
                 ttl,
             },
-            Change::Release if guard != Guard::Outside => HoldChange::Release,
-            _ => HoldChange::Keep,
+            Change::Release if guard != Guard::Outside => LeaseChange::Release,
+            _ => LeaseChange::Keep,
         };
-        let (left, taken) = a.append(batch.clone(), guard, hold.clone()).await;
-        let (right, _) = b.append(batch.clone(), guard, hold).await;
+        let (left, taken) = a.append(batch.clone(), guard, lease.clone()).await;
+        let (right, _) = b.append(batch.clone(), guard, lease).await;
         let refusal = left.strip_prefix("refused: ");
         self.outcomes.push(refusal.unwrap_or("done").to_owned());
         if refusal.is_none() {
             let log = self.logs.iter_mut().find(|log| log.id() == batch.stream());
             log.expect("every stream has a log").went(&batch);
         }
-        self.holds.extend(taken);
+        self.leases.extend(taken);
         same(left, right)
     }
 
@@ -296,8 +296,8 @@ impl Caller {
         draft
     }
 
-    fn hold(&self, ago: usize) -> Option<Hold> {
-        self.holds.iter().rev().nth(ago).cloned()
+    fn lease(&self, ago: usize) -> Option<Lease> {
+        self.leases.iter().rev().nth(ago).cloned()
     }
 
     fn query(&self, list: &List) -> ListQuery {

@@ -41,17 +41,17 @@ impl<'a> Side<'a> {
         &mut self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
-    ) -> (String, Option<Hold>) {
-        match self.store.append(batch, guard, hold).await {
+        lease: LeaseChange,
+    ) -> (String, Option<Lease>) {
+        match self.store.append(batch, guard, lease).await {
             Err(error) => (format!("refused: {}", answer::refusal(&error)), None),
             Ok(done) => {
                 self.positions.push(done.position);
                 let just_before = Position(done.position.0 - 1);
                 let event = self.store.feed(just_before, 2).await;
                 (
-                    format!("{:?}\n{}", done.hold, answer(event, answer::feed)),
-                    done.hold,
+                    format!("{:?}\n{}", done.lease, answer(event, answer::feed)),
+                    done.lease,
                 )
             }
         }

@@ -14,7 +14,7 @@ fn is_unavailable<T>(result: Result<T, StoreError>) -> bool {
 
 async fn append(store: &dyn Store, log: &Log) -> Result<Appended, StoreError> {
     store
-        .append(log.next(["a"]).batch(), Guard::Outside, HoldChange::Keep)
+        .append(log.next(["a"]).batch(), Guard::Outside, LeaseChange::Keep)
         .await
 }
 
@@ -136,7 +136,7 @@ async fn every_method_is_counted_and_can_fail() {
         strike: Strike::Before,
     });
     let (run, tenant, digest) = ("run-1".into(), "acme".into(), Digest::of(b""));
-    let hold = Hold {
+    let lease = Lease {
         stream: "run-1".into(),
         epoch: Epoch(1),
         holder: "a".into(),
@@ -155,9 +155,9 @@ async fn every_method_is_counted_and_can_fail() {
     let failed = [
         is_unavailable(append(&store, &Log::new("run-1")).await),
         is_unavailable(store.load(&run, ReadFrom::Seq(0), 1).await),
-        is_unavailable(store.claim(&run, &hold.holder, second).await),
-        is_unavailable(store.renew(std::slice::from_ref(&hold), second).await),
-        is_unavailable(store.release(&hold).await),
+        is_unavailable(store.claim(&run, &lease.holder, second).await),
+        is_unavailable(store.renew(std::slice::from_ref(&lease), second).await),
+        is_unavailable(store.release(&lease).await),
         is_unavailable(store.due(query).await),
         is_unavailable(store.key(&tenant, "", "").await),
         is_unavailable(store.put_checkpoint(&run, checkpoint).await),

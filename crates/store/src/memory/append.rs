@@ -15,10 +15,10 @@ impl Tables {
         &mut self,
         batch: Batch,
         guard: Guard,
-        hold: HoldChange,
+        lease: LeaseChange,
         now: Timestamp,
     ) -> Result<Appended, StoreError> {
-        self.check(&batch, guard, &hold, now)?;
+        self.check(&batch, guard, &lease, now)?;
         let (id, tenant) = (batch.stream(), batch.tenant());
 
         let mut blobs = batch.blobs().to_vec();
@@ -62,7 +62,7 @@ impl Tables {
             timers: Default::default(),
             checkpoint: None,
             epoch: Epoch::default(),
-            hold: None,
+            lease: None,
             blobs: Vec::new(),
         });
         stream.index = batch.index().clone();
@@ -74,17 +74,17 @@ impl Tables {
                 TimerChange::Cancel { name } => stream.timers.remove(name),
             };
         }
-        let taken = match hold {
-            HoldChange::Keep => None,
-            HoldChange::Take { holder, ttl } => Some(stream.take(id, &holder, ttl, now)),
-            HoldChange::Release => {
-                stream.hold = None;
+        let taken = match lease {
+            LeaseChange::Keep => None,
+            LeaseChange::Take { holder, ttl } => Some(stream.take(id, &holder, ttl, now)),
+            LeaseChange::Release => {
+                stream.lease = None;
                 None
             }
         };
         Ok(Appended {
             position: self.last_position,
-            hold: taken,
+            lease: taken,
         })
     }
 
@@ -92,15 +92,15 @@ impl Tables {
         &self,
         batch: &Batch,
         guard: Guard,
-        hold: &HoldChange,
+        lease: &LeaseChange,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let (id, tenant) = (batch.stream(), batch.tenant());
         let found = self.streams.get(id);
         if let Guard::Holder(epoch) = guard
             && found
-                .and_then(|found| found.hold.as_ref())
-                .is_none_or(|hold| hold.epoch != epoch)
+                .and_then(|found| found.lease.as_ref())
+                .is_none_or(|lease| lease.epoch != epoch)
         {
             return Err(StoreError::Fenced);
         }
@@ -108,7 +108,7 @@ impl Tables {
         if next_seq != batch.first_seq() || self.tombstones.contains_key(id) {
             return Err(StoreError::Conflict(Conflict::Sequence));
         }
-        if let HoldChange::Take { .. } = hold
+        if let LeaseChange::Take { .. } = lease
             && let Some(key) = &batch.index().concurrency_key
             && self.key_held_until(tenant, key, id, now).is_some()
         {

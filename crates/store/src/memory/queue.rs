@@ -54,7 +54,7 @@ impl Tables {
         } else {
             found.first_timer()?
         };
-        let held = found.live_hold(now).map(|hold| hold.expires_at);
+        let held = found.live_lease(now).map(|lease| lease.expires_at);
         let key_held = (found.index.concurrency_key.as_ref())
             .and_then(|key| self.key_held_until(found.tenant(), key, stream, now));
         Some(waits).max(held).max(key_held)

@@ -35,7 +35,7 @@ pub(super) struct Stream {
     pub(super) checkpoint: Option<Checkpoint>,
     /// Outlives the hold: the next claim gets one more.
     pub(super) epoch: Epoch,
-    pub(super) hold: Option<Hold>,
+    pub(super) lease: Option<Lease>,
     /// One entry for each reference.
     pub(super) blobs: Vec<Digest>,
 }
@@ -67,8 +67,8 @@ impl Stream {
         self.rows.len() as Seq
     }
 
-    pub(super) fn live_hold(&self, now: Timestamp) -> Option<&Hold> {
-        self.hold.as_ref().filter(|hold| now < hold.expires_at)
+    pub(super) fn live_lease(&self, now: Timestamp) -> Option<&Lease> {
+        self.lease.as_ref().filter(|lease| now < lease.expires_at)
     }
 }
 
@@ -110,7 +110,7 @@ impl Tables {
             first_seq,
             next_seq: found.next_seq(),
             index: found.index.clone(),
-            hold: found.hold.clone(),
+            lease: found.lease.clone(),
         })
     }
 
@@ -269,7 +269,7 @@ impl Tables {
         if let Some(tombstone) = self.tombstones.get(stream) {
             return Ok(tombstone.clone());
         }
-        if self.stream(stream)?.live_hold(now).is_some() {
+        if self.stream(stream)?.live_lease(now).is_some() {
             return Err(StoreError::Conflict(Conflict::Held));
         }
         let erased = self.streams.remove(stream).expect("it was just found");

@@ -7,7 +7,7 @@ use kernel::coordinator::{
     Contract, Coordinator, CoordinatorCommand, CoordinatorEvent, LeaseRule, Recall,
 };
 use kernel::time::Timestamp;
-use runtime::door::{CoordinatorError, Told};
+use runtime::door::{CommandResult, CoordinatorError};
 
 use super::folder::{Folder, NAME, TENANT};
 use super::options::{Options, ViewChoice};
@@ -125,7 +125,7 @@ pub(super) fn tell(
     command: &CoordinatorCommand,
     rule: LeaseRule,
     compact: Compact,
-) -> Result<Told, Refused> {
+) -> Result<CommandResult, Refused> {
     let mut told = folder.tell(contract, command, rule).map_err(refused)?;
     if compact == Compact::After {
         let compacted = folder

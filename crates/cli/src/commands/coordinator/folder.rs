@@ -8,14 +8,14 @@ use std::sync::Arc;
 use kernel::coordinator::{Contract, Coordinator, CoordinatorCommand, Event, LeaseRule};
 use kernel::ids::Seq;
 use kernel::time::Timestamp;
-use runtime::door::{CoordinatorError, CoordinatorName, CoordinatorOrder, Door, Told};
+use runtime::door::{CommandResult, CoordinatorError, CoordinatorName, CoordinatorOrder, Door};
 use runtime::hints::Hints;
 use runtime::nodes::Registry;
 use runtime::plans::Plans;
 use runtime::private;
 use rustix::fs::{FlockOperation, flock};
 use store::memory::MemoryStore;
-use store::{Guard, HoldChange, ReadFrom, Store, StoreError, SystemClock};
+use store::{Guard, LeaseChange, ReadFrom, Store, StoreError, SystemClock};
 use store_sqlite::{Access, SqliteStore};
 
 use super::import::Found;
@@ -217,7 +217,7 @@ impl Folder {
         }
         let store = self.door.store();
         let batch = coordinator.open(store.now());
-        self.wait(store.append(batch, Guard::Outside, HoldChange::Keep))
+        self.wait(store.append(batch, Guard::Outside, LeaseChange::Keep))
             .map(drop)
             .map_err(|error| Refused(format!("io error: {error}")))
     }
@@ -269,7 +269,7 @@ impl Folder {
         contract: Contract,
         command: &CoordinatorCommand,
         rule: LeaseRule,
-    ) -> Result<Told, CoordinatorError> {
+    ) -> Result<CommandResult, CoordinatorError> {
         let named = self.named(contract);
         self.wait(self.door.tell_coordinator(&named, command, rule))
     }
@@ -279,7 +279,7 @@ impl Folder {
         &self,
         contract: Contract,
         orders: &[CoordinatorOrder],
-    ) -> Vec<Result<Told, CoordinatorError>> {
+    ) -> Vec<Result<CommandResult, CoordinatorError>> {
         let named = self.named(contract);
         self.wait(self.door.tell_coordinator_all(&named, orders))
     }

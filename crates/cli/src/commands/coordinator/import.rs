@@ -10,7 +10,7 @@ use kernel::ids::RequestId;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use store::{Guard, HoldChange};
+use store::{Guard, LeaseChange};
 
 use super::Refused;
 use super::folder::Folder;
@@ -124,7 +124,7 @@ pub(super) fn append(folder: &Folder, import: Import) -> Result<(), Refused> {
         .import(import, store.now())
         .map_err(|rejection| faces::coordinator::text(&rejection))?;
     folder
-        .wait(store.append(batch, Guard::Outside, HoldChange::Keep))
+        .wait(store.append(batch, Guard::Outside, LeaseChange::Keep))
         .map(drop)
         .map_err(|error| Refused(format!("io error: {error}")))
 }

@@ -1,7 +1,7 @@
 //! `snapshot`: the runtime's state.
 
 use faces::coordinator::{SnapshotJson, snapshot_line};
-use kernel::coordinator::{Coordinator, Standing};
+use kernel::coordinator::{Coordinator, CoordinatorStatus};
 use kernel::time::Timestamp;
 use rustix::fs::FlockOperation;
 
@@ -20,7 +20,7 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
 }
 
 /// The state of the runtime in the state directory; without a directory, that of an empty runtime.
-fn standing(options: &Options) -> Result<Standing, Refused> {
+fn standing(options: &Options) -> Result<CoordinatorStatus, Refused> {
     let Some(dir) = &options.state_dir else {
         let now = Timestamp(jiff::Timestamp::now().as_millisecond());
         let empty = Coordinator::unborn(&TENANT.into(), NAME, options.first_contract(), now);

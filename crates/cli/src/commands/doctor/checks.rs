@@ -178,9 +178,9 @@ fn durability(session: &Session) -> Finding {
 
 /// Findings on the confinement of tenants' programs.
 pub(super) fn programs() -> Finding {
-    match runtime::programs::holds() {
-        Ok(holds) => {
-            let what = format!("those of tenants can be confined, by {}", holds.0);
+    match runtime::programs::confinement() {
+        Ok(confinement) => {
+            let what = format!("those of tenants can be confined, by {}", confinement.0);
             Finding::ok("programs", what)
         }
         Err(why) => Finding::warn(
@@ -242,9 +242,9 @@ async fn abandoned(door: &Door, open: &[&Listed]) -> Result<Finding, Failure> {
             .store()
             .load(&row.stream, ReadFrom::Seq(u64::MAX), 0)
             .await?;
-        let is_held = loaded
-            .hold
-            .is_some_and(|hold| hold.expires_at > now && !runtime::holder::is_dead(&hold.holder));
+        let is_held = loaded.lease.is_some_and(|lease| {
+            lease.expires_at > now && !runtime::holder::is_dead(&lease.holder)
+        });
         if !is_held && loaded.index.runnable {
             abandoned += 1;
         }

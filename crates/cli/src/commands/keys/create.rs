@@ -2,7 +2,7 @@
 
 use kernel::audit::Actor;
 use kernel::problem::quoted;
-use kernel::registry::{Key, Standing};
+use kernel::registry::{Key, KeyStatus};
 use runtime::access::{ApiKeys, NewKey, Scopes, UnknownScope};
 
 use super::{Whose, print};
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let keys = ApiKeys::new(door.clone());
     if let Some(name) = &new.name {
         let is_taken = |key: &Key| {
-            key.grant.name.as_ref() == Some(name) && key.standing(now) == Standing::Live
+            key.grant.name.as_ref() == Some(name) && key.standing(now) == KeyStatus::Live
         };
         if keys.list(tenant).await?.iter().any(is_taken) {
             let what = format!("there is a key named {} that works", quoted(name));

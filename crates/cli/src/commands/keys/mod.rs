@@ -8,7 +8,7 @@ mod rotate;
 use clap::Subcommand;
 use kernel::ids::{KeyId, TenantId};
 use kernel::problem::quoted;
-use kernel::registry::{Grant, Key, Standing};
+use kernel::registry::{Grant, Key, KeyStatus};
 use runtime::access::{ApiKeys, Issued, KeyError};
 use runtime::door::Door;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
     let now = door.store().now();
     // A name is passed on to the successor: if one of its keys is still valid, that one is meant.
     let live: Vec<&Key> = (meant.iter().copied())
-        .filter(|key| key.standing(now) == Standing::Live)
+        .filter(|key| key.standing(now) == KeyStatus::Live)
         .collect();
     match if live.len() == 1 {
         &live[..]

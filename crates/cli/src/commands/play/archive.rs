@@ -10,8 +10,8 @@ use runtime::door::Door;
 use serde_json::{Value, json};
 
 use super::files::{self, archive_folder};
+use super::session_status::SessionStatus;
 use super::sessions::{self, Kind, Known, Left};
-use super::standing::Standing;
 use super::words;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -130,13 +130,13 @@ async fn open(door: &Door, session: &Session, id: &str) -> Result<Failure, Failu
     let project = &session.place.project;
     let files = files::bring_up_to_date(door, project, &StreamId::new(id)).await?;
     let files = files.ok_or_else(|| Failure::new(format!("run {id} is no session")))?;
-    let standing = Standing::of(door, &files).await?;
+    let standing = SessionStatus::of(door, &files).await?;
     let what = format!(
         "session {id} has not ended; it is {}",
         files.state().status.as_str()
     );
     Ok(Failure::new(what).hint(match standing {
-        Standing::Driven(who) | Standing::Attended(who) => {
+        SessionStatus::Driven(who) | SessionStatus::Attended(who) => {
             format!("wait for {who}, or end it with `runwright play --abort {id}`")
         }
         _ => format!(

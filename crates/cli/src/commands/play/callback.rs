@@ -6,12 +6,12 @@ use kernel::ids::StreamId;
 use kernel::problem::{closest, quoted};
 use kernel::run::{Command, Envelope, Rejection};
 use runtime::DoorError;
-use runtime::nodes::play_result::Said;
+use runtime::nodes::play_result::ProcessResult;
 use serde_json::{Value, json};
 
 use super::files;
+use super::session_status::SessionStatus;
 use super::sessions::{self, Kind, Known};
-use super::standing::Standing;
 use crate::commands::PortArgs;
 use crate::compose;
 use crate::document::Source;
@@ -92,14 +92,14 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
     }
     let files = files::bring_up_to_date(engine.door(), project, &run).await?;
     let standing = match &files {
-        Some(files) => Standing::of(engine.door(), files).await?,
-        None => Standing::Left,
+        Some(files) => SessionStatus::of(engine.door(), files).await?,
+        None => SessionStatus::Left,
     };
     talk::say(match standing {
-        Standing::Driven(who) | Standing::Attended(who) => {
+        SessionStatus::Driven(who) | SessionStatus::Attended(who) => {
             format!("session {run} knows; {who} goes on with it")
         }
-        Standing::Ended => format!("session {run} knows; it has ended"),
+        SessionStatus::Ended => format!("session {run} knows; it has ended"),
         _ => format!("session {run} knows; `runwright play --resume {run}` goes on"),
     });
     Ok(Exit::Done)
@@ -127,7 +127,7 @@ fn payload(args: &Args, session: &Session) -> Result<Value, Failure> {
         end -= 1;
     }
     let file = is_object.then_some(bytes.as_slice());
-    let said = Said::of(file, &text[..end], &session.place.project)
+    let said = ProcessResult::of(file, &text[..end], &session.place.project)
         .map_err(|error| Failure::new(error.message))?;
     if let Some(error) = said.failure() {
         return Ok(json!({ "error": { "code": error.code, "message": error.message } }));

@@ -9,7 +9,7 @@ use super::calls::Called;
 use super::checks::Checked;
 use super::context::{self, Context};
 use super::ready::Outlook;
-use super::standing::quoted;
+use super::session_status::quoted;
 use super::{Args, templates, words};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};

@@ -8,7 +8,7 @@ use kernel::problem::{instead, quoted};
 use kernel::run::{Event, Overlay, Rejection, Run, RunEvent};
 use kernel::stream::{ForkMode, Policy};
 use runtime::engine::{Engine, new_nonce};
-use runtime::{DoorError, ForkFailed, ForkOrder};
+use runtime::{DoorError, ForkFailed, ForkSpec};
 
 use super::sessions::{self, Kind, Known};
 use super::{Args, changed, checks, decide, files, resume, start};
@@ -163,7 +163,7 @@ async fn fork(
                 play.remove("createdAt");
             }
         }
-        let order = ForkOrder {
+        let order = ForkSpec {
             id: Some(StreamId::new(&id)),
             nonce: Some(new_nonce()),
             overlay: Overlay {
@@ -171,7 +171,7 @@ async fn fork(
                 ..Overlay::default()
             },
             policy: policy.clone(),
-            ..ForkOrder::new(ForkMode::Branch, at)
+            ..ForkSpec::new(ForkMode::Branch, at)
         };
         match engine.fork(source, order).await {
             Ok(_) => return Ok(StreamId::new(&id)),

@@ -197,9 +197,9 @@ pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<Stri
     let store = door.store();
     let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
     let here = holder::this_process();
-    Ok(loaded.hold.and_then(|hold| {
-        let is_live = hold.expires_at > store.now() && !holder::is_dead(&hold.holder);
-        (is_live && hold.holder != here).then(|| name_of(&hold.holder))
+    Ok(loaded.lease.and_then(|lease| {
+        let is_live = lease.expires_at > store.now() && !holder::is_dead(&lease.holder);
+        (is_live && lease.holder != here).then(|| name_of(&lease.holder))
     }))
 }
 

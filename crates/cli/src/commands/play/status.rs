@@ -10,8 +10,8 @@ use runtime::door::Door;
 use serde_json::{Value, json};
 
 use super::files::{self, Files};
+use super::session_status::SessionStatus;
 use super::sessions::{self, Kind, Known, Left};
-use super::standing::Standing;
 use super::words::{self, Tally};
 use super::{Args, drive};
 use crate::data::{Data, Table};
@@ -68,9 +68,9 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
         };
         match (door, &files, known.kind) {
             (Some(door), Some(files), _) => {
-                let standing = Standing::of(door, files).await?;
+                let standing = SessionStatus::of(door, files).await?;
                 match standing {
-                    Standing::Left => next.push(format!(
+                    SessionStatus::Left => next.push(format!(
                         "nobody drives {id}; `runwright play --resume {id}` goes on",
                         id = known.id
                     )),
@@ -187,7 +187,7 @@ async fn show(
     const POLL: Duration = Duration::from_millis(500);
     let project = &session.place.project;
     let mut shown: Option<SessionState> = None;
-    let mut said: Option<Standing> = None;
+    let mut said: Option<SessionStatus> = None;
     let mut idle = 0;
     loop {
         let Some(files) = files::bring_up_to_date(door, project, run).await? else {
@@ -195,7 +195,7 @@ async fn show(
                 "run {run} is no session of a template"
             )));
         };
-        let standing = Standing::of(door, &files).await?;
+        let standing = SessionStatus::of(door, &files).await?;
         let state = files.state();
         let is_new = shown.as_ref() != Some(&state);
         if is_new {
@@ -222,9 +222,9 @@ async fn show(
 
 /// The number of consecutive polls without a driver before a watch believes it: there may be a gap
 /// between two drivers, and before a server takes the session up.
-fn patience(standing: &Standing) -> u32 {
+fn patience(standing: &SessionStatus) -> u32 {
     match standing {
-        Standing::Left => 6,
+        SessionStatus::Left => 6,
         _ => 1,
     }
 }

@@ -10,7 +10,7 @@ use super::Args;
 use super::files::Files;
 use crate::data::Data;
 use crate::exit::Failure;
-use crate::follow::{Follower, News};
+use crate::follow::{Follower, RunUpdate};
 use crate::live::{Detail, Live};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
@@ -72,7 +72,7 @@ impl View {
     pub(super) fn show(
         &mut self,
         follower: &Follower,
-        news: &[News],
+        news: &[RunUpdate],
         now: Timestamp,
     ) -> Result<(), Failure> {
         match self {

@@ -7,7 +7,7 @@ use kernel::ids::StreamId;
 use super::Args;
 use super::context::Context;
 use super::files::Files;
-use super::standing::{Standing, next_steps, quoted};
+use super::session_status::{SessionStatus, next_steps, quoted};
 use crate::data::Data;
 use crate::driving::few;
 use crate::exit::Failure;
@@ -284,7 +284,7 @@ pub(super) fn last(session: &Session, files: &Files) -> Result<(), Failure> {
 }
 
 /// Reports the driver of a session, or the step that would continue it.
-pub(super) fn stands(standing: &Standing, state: &SessionState) {
+pub(super) fn stands(standing: &SessionStatus, state: &SessionState) {
     for line in standing.lines(state) {
         if standing.is_idle() {
             next(&line)

@@ -48,7 +48,7 @@ pub(crate) async fn all(door: &Door, run: &Run) -> Result<AllAwaited, StoreError
         };
         let coordinator = door.coordinator(&named).await?;
         let request = awaited_request(&open.data);
-        let mut handed = coordinator.handed_out();
+        let mut handed = coordinator.assigned();
         let has_it = handed.find(|handed| Some(&handed.request) == request.as_ref());
         let whom = match has_it {
             Some(handed) => Whom::Worker(handed.worker),

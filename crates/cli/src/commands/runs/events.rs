@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use faces::Veil;
+use faces::Mask;
 use faces::transcript::Line;
 use kernel::definition::Plan;
 use kernel::ids::Seq;
@@ -168,18 +168,18 @@ pub(super) fn print(
     events: &[(Event, Option<Seq>)],
     wanted: &mut Wanted,
 ) -> Result<(), Failure> {
-    let veil = Veil::of(plan);
+    let mask = Mask::of(plan);
     for (event, cause) in events {
         if wanted.is_done() {
             break;
         }
-        let line = faces::transcript::line(veil, event);
+        let line = faces::transcript::line(mask, event);
         if !wanted.types.is_empty() && !wanted.types.iter().any(|kind| kind == line.kind) {
             continue;
         }
         wanted.left -= 1;
         match form {
-            Form::Json => data.json_line(&faces_json::event(header, veil, event, *cause))?,
+            Form::Json => data.json_line(&faces_json::event(header, mask, event, *cause))?,
             Form::Text => {
                 if let Some(day) = wanted.days.turn(event.at) {
                     data.line(style::dim(day))?;

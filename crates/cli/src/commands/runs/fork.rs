@@ -6,7 +6,7 @@ use kernel::ids::Seq;
 use kernel::replay::Divergence;
 use kernel::run::{Overlay, Run};
 use kernel::stream::ForkMode;
-use runtime::{ForkFailed, ForkOrder};
+use runtime::{ForkFailed, ForkSpec};
 
 use super::super::DriveArgs;
 use super::replay;
@@ -89,9 +89,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         tags: (!args.tags.is_empty()).then(|| args.tags.clone()),
         ..Overlay::default()
     };
-    let order = ForkOrder {
+    let order = ForkSpec {
         overlay,
-        ..ForkOrder::new(mode, args.at)
+        ..ForkSpec::new(mode, args.at)
     };
     let forked = engine
         .fork(&source, order)

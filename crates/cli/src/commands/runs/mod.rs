@@ -113,8 +113,8 @@ async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<
     };
     let now = door.store().now();
     let is_held = loaded
-        .hold
-        .is_some_and(|hold| hold.expires_at > now && !runtime::holder::is_dead(&hold.holder));
+        .lease
+        .is_some_and(|lease| lease.expires_at > now && !runtime::holder::is_dead(&lease.holder));
     if loaded.index.runnable && !is_held {
         let id = short(run);
         if session.place.is_served()? {

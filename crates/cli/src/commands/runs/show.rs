@@ -9,7 +9,7 @@ use kernel::run::state::{End, Facts, Phase};
 use kernel::stream::ForkMode;
 use kernel::time::Timestamp;
 use runtime::door::Door;
-use store::{Hold, ReadFrom};
+use store::{Lease, ReadFrom};
 
 use super::super::resume::name_of;
 use super::awaited::{self, AllAwaited};
@@ -43,10 +43,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Form::Json => data.json(&faces_json::snapshot(&run))?,
         Form::Text => {
             let store = door.store();
-            let hold = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.hold;
+            let lease = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.lease;
             let awaited = awaited::all(&door, &run).await?;
             let used = Used::of(&door, &run).await?;
-            let of = (hold.as_ref(), &used);
+            let of = (lease.as_ref(), &used);
             print(&mut data, &run, of, &awaited, store.now())?;
         }
     }
@@ -77,7 +77,7 @@ async fn show_document(
 fn print(
     data: &mut Data,
     run: &Run,
-    of: (Option<&Hold>, &Used),
+    of: (Option<&Lease>, &Used),
     awaited: &AllAwaited,
     now: Timestamp,
 ) -> Result<(), Failure> {
@@ -116,7 +116,7 @@ fn head(
     data: &mut Data,
     run: &Run,
     facts: &Facts,
-    (hold, used): (Option<&Hold>, &Used),
+    (lease, used): (Option<&Lease>, &Used),
     awaited: &AllAwaited,
     now: Timestamp,
 ) -> Result<(), Failure> {
@@ -174,13 +174,13 @@ fn head(
         let workflow = text::one_line(state.workflow.as_str(), 60);
         fact("child", format!("{} {workflow}", short(child)))?;
     }
-    match hold {
-        Some(hold) if !run.is_settled() && runtime::holder::is_dead(&hold.holder) => {
-            let lost = format!("nobody: {} is gone{}", name_of(&hold.holder), go_on(run));
+    match lease {
+        Some(lease) if !run.is_settled() && runtime::holder::is_dead(&lease.holder) => {
+            let lost = format!("nobody: {} is gone{}", name_of(&lease.holder), go_on(run));
             fact("driven by", style::warn(lost))?;
         }
-        Some(hold) if !run.is_settled() && hold.expires_at > now => {
-            fact("driven by", name_of(&hold.holder))?;
+        Some(lease) if !run.is_settled() && lease.expires_at > now => {
+            fact("driven by", name_of(&lease.holder))?;
         }
         _ if !run.is_settled() => fact("driven by", format!("nobody{}", go_on(run)))?,
         _ => {}

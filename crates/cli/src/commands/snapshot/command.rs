@@ -5,19 +5,19 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use capture::asked::unanswered;
 use capture::call::Keep;
 use capture::clean::Cleaner;
 use capture::document::{About, UNANSWERED, draft};
 use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
-use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::model_params::{Enforcement, Mode, ModelParams};
 use capture::preload::Readings;
 use capture::proxy::CAPTURE_URL;
+use capture::replayer::OnMiss;
 use capture::run::{Echo, Elsewhere, Outcome, Plan, RunError, Status, Stream, Wall};
 use capture::scan::{self, Filter};
+use capture::server_requests::unanswered;
 use capture::stop::Stop;
-use capture::tape::OnMiss;
 use clap::ValueEnum;
 use faces::provenance::document::{self, ContextFile, Parent, Snapshot};
 use faces::provenance::hash::{canonical_json, written};
@@ -176,8 +176,8 @@ enum TypedContents {
 }
 
 impl CommandArgs {
-    fn knobs(&self) -> Knobs {
-        Knobs {
+    fn model_params(&self) -> ModelParams {
+        ModelParams {
             model: self.model.clone(),
             temperature: self.temperature,
             seed: self.seed,
@@ -204,8 +204,8 @@ pub(super) async fn capture(
     rooted: &Rooted,
     session: &Session,
 ) -> Result<Exit, Failure> {
-    let (mode, knobs) = (args.mode(), args.knobs());
-    let refused = knobs.refusals(mode);
+    let (mode, model_params) = (args.mode(), args.model_params());
+    let refused = model_params.refusals(mode);
     let mut lines: Vec<String> = refused.iter().map(ToString::to_string).collect();
     if matches!(mode, Mode::Strict | Mode::Logged)
         && matches!(args.content, TypedContents::HashesOnly)
@@ -269,7 +269,7 @@ pub(super) async fn capture(
             .unwrap_or_else(|| program.to_string_lossy().into_owned()),
         name,
         mode,
-        knobs: knobs.clone(),
+        model_params: model_params.clone(),
         prompt: args.prompt.as_deref().map(given).transpose()?,
         system_prompt: args.system_prompt.as_deref().map(given).transpose()?,
         system_prompt_hash: None,
@@ -296,20 +296,20 @@ pub(super) async fn capture(
         argv,
         environment: surroundings,
         cwd,
-        leash: std::env::current_exe().ok(),
+        watchdog: std::env::current_exe().ok(),
         root: root.clone(),
         stdin,
         filter,
         cleaner: cleaner.clone(),
         keep: keep.clone(),
-        enforcement: Enforcement::new(mode, knobs, args.require_honored),
-        tape: None,
+        enforcement: Enforcement::new(mode, model_params, args.require_honored),
+        replayer: None,
         on_miss: OnMiss::Stop,
         ignored: about.ignored.clone(),
         elsewhere: if args.open_network {
             Elsewhere::Unknown
         } else {
-            Elsewhere::Told
+            Elsewhere::Configured
         },
         preload: (scripts.path().to_owned(), Readings::new()),
     };
@@ -577,7 +577,7 @@ pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
     let more = snapshot.extensions.as_ref()?;
     let report = more.mode_enforcement.as_ref()?.as_object()?;
     let missing = report.iter().filter(|(_, word)| *word == "unsupported");
-    let missing: Vec<&str> = missing.map(|(knob, _)| knob.as_str()).collect();
+    let missing: Vec<&str> = missing.map(|(param, _)| param.as_str()).collect();
     if missing.is_empty() {
         None
     } else {

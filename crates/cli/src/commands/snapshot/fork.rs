@@ -1,7 +1,7 @@
 //! `runwright snapshot fork`: from a step of a recorded execution on for real.
 
 use capture::folder_keep::{Contents, FolderKeep};
-use capture::tape::{Sources, Tape};
+use capture::replayer::{Replayer, Sources};
 use faces::provenance::document::Parent;
 
 use super::again::Again;
@@ -73,13 +73,13 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         .about
         .ignored
         .keys(&prepared.calls, &*prepared.source);
-    let tape = Tape::first(prepared.calls, everything, args.at);
-    let tape = tape.map(|tape| tape.matched_by(keys));
-    let tape =
-        tape.ok_or_else(|| Failure::new(format!("--at {}: the recording has {calls}", args.at)))?;
+    let replayer = Replayer::first(prepared.calls, everything, args.at);
+    let replayer = replayer.map(|replayer| replayer.matched_by(keys));
+    let replayer = replayer
+        .ok_or_else(|| Failure::new(format!("--at {}: the recording has {calls}", args.at)))?;
     let keep = FolderKeep::begin(&folder, Contents::Full).map_err(said)?;
     let mut plan = prepared.plan;
-    plan.tape = Some((tape, prepared.source));
+    plan.replayer = Some((replayer, prepared.source));
     plan.keep = keep.clone();
     plan.elsewhere = again.elsewhere();
     let outcome = capture::run::run(plan, stop_signal()?, echo(session.form)).await;

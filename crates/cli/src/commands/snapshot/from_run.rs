@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use capture::attempts::Log;
-use faces::Veil;
+use faces::Mask;
 use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::document_capture::of_document;
 use kernel::ids::StreamId;
@@ -120,8 +120,8 @@ pub(super) async fn read(
     let run = door.load(id).await?;
     let mut capture = RunCapture::default();
     for event in events(door, &run).await? {
-        let veil = Veil::of(&run.plan);
-        capture.take(veil, &event, &mut |value| redaction.value(value));
+        let mask = Mask::of(&run.plan);
+        capture.take(mask, &event, &mut |value| redaction.value(value));
     }
     let captured = capture.build(&run);
     captured.ok_or_else(|| Failure::new("nothing has happened in this run"))

@@ -1,7 +1,7 @@
 //! The kinds of replay, and the reasons why one cannot be made.
 
 use capture::ignored::Ignored;
-use capture::tape::{Divergence, OnMiss, Sources};
+use capture::replayer::{Divergence, OnMiss, Sources};
 use clap::ValueEnum;
 use faces::provenance::document::Mode;
 

@@ -256,7 +256,9 @@ impl Between {
                 }
                 let told = |side: &str| {
                     let told = answer[side].as_array().cloned().unwrap_or_default();
-                    told.into_iter().map(Part::Told).collect::<VecDeque<_>>()
+                    told.into_iter()
+                        .map(Part::Notification)
+                        .collect::<VecDeque<_>>()
                 };
                 let mut rest = told("before");
                 rest.push_back(Part::Answer(canonical_json(&reply)));

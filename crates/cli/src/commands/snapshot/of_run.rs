@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use capture::attempts::Attempts;
-use capture::nodes::{Told, again};
-use capture::tape::{Divergence, Reason, Side};
+use capture::nodes::{RerunReport, again};
+use capture::replayer::{Divergence, Reason, Side};
 use faces::provenance::document::{MatchStatus, Snapshot};
 use faces::provenance::document_capture::DOCUMENT;
 use faces::provenance::ladder::Strategy;
 use faces::provenance::seal::seal;
-use faces::{Veil, conceal};
+use faces::{Mask, apply_mask};
 use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::replay;
@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use provenance::Redaction;
 use runtime::door::Door;
 use runtime::engine::{Engine, EngineOptions, Scope, new_run_id};
-use runtime::{DoorError, ForkFailed, ForkOrder, Forked};
+use runtime::{DoorError, ForkFailed, ForkSpec, Forked};
 use serde_json::json;
 use store::StoreError;
 
@@ -98,7 +98,7 @@ impl OfRun<'_> {
     }
 
     /// Forks the run.
-    async fn fork(&self, engine: &Engine, order: ForkOrder) -> Result<Forked, ReplayError> {
+    async fn fork(&self, engine: &Engine, order: ForkSpec) -> Result<Forked, ReplayError> {
         match engine.fork(&StreamId::new(self.run), order).await {
             Ok(forked) => Ok(forked),
             Err(ForkFailed::Door(DoorError::Store(StoreError::Missing))) => {
@@ -114,11 +114,11 @@ impl OfRun<'_> {
     /// Decides the log again without executing anything: every outcome is that of the log.
     async fn verify(&self, door: &Door, session: &Session) -> Result<Replayed, ReplayError> {
         let engine = compose::engine(session, door, self.ports)?;
-        let order = ForkOrder::new(ForkMode::Replay, None);
+        let order = ForkSpec::new(ForkMode::Replay, None);
         let forked = self.fork(&engine, order).await?;
-        let veil = Veil::of(&forked.run.plan);
+        let mask = Mask::of(&forked.run.plan);
         let divergence = forked.divergence.as_ref();
-        let divergence = divergence.map(|found| decided_otherwise(found, veil));
+        let divergence = divergence.map(|found| decided_otherwise(found, mask));
         let facts = Facts {
             run_status: forked.run.status().to_string(),
             ..Facts::default()
@@ -143,7 +143,7 @@ impl OfRun<'_> {
         let mut recorded = Attempts::of(&logs);
         recorded.known_in(&fork);
         let recorded = Arc::new(recorded);
-        let told = Arc::new(Mutex::new(Told::default()));
+        let told = Arc::new(Mutex::new(RerunReport::default()));
         let sources = self.kind.sources();
         let nodes = again(&session.nodes, recorded.clone(), sources, &told);
         let queue = format!("{REPLAY_QUEUE}{}", provenance::new_id());
@@ -156,7 +156,7 @@ impl OfRun<'_> {
             };
             compose::engine_of(session, door, self.ports, (nodes.clone(), options))
         };
-        let order = ForkOrder {
+        let order = ForkSpec {
             id: Some(fork.clone()),
             overlay: Overlay {
                 tags: Some(vec![TAG.to_owned()]),
@@ -166,7 +166,7 @@ impl OfRun<'_> {
                 queue: queue.clone(),
                 ..source.header.policy.clone()
             }),
-            ..ForkOrder::new(ForkMode::Branch, Some(0))
+            ..ForkSpec::new(ForkMode::Branch, Some(0))
         };
         self.fork(&engine()?, order).await?;
         if let Err(error) = drive(&engine, &fork, &recorded).await {
@@ -288,10 +288,10 @@ async fn give_up(engine: &Engine, fork: &StreamId) -> Result<(), Failure> {
 }
 
 /// The event of a log that is decided otherwise now, as readers are shown it.
-fn decided_otherwise(divergence: &replay::Divergence, veil: Veil<'_>) -> Divergence {
+fn decided_otherwise(divergence: &replay::Divergence, mask: Mask<'_>) -> Divergence {
     let side = |event: &Option<Event>| {
-        let mut input = json!(veil.event(event.as_ref()?));
-        conceal(&mut input);
+        let mut input = json!(mask.event(event.as_ref()?));
+        apply_mask(&mut input);
         Some(Side {
             kind: "event",
             name: input["type"].as_str().unwrap_or("event").to_owned(),

@@ -122,16 +122,16 @@ impl Worker<'_> {
         program: &mut Program,
         errors: &mut [Output; 1],
     ) -> Result<Heard, Cut> {
-        let mut beat = Instant::now() + order.heartbeat;
+        let mut heartbeat = Instant::now() + order.heartbeat;
         loop {
-            let due = errors[0].due().map_or(beat, |due| due.min(beat));
+            let due = errors[0].due().map_or(heartbeat, |due| due.min(heartbeat));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Cut::Stop),
                 // Before the output: a program that never pauses must not starve the heartbeats.
                 () = tokio::time::sleep_until(due) => {
-                    if Instant::now() >= beat {
-                        beat = Instant::now() + order.heartbeat;
+                    if Instant::now() >= heartbeat {
+                        heartbeat = Instant::now() + order.heartbeat;
                         self.tell(order, Word::Heartbeat).await?;
                     }
                     self.send_output(order, errors, false).await?;

@@ -237,8 +237,8 @@ async fn tell(
     match word {
         Word::Begin => api.begin_task(who, queue, assignment).await?,
         Word::Heartbeat => {
-            let beat = Heartbeat::default();
-            api.heartbeat(who, queue, assignment, beat).await?;
+            let heartbeat = Heartbeat::default();
+            api.heartbeat(who, queue, assignment, heartbeat).await?;
         }
         Word::Output {
             channel,

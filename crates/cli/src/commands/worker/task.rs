@@ -263,16 +263,16 @@ impl Worker<'_> {
         running: &mut Running,
         outputs: &mut [Output; 2],
     ) -> Result<Finish, Cut> {
-        let mut beat = Instant::now() + order.heartbeat;
+        let mut heartbeat = Instant::now() + order.heartbeat;
         loop {
             let due = outputs.iter().filter_map(Output::due).min();
-            let due = due.map_or(beat, |due| due.min(beat));
+            let due = due.map_or(heartbeat, |due| due.min(heartbeat));
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Cut::Stop),
                 () = tokio::time::sleep_until(due) => {
-                    if Instant::now() >= beat {
-                        beat = Instant::now() + order.heartbeat;
+                    if Instant::now() >= heartbeat {
+                        heartbeat = Instant::now() + order.heartbeat;
                         self.tell(order, Word::Heartbeat).await?;
                     }
                     self.send_output(order, outputs, false).await?;
@@ -291,7 +291,7 @@ impl Worker<'_> {
     /// another worker. Returns why it was cut off.
     pub(super) async fn stop_program(&self, order: &Order, running: Running) -> Cut {
         let mut stopping = std::pin::pin!(running.stop());
-        let beats = async {
+        let heartbeats = async {
             loop {
                 if let Err(cut) = self.tell(order, Word::Heartbeat).await {
                     return cut;
@@ -302,7 +302,7 @@ impl Worker<'_> {
         let over = tokio::select! {
             biased;
             _ = &mut stopping => return Cut::Stop,
-            over = beats => over,
+            over = heartbeats => over,
         };
         stopping.await;
         over

@@ -179,14 +179,18 @@ fn a_clean_tree_is_told_as_clean_although_snapshots_lie_in_it() {
 #[test]
 fn the_mode_says_what_a_replay_is_where_nobody_does() {
     let lab = Lab::new();
-    let knobs = ["--temperature", "0", "--seed", "7", "--max-tokens", "9"];
+    let model_params = ["--temperature", "0", "--seed", "7", "--max-tokens", "9"];
     for (mode, kind) in [
         ("strict", "verify"),
         ("logged", "verify"),
         ("default", "verify"),
         ("seeded", "model"),
     ] {
-        capture(&lab, &[&["--mode", mode][..], &knobs].concat(), "echo x");
+        capture(
+            &lab,
+            &[&["--mode", mode][..], &model_params].concat(),
+            "echo x",
+        );
         let report = lab
             .call(&["snapshot", "replay", "latest", "--json"])
             .with(0)

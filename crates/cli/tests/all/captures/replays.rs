@@ -599,7 +599,7 @@ urllib.request.urlopen(urllib.request.Request(os.environ[sys.argv[1]] + sys.argv
         "--temperature",
         "0",
     ];
-    let knobs = [
+    let model_params = [
         "--seed",
         "1",
         "--max-tokens",
@@ -609,7 +609,12 @@ urllib.request.urlopen(urllib.request.Request(os.environ[sys.argv[1]] + sys.argv
         "../agent.py",
     ];
     let capture = |server: &[&str]| {
-        let args: Vec<&str> = head.iter().chain(&knobs).chain(server).copied().collect();
+        let args: Vec<&str> = head
+            .iter()
+            .chain(&model_params)
+            .chain(server)
+            .copied()
+            .collect();
         bench.call(&args).with(0)
     };
     let show = || {

@@ -10,7 +10,7 @@ use crate::support::Ended;
 
 /// Whether commands can be restricted to the proxy here; otherwise skips the test.
 fn has_walls(test: &str) -> bool {
-    match runtime::programs::holds_network() {
+    match runtime::programs::confines_network() {
         Ok(()) => has_python(test),
         Err(why) => {
             testkit::skip(test, &why.to_string());

@@ -76,8 +76,8 @@ fn files_made_step_by_step_are_those_made_at_once() {
     fs::write(lab.path().join("state/dispatch.json"), "{").unwrap();
     lab.exec(&json!({ "command": "MarkReplayed", "event_id": "e1" }))
         .with(1);
-    let beat = json!({ "command": "Heartbeat", "owner": "", "phase": "plan" });
-    lab.exec(&beat).with(0);
+    let heartbeat = json!({ "command": "Heartbeat", "owner": "", "phase": "plan" });
+    lab.exec(&heartbeat).with(0);
     let at_once = VIEWS.map(|name| lab.read(&format!("state/{name}")));
     assert_eq!(step_by_step, at_once);
 }

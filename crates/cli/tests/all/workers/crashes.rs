@@ -9,7 +9,7 @@ const KILLS: usize = 4;
 
 #[test]
 fn soak_kills_of_a_server_amid_hand_outs() {
-    let (mut tasks, mut kills, mut handed_out) = (0, 0, 0);
+    let (mut tasks, mut kills, mut assigned) = (0, 0, 0);
     for seed in testkit::seeds(1, 20) {
         let lab = Lab::new();
         flow(&lab, "many", TASKS, &config());
@@ -42,7 +42,7 @@ fn soak_kills_of_a_server_amid_hand_outs() {
         tasks += judge(&events).len();
         // A server that is killed before the previous lease expired never holds it.
         assert!(authority::judge_authority(&events).len() > 1, "seed {seed}");
-        handed_out += events
+        assigned += events
             .iter()
             .filter(|event| matches!(event.body, CoordinatorEvent::WorkerAssigned { .. }))
             .count();
@@ -50,6 +50,6 @@ fn soak_kills_of_a_server_amid_hand_outs() {
     }
     testkit::figures(
         "soak_kills_of_a_server_amid_hand_outs",
-        &format!("{kills} kills, {tasks} tasks each settled once, handed out {handed_out} times"),
+        &format!("{kills} kills, {tasks} tasks each settled once, handed out {assigned} times"),
     );
 }

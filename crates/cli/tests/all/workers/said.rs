@@ -60,12 +60,13 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
         ("user", "run.blocked_on_user"),
         ("system", "run.blocked_on_system"),
     ] {
-        let beat = json!({ "fence": first["fence"], "blocked_on": on, "reason": "needs a look" });
+        let heartbeat =
+            json!({ "fence": first["fence"], "blocked_on": on, "reason": "needs a look" });
         ask(
             &serving,
             "POST",
             &of(&first, "heartbeat"),
-            &beat.to_string(),
+            &heartbeat.to_string(),
         )
         .unwrap();
         happens(&serving, name, |event| {
@@ -76,12 +77,12 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
     // It misses heartbeats, and returns.
     let stalled = happens(&serving, "worker.stalled", |event| event["worker"] == "w1");
     assert_eq!(stalled["reason"], "no heartbeat for 8000 ms");
-    let beat = json!({ "fence": first["fence"] });
+    let heartbeat = json!({ "fence": first["fence"] });
     let late = ask(
         &serving,
         "POST",
         &of(&first, "heartbeat"),
-        &beat.to_string(),
+        &heartbeat.to_string(),
     )
     .unwrap();
     assert_eq!(late["error"], "assignment_lost");

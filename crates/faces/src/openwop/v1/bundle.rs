@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::annotation::annotation;
 use super::event::event_caused_by;
 use super::snapshot::snapshot;
-use crate::veil::Veil;
+use crate::mask::Mask;
 
 /// The approximate size limit of a bundle: the envelope of its parts is not included.
 pub const MAX_BUNDLE_BYTES: usize = 8 << 20;
@@ -62,7 +62,7 @@ impl Bundle {
     /// Adds the next event. Returns whether it fit; after one that did not, every further event is
     /// left out.
     pub fn add(&mut self, of: &Run, event: &Event, cause: Option<Seq>) -> bool {
-        let doc = event_caused_by(&of.header, Veil::of(&of.plan), event, cause);
+        let doc = event_caused_by(&of.header, Mask::of(&of.plan), event, cause);
         let bytes = doc.to_string().len();
         if self.events.len() >= self.most || bytes > self.left {
             self.cut.insert("events_truncated_to_size_cap");

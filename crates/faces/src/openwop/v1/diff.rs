@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::event::event;
 use super::snapshot::snapshot;
-use crate::veil::Veil;
+use crate::mask::Mask;
 
 /// Maximum listed differences; the answer marks a truncated list.
 pub const MAX_DIFFS: usize = 1_000;
@@ -31,7 +31,7 @@ const MAPS: [&str; 3] = ["variables", "channels", "nodeStates"];
 const TIMES: [&str; 3] = ["startedAt", "completedAt", "dueAt"];
 
 /// An event of a run, with the header of the run and its mask.
-pub type Told<'a> = (&'a StreamHeader, Veil<'a>, &'a Event);
+pub type RunEventView<'a> = (&'a StreamHeader, Mask<'a>, &'a Event);
 
 /// Builds a comparison from the events of both runs in order, then their states.
 #[derive(Default)]
@@ -45,13 +45,18 @@ pub struct Diff {
 impl Diff {
     /// Compares the events at the next place; a run that has ended before has none. Returns whether
     /// more differences fit.
-    pub fn pair(&mut self, seq: Seq, a: Option<Told<'_>>, b: Option<Told<'_>>) -> bool {
+    pub fn pair(
+        &mut self,
+        seq: Seq,
+        a: Option<RunEventView<'_>>,
+        b: Option<RunEventView<'_>>,
+    ) -> bool {
         if let (Some((_, _, a)), Some((_, _, b))) = (a, b)
             && a.body == b.body
         {
             return true;
         }
-        let shown = |side: Option<Told<'_>>| side.map(|(of, veil, it)| event(of, veil, it));
+        let shown = |side: Option<RunEventView<'_>>| side.map(|(of, mask, it)| event(of, mask, it));
         self.pair_shown(seq, shown(a), shown(b))
     }
 

@@ -9,8 +9,8 @@ use super::fields::Fields;
 use super::legacy;
 use super::payload::payload;
 use super::report::is_untrusted;
+use crate::mask::{Mask, apply_mask};
 use crate::record;
-use crate::veil::{Veil, conceal};
 
 /// Every event type this engine writes, in the order of the storage format. Those without an
 /// OpenWOP name begin with `runwright.`.
@@ -20,21 +20,21 @@ pub const EVENT_TYPES: &[&str] = record::KINDS;
 const SCHEMA_VERSION: u32 = 1;
 
 /// A stored event as a `RunEventDoc`, without the event that caused it.
-pub fn event(header: &StreamHeader, veil: Veil<'_>, event: &Event) -> Value {
-    event_caused_by(header, veil, event, None)
+pub fn event(header: &StreamHeader, mask: Mask<'_>, event: &Event) -> Value {
+    event_caused_by(header, mask, event, None)
 }
 
 /// A stored event as a `RunEventDoc`. `cause` is the sequence of the first event of its batch,
 /// which caused it unless the event itself names its predecessor. An event is never its own cause.
 pub fn event_caused_by(
     header: &StreamHeader,
-    veil: Veil<'_>,
+    mask: Mask<'_>,
     event: &Event,
     cause: Option<Seq>,
 ) -> Value {
-    let (run, event) = (&header.stream, &*veil.event(event));
+    let (run, event) = (&header.stream, &*mask.event(event));
     let mut payload = legacy::payload(event).unwrap_or_else(|| payload(header, event));
-    conceal(&mut payload);
+    apply_mask(&mut payload);
     let cause = follows(&event.body)
         .or(cause)
         .filter(|&seq| seq < event.seq)
@@ -80,7 +80,7 @@ fn follows(body: &RunEvent) -> Option<Seq> {
 /// rendered without one: begin at the start of a batch to get all causes.
 pub fn events<'a>(
     header: &StreamHeader,
-    veil: Veil<'_>,
+    mask: Mask<'_>,
     events: impl IntoIterator<Item = &'a Event>,
 ) -> Vec<Value> {
     let mut first_of_batch = None;
@@ -90,7 +90,7 @@ pub fn events<'a>(
             if event.cause.is_some() {
                 first_of_batch = Some(event.seq);
             }
-            event_caused_by(header, veil, event, first_of_batch)
+            event_caused_by(header, mask, event, first_of_batch)
         })
         .collect()
 }

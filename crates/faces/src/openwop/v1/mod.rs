@@ -25,7 +25,7 @@ pub use annotation::annotation;
 pub use artifact::artifact;
 pub use audit::audit_verification;
 pub use bundle::{Bundle, MAX_BUNDLE_BYTES, SPANS_BYTES};
-pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS, Told};
+pub use diff::{Diff, MAX_DIFF_BYTES, MAX_DIFFS, RunEventView};
 pub use event::{EVENT_TYPES, event, event_caused_by, events};
 pub use legacy::event_type;
 pub use payload::{failure_of_question, queue_of_question};

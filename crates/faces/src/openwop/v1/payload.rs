@@ -17,7 +17,7 @@ use super::fields::{Fields, error};
 use super::gate::{gate, outcome};
 use super::orchestration::orchestration;
 use super::report::report;
-use crate::veil::MASK;
+use crate::mask::MASK;
 
 /// The protocol's transports. For a run of another origin (the command line) the member is left
 /// out.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, error};
 use super::payload::{counted, failure, interrupt, owner, settings};
-use crate::veil::{Veil, conceal};
+use crate::mask::{Mask, apply_mask};
 
 /// The version of the contract between log and reader that OpenWOP v1 speaks of.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
@@ -25,13 +25,13 @@ const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 /// nor address: both are secrets that only a host can sign.
 pub fn snapshot(run: &Run) -> Value {
     let mut doc = unveiled(run);
-    conceal(&mut doc);
+    apply_mask(&mut doc);
     doc
 }
 
 /// A snapshot that still contains sealed values as in the log.
 fn unveiled(run: &Run) -> Value {
-    let (header, veil) = (&run.header, Veil::of(&run.plan));
+    let (header, mask) = (&run.header, Mask::of(&run.plan));
     let doc = Fields::new()
         .text("runId", &header.stream)
         .text("workflowId", &run.plan.workflow)
@@ -63,9 +63,9 @@ fn unveiled(run: &Run) -> Value {
         .filled("tags", &facts.tags)
         .filled("metadata", &facts.metadata)
         .filled("configurable", settings(&facts.configurable))
-        .with("inputs", veil.variables(&facts.inputs))
-        .with("variables", veil.variables(&facts.variables))
-        .with("channels", veil.channels(&facts.channels))
+        .with("inputs", mask.variables(&facts.inputs))
+        .with("variables", mask.variables(&facts.variables))
+        .with("channels", mask.channels(&facts.channels))
         .with("nodeStates", node_states(&run.plan, facts))
         .filled("childRuns", child_runs(&run.plan, facts));
     let open = all_open(run);
@@ -95,12 +95,12 @@ fn ending(doc: Fields, run: &Run) -> Fields {
     let RunState::Settled { end, at, .. } = &run.state else {
         return doc;
     };
-    let veil = Veil::of(&run.plan);
+    let mask = Mask::of(&run.plan);
     let doc = doc.text("completedAt", at).text("endedAt", at);
     match end {
-        End::Completed { outputs } => doc.with("outputs", veil.run_outputs(outputs)),
+        End::Completed { outputs } => doc.with("outputs", mask.run_outputs(outputs)),
         End::Failed { error: why, node } => doc
-            .with("error", error(&veil.error(node.as_ref(), why)).build())
+            .with("error", error(&mask.error(node.as_ref(), why)).build())
             .maybe_text("failedNodeId", node.as_ref()),
         End::Cancelled { reason } => doc.maybe("cancelReason", reason.as_ref()),
     }
@@ -116,7 +116,7 @@ fn current_node<'a>(run: &'a Run, facts: &Facts) -> Option<&'a NodeId> {
 }
 
 fn node_states(plan: &Plan, facts: &Facts) -> Value {
-    let veil = Veil::of(plan);
+    let mask = Mask::of(plan);
     let states = plan.nodes.iter().zip(&facts.nodes).map(|(node, state)| {
         let doc = Fields::new()
             .with("status", state.status.as_str())
@@ -127,7 +127,7 @@ fn node_states(plan: &Plan, facts: &Facts) -> Value {
             .maybe_text("dueAt", due_at(facts, node, state));
         (
             node.id.to_string(),
-            outcome(doc, &state.status, (veil, node)),
+            outcome(doc, &state.status, (mask, node)),
         )
     });
     Value::Object(states.collect())
@@ -142,8 +142,8 @@ fn due_at<'a>(facts: &'a Facts, node: &PlanNode, state: &NodeRun) -> Option<&'a 
     }
 }
 
-fn outcome(doc: Fields, status: &NodeStatus, (veil, node): (Veil<'_>, &PlanNode)) -> Value {
-    let shown = |error| failure(&veil.error(Some(&node.id), error));
+fn outcome(doc: Fields, status: &NodeStatus, (mask, node): (Mask<'_>, &PlanNode)) -> Value {
+    let shown = |error| failure(&mask.error(Some(&node.id), error));
     match status {
         NodeStatus::Idle
         | NodeStatus::Delayed { .. }
@@ -159,7 +159,7 @@ fn outcome(doc: Fields, status: &NodeStatus, (veil, node): (Veil<'_>, &PlanNode)
         NodeStatus::Suspended { interrupt, .. } => doc.text("interruptId", interrupt),
         NodeStatus::Backoff { last_error, .. } => doc.with("lastError", shown(last_error)),
         NodeStatus::Completed { outputs, port, .. } => doc
-            .with("outputs", veil.outputs(node, outputs))
+            .with("outputs", mask.outputs(node, outputs))
             .maybe("port", port.as_ref()),
         NodeStatus::Failed { error, .. } => doc.with("error", shown(error)),
         NodeStatus::Skipped { reason } => doc.with("reason", reason),
@@ -192,7 +192,7 @@ fn child_runs(plan: &Plan, facts: &Facts) -> Vec<Value> {
 /// The open interrupts of a run, oldest first, as its snapshot has them.
 pub fn open_interrupts(run: &Run) -> Vec<Value> {
     let mut open = all_open(run);
-    open.iter_mut().for_each(conceal);
+    open.iter_mut().for_each(apply_mask);
     open
 }
 
@@ -212,7 +212,7 @@ pub fn question(plan: &Plan, open: &OpenInterrupt) -> Value {
 }
 
 fn payload_of(plan: &Plan, open: &OpenInterrupt) -> Fields {
-    let open = Veil::of(plan).question(open);
+    let open = Mask::of(plan).question(open);
     let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
     interrupt(
         &open.kind,

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::event::event_caused_by;
 use super::legacy;
 use super::snapshot::snapshot;
-use crate::veil::Veil;
+use crate::mask::Mask;
 
 /// The part of a log that a subscriber wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,12 +139,12 @@ pub struct Frame {
 /// The frame of an event, in modes other than `values`.
 pub fn frame(
     modes: &StreamModes,
-    (header, veil): (&StreamHeader, Veil<'_>),
+    (header, mask): (&StreamHeader, Mask<'_>),
     event: &Event,
     cause: Option<Seq>,
 ) -> Option<Frame> {
     let mode = modes.admitting(&event.body)?;
-    let mut data = event_caused_by(header, veil, event, cause);
+    let mut data = event_caused_by(header, mask, event, cause);
     let mut kind = legacy::kind(&event.body);
     if mode == StreamMode::Messages {
         kind = MESSAGE;

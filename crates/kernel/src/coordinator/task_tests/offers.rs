@@ -35,7 +35,7 @@ impl World {
     }
 
     fn only(&self) -> HandedOut {
-        let handed: Vec<HandedOut> = self.queue.handed_out().collect();
+        let handed: Vec<HandedOut> = self.queue.assigned().collect();
         assert_eq!(handed.len(), 1);
         handed[0].clone()
     }
@@ -56,7 +56,7 @@ fn a_take_with_a_key_hands_out_once() {
     assert_eq!(assigned(&world.take_under(1, "w", "k-1")), 2);
     assert_eq!(assigned(&world.take_under(2, "w", "k-1")), 0);
     assert_eq!(assigned(&world.take_under(3, "other", "k-1")), 1);
-    assert!(world.queue.handed_out().all(|out| !out.offered));
+    assert!(world.queue.assigned().all(|out| !out.offered));
 }
 
 #[test]

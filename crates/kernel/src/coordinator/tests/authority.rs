@@ -90,10 +90,10 @@ fn published_leases_expire_only_where_that_is_enforced() {
 #[test]
 fn a_heartbeat_is_logged_when_it_says_something_new() {
     let mut world = World::native();
-    assert_eq!(world.code(beat("a", "plan")), "no_authority");
+    assert_eq!(world.code(heartbeat("a", "plan")), "no_authority");
     world.ok(acquire("a", 60));
     let mut logged = |at: i64, phase: &str| {
-        let decision = world.tell(at, beat("a", phase)).unwrap();
+        let decision = world.tell(at, heartbeat("a", phase)).unwrap();
         decision.batch.is_some()
     };
     assert!(logged(0, "plan"));
@@ -101,8 +101,8 @@ fn a_heartbeat_is_logged_when_it_says_something_new() {
     assert!(logged(MINUTE - 1, "execute"));
     assert!(!logged(2 * MINUTE - 2, "execute"));
     assert!(logged(2 * MINUTE - 1, "execute"));
-    assert_eq!(world.code(beat("b", "plan")), "owner_mismatch");
-    let late = world.tell(60 * MINUTE, beat("a", "plan")).unwrap_err();
+    assert_eq!(world.code(heartbeat("b", "plan")), "owner_mismatch");
+    let late = world.tell(60 * MINUTE, heartbeat("a", "plan")).unwrap_err();
     assert_eq!(late.code(), "lease_expired");
 }
 

@@ -168,8 +168,13 @@ fn an_imported_lease_without_an_end_can_be_taken_over() {
 #[test]
 fn what_has_no_effect_is_kept_as_it_was_written() {
     let mut world = World::native();
-    let beat = |owner: &str| beat(owner, "plan");
-    let mut entries = entries([acquire("a", 9), acquire("b", 9), renew("b", 9), beat("b")]);
+    let heartbeat = |owner: &str| heartbeat(owner, "plan");
+    let mut entries = entries([
+        acquire("a", 9),
+        acquire("b", 9),
+        renew("b", 9),
+        heartbeat("b"),
+    ]);
     entries.push(ImportedEntry {
         command: None,
         text: "{\n  \"event\": \"New\", \"n\": 1e2}".into(),

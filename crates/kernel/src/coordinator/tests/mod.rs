@@ -108,7 +108,7 @@ impl World {
         self.tell(0, command).expect_err("refused").code()
     }
 
-    fn standing(&self, at: i64) -> Standing {
+    fn standing(&self, at: i64) -> CoordinatorStatus {
         self.coordinator.standing(Timestamp(at), self.rule)
     }
 
@@ -195,7 +195,7 @@ fn mark(event: &str) -> CoordinatorCommand {
     }
 }
 
-fn beat(owner: &str, phase: &str) -> CoordinatorCommand {
+fn heartbeat(owner: &str, phase: &str) -> CoordinatorCommand {
     CoordinatorCommand::Heartbeat {
         owner: owner.into(),
         phase: phase.into(),

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::age::Age;
 use super::condition::Condition;
 use super::control::ControlKind;
 use super::document::{Comparison, ConditionText, Definition, Edge, Node, Port, Trigger};
@@ -18,7 +17,8 @@ use super::plan::{
     EdgeIx, NodeIx, NodeKind, Plan, PlanEdge, PlanNode, PortValue, RetryPolicy, Settings,
 };
 use super::sensitivity::Sensitivity;
-use super::{cycles, described, loops, parse, upstream};
+use super::validation_mode::ValidationMode;
+use super::{cycles, loops, parse, undeclared_channels, upstream};
 use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
 use crate::json::{self, Limits};
@@ -97,10 +97,10 @@ impl Plan {
         types: &dyn NodeTypes,
         unknown: UnknownTypes,
     ) -> Result<Self, Problems> {
-        match parse::read(document, Age::New) {
+        match parse::read(document, ValidationMode::New) {
             (None, problems) => Err(problems),
             (Some(definition), problems) => {
-                compile(&definition, types, (unknown, Age::New), problems)
+                compile(&definition, types, (unknown, ValidationMode::New), problems)
             }
         }
     }
@@ -115,11 +115,14 @@ impl Plan {
         types: &dyn NodeTypes,
         unknown: UnknownTypes,
     ) -> Result<Self, Problems> {
-        match parse::read(document, Age::Stored) {
+        match parse::read(document, ValidationMode::Stored) {
             (None, problems) => Err(problems),
-            (Some(definition), problems) => {
-                compile(&definition, types, (unknown, Age::Stored), problems)
-            }
+            (Some(definition), problems) => compile(
+                &definition,
+                types,
+                (unknown, ValidationMode::Stored),
+                problems,
+            ),
         }
     }
 
@@ -132,21 +135,26 @@ impl Plan {
         types: &dyn NodeTypes,
         unknown: UnknownTypes,
     ) -> Result<Self, Problems> {
-        compile(definition, types, (unknown, Age::New), Problems::new())
+        compile(
+            definition,
+            types,
+            (unknown, ValidationMode::New),
+            Problems::new(),
+        )
     }
 }
 
 fn compile(
     definition: &Definition,
     types: &dyn NodeTypes,
-    (unknown, age): (UnknownTypes, Age),
+    (unknown, validation_mode): (UnknownTypes, ValidationMode),
     problems: Problems,
 ) -> Result<Plan, Problems> {
     let mut compiler = Compiler {
         definition,
         types,
         unknown,
-        age,
+        validation_mode,
         problems,
         warnings: Problems::new(),
         by_id: BTreeMap::new(),
@@ -166,7 +174,7 @@ fn compile(
     compiler.index_nodes();
     compiler.check_unique();
     compiler.check_defaults();
-    if age == Age::New {
+    if validation_mode == ValidationMode::New {
         compiler.check_channels();
         compiler.check_agents();
     }
@@ -189,7 +197,7 @@ fn compile(
         nodes,
         edges,
         variables: definition.variables.clone(),
-        channels: described::channels(definition, age, &mut problems),
+        channels: undeclared_channels::channels(definition, validation_mode, &mut problems),
         triggers: definition.triggers.clone(),
         settings: Settings {
             timeout_ms: definition.settings.timeout_ms,
@@ -263,7 +271,7 @@ struct Compiler<'d> {
     definition: &'d Definition,
     types: &'d dyn NodeTypes,
     unknown: UnknownTypes,
-    age: Age,
+    validation_mode: ValidationMode,
     problems: Problems,
     warnings: Problems,
     by_id: BTreeMap<NodeId, NodeIx>,
@@ -351,7 +359,7 @@ impl<'d> Compiler<'d> {
             return NodeKind::Work;
         };
         // Stored definitions skip this: a node checks its config again when it runs.
-        if self.age == Age::New {
+        if self.validation_mode == ValidationMode::New {
             self.check_config(path, node, kind);
         }
         kind
@@ -454,10 +462,10 @@ impl<'d> Compiler<'d> {
             .condition
             .as_ref()
             .and_then(|condition| self.condition(&Path::Key(path, "condition"), condition));
-        if let Some(source) = source.filter(|_| self.age == Age::New) {
+        if let Some(source) = source.filter(|_| self.validation_mode == ValidationMode::New) {
             self.port_of_edge(path, edge, source);
         }
-        if let Some(target) = target.filter(|_| self.age == Age::New) {
+        if let Some(target) = target.filter(|_| self.validation_mode == ValidationMode::New) {
             self.input_of_edge(path, edge, target);
         }
         Some(PlanEdge {

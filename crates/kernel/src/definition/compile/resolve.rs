@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::{Compiler, ExpressionKind, UnknownTypes, mapped_variables};
 use crate::control;
-use crate::definition::age::Age;
 use crate::definition::control::ControlKind;
 use crate::definition::document::{Definition, Node};
 use crate::definition::plan::{NodeIx, NodeKind};
+use crate::definition::validation_mode::ValidationMode;
 use crate::expr::{ExprError, Expression};
 use crate::limits::MAX_EXPRESSIONS_BYTES;
 use crate::problem::{Path, Problem, ProblemCode, closest, instead, quoted};
@@ -78,7 +78,7 @@ impl<'d> Compiler<'d> {
 
     /// As [`Compiler::problem`], for a rule that does not apply to stored definitions.
     pub(super) fn rule(&mut self, path: &Path<'_>, code: ProblemCode, message: impl Into<String>) {
-        if self.age == Age::New {
+        if self.validation_mode == ValidationMode::New {
             self.problem(path, code, message);
         }
     }
@@ -206,7 +206,7 @@ impl<'d> Compiler<'d> {
             Some(kind) => control::outputs(kind, &node.config),
             None => self.types.outputs(&node.type_id, &node.config),
         };
-        let Some(outputs) = outputs.filter(|_| self.age == Age::New) else {
+        let Some(outputs) = outputs.filter(|_| self.validation_mode == ValidationMode::New) else {
             return;
         };
         // `output` means all of them together.
@@ -278,7 +278,9 @@ impl<'d> Compiler<'d> {
         {
             self.expression_bytes += text.len();
         }
-        if self.expression_bytes > MAX_EXPRESSIONS_BYTES && self.age == Age::New {
+        if self.expression_bytes > MAX_EXPRESSIONS_BYTES
+            && self.validation_mode == ValidationMode::New
+        {
             let message = format!(
                 "the expressions of the workflow have more than {MAX_EXPRESSIONS_BYTES} bytes \
                  together; split the workflow"

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::age::Age;
 use super::document::{Definition, DocumentSettings, Trigger};
 use super::reader::{Fields, Findings, Keys};
+use super::validation_mode::ValidationMode;
 use super::variable::{Type, Variable, type_name};
 use crate::digest::Digest;
 use crate::ids::{NodeId, WorkflowId};
@@ -56,7 +56,7 @@ impl Definition {
     /// # Errors
     /// All problems, with paths into the document.
     pub fn parse(document: &Value) -> Result<Self, Problems> {
-        match read(document, Age::New) {
+        match read(document, ValidationMode::New) {
             (Some(definition), problems) => problems.or(definition),
             (None, problems) => Err(problems),
         }
@@ -65,9 +65,12 @@ impl Definition {
 
 /// Reads as much as possible. Elements without a readable id get an empty one, so that positions
 /// match the document. `None` only if the document is not an object.
-pub(super) fn read(document: &Value, age: Age) -> (Option<Definition>, Problems) {
+pub(super) fn read(
+    document: &Value,
+    validation_mode: ValidationMode,
+) -> (Option<Definition>, Problems) {
     let findings = Findings {
-        age,
+        validation_mode,
         ..Findings::default()
     };
     let mut definition = definition(&findings, document);
@@ -151,7 +154,7 @@ fn items<T>(
             ProblemCode::TooLarge,
             format!("has {} elements; at most {max} are allowed", values.len()),
         );
-        if fields.findings().age == Age::New {
+        if fields.findings().validation_mode == ValidationMode::New {
             return Vec::new();
         }
     }
@@ -406,7 +409,7 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
 /// Maximum spending of a run (`settings.budget`).
 fn budget(fields: &Fields<'_>, document: &Value) -> BudgetPolicy {
     let budget = document.get("settings").and_then(|of| of.get("budget"));
-    if fields.findings().age == Age::Stored {
+    if fields.findings().validation_mode == ValidationMode::Stored {
         return BudgetPolicy::of_stored(budget);
     }
     let Some(budget) = budget else {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::definition::age::Age;
 use crate::definition::document::{Node, NodeSettings, Port};
 use crate::definition::plan::{Backoff, OnFailure};
 use crate::definition::reader::{Fields, Findings, Keys};
+use crate::definition::validation_mode::ValidationMode;
 use crate::ids::NodeId;
 use crate::limits::{MAX_NAME_BYTES, MAX_NODE_ID_CHARS, MAX_RETRIES, MAX_WAIT_MS};
 use crate::problem::{Path, ProblemCode, quoted};
@@ -102,7 +102,7 @@ fn type_id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
             ),
         );
         // The type id is not checked further.
-        return (fields.findings().age == Age::Stored).then_some(text);
+        return (fields.findings().validation_mode == ValidationMode::Stored).then_some(text);
     }
     Some(text)
 }

@@ -10,7 +10,7 @@ use crate::limits::{MAX_INBOX, MAX_VALUE_BYTES};
 use crate::run::capacity::{Answerer, Capacity};
 use crate::run::cause::CausedBy;
 use crate::run::event::{NodeError, RunEvent};
-use crate::run::numbers;
+use crate::run::normalise_floats;
 use crate::run::rejection::Rejection;
 use crate::run::size::size;
 use crate::run::state::{Closed, OpenInterrupt, Phase};
@@ -115,7 +115,7 @@ impl Decision {
             return Err(Rejection::TooLarge { what: "the answer" });
         }
         let mut value = value.clone();
-        numbers::value_as_read_back(&mut value);
+        normalise_floats::value_as_read_back(&mut value);
         let capacity = capacity.for_question(&open.data);
         let who = Answerer {
             by: by.as_deref(),
@@ -150,7 +150,7 @@ impl Decision {
             });
         }
         let mut payload = payload.clone();
-        numbers::value_as_read_back(&mut payload);
+        normalise_floats::value_as_read_back(&mut payload);
         // The oldest question of that name which it answers in time. Votes and questions back come
         // from a person, not from a signal.
         let asked: Vec<OpenInterrupt> = self

@@ -5,9 +5,10 @@
 //! emitted, so the returned state is the fold of the written events.
 
 mod attempts;
+mod audit;
 mod children;
+mod confidence;
 mod create;
-mod doubt;
 mod ending;
 mod failures;
 mod fan;
@@ -18,7 +19,6 @@ mod interrupts;
 mod lifecycle;
 mod orchestrate;
 mod scheduling;
-mod told;
 mod workers;
 
 use crate::run::RunStatus;
@@ -32,7 +32,7 @@ use crate::run::command::{Command, Envelope};
 use crate::run::event::{Event, RunEvent};
 use crate::run::index::RunIndex;
 use crate::run::message::RunMessage;
-use crate::run::numbers;
+use crate::run::normalise_floats;
 use crate::run::rejection::Rejection;
 use crate::run::state::{Facts, Run, RunState};
 use crate::stream::StreamHeader;
@@ -228,7 +228,7 @@ impl Decision {
 
     /// Adds an event and folds it into the working state.
     fn emit(&mut self, mut body: RunEvent) {
-        numbers::as_read_back(&mut body);
+        normalise_floats::as_read_back(&mut body);
         let event = Event {
             seq: self.run.head.next_seq,
             at: self.now,

@@ -43,7 +43,7 @@ impl Api {
             return self.repeated(&named, (assignment, fence), expected).await;
         };
         let (task, terms) = self.task(&named, &handed).await?;
-        let redactor = self.kept_out(&named, task.clone())?.redactor();
+        let redactor = self.run_redactor(&named, task.clone())?.redactor();
         let end = match outcome {
             Ok(mut outputs) => {
                 redactor.object(&mut outputs);

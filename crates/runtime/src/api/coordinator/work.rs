@@ -14,7 +14,7 @@ use store::StoreError;
 
 use super::super::{Api, ApiError};
 use crate::access::{Action, Principal};
-use crate::authority::{self, BlockedOn, beats};
+use crate::authority::{self, BlockedOn, heartbeats};
 use crate::door::{CoordinatorError, CoordinatorName};
 use crate::seal::Seal;
 
@@ -65,7 +65,7 @@ impl Api {
             return Err(ApiError::Coordinator(Rejection::InvalidField("worker")));
         }
         let (door, store) = (self.door(), &**self.door().store());
-        beats::seen(store, &named, worker).await?;
+        heartbeats::seen(store, &named, worker).await?;
         if let Some(key) = key
             && let Some(before) = door.taken_under(&named, worker, key).await?
         {
@@ -83,11 +83,11 @@ impl Api {
             key: key.clone(),
         };
         let told = door.tell_tasks(&named, &command).await?;
-        let is_handed_out = |(seq, event): &(Seq, CoordinatorEvent)| {
+        let is_assigned = |(seq, event): &(Seq, CoordinatorEvent)| {
             let is_it = matches!(event, CoordinatorEvent::WorkerAssigned { .. });
             is_it.then_some(*seq)
         };
-        let mut seqs: Vec<Seq> = told.events.iter().filter_map(is_handed_out).collect();
+        let mut seqs: Vec<Seq> = told.events.iter().filter_map(is_assigned).collect();
         if let Some(key) = key.as_ref().filter(|_| seqs.is_empty()) {
             // The same take was sent twice, and the other one won.
             seqs = door
@@ -308,12 +308,13 @@ impl Api {
         let mut blocked = said.blocked;
         if let Some((_, reason)) = &mut blocked {
             let (task, _) = self.task(&named, &handed).await?;
-            let redactor = self.kept_out(&named, task)?.redactor();
+            let redactor = self.run_redactor(&named, task)?.redactor();
             *reason = redactor.text(reason).into_owned();
         }
-        let before = beats::beat(&**store, &named, assignment, timeout, blocked.clone()).await?;
-        beats::seen(&**store, &named, &handed.worker).await?;
-        let was = before.and_then(|beat| beat.blocked);
+        let before =
+            heartbeats::heartbeat(&**store, &named, assignment, timeout, blocked.clone()).await?;
+        heartbeats::seen(&**store, &named, &handed.worker).await?;
+        let was = before.and_then(|heartbeat| heartbeat.blocked);
         if let Some((on, reason)) = blocked.filter(|blocked| was.as_ref() != Some(blocked)) {
             self.say_blocked(&named, &handed.worker, on, &reason)
                 .await?;

@@ -7,7 +7,7 @@ use kernel::document::{DocumentCommand, DocumentRejection};
 use kernel::ids::StreamId;
 use kernel::stream::Owner;
 
-use super::super::error::Thing;
+use super::super::error::ResourceKind;
 use super::super::{Api, ApiError};
 use super::{DocumentError, DocumentFilter, DocumentSave};
 use crate::access::{Action, Principal};
@@ -53,7 +53,9 @@ impl Api {
         request_id: Option<&str>,
     ) -> Result<RunStatus, ApiError> {
         let document = self.document_for(who, Action::CancelRun, run).await?;
-        let head = document.head().ok_or(ApiError::NotFound(Thing::Run))?;
+        let head = document
+            .head()
+            .ok_or(ApiError::NotFound(ResourceKind::Run))?;
         match head.may_cancel() {
             Ok(()) => {}
             Err(DocumentRejection::NotRunning) => return Ok(document.view().status()),
@@ -92,7 +94,7 @@ impl Api {
                 Ok(_) => cascade.cancelled.push(run.clone()),
                 Err(DocumentError::Rejected(DocumentRejection::Unborn)) => {
                     if run == id {
-                        return Err(ApiError::NotFound(Thing::Run));
+                        return Err(ApiError::NotFound(ResourceKind::Run));
                     }
                 }
                 Err(DocumentError::Rejected(why)) => cascade.skipped.push((run.clone(), why)),

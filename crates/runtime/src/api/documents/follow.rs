@@ -7,7 +7,7 @@ use kernel::document::{Body, Document};
 use kernel::ids::StreamId;
 use serde_json::Value;
 
-use super::super::{Api, ApiError, Thing};
+use super::super::{Api, ApiError, ResourceKind};
 use crate::access::Principal;
 use crate::hints::Watch;
 
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Events that were added to a trace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct News {
+pub struct TraceUpdate {
     /// Their index in the trace.
     pub first: usize,
     /// The events.
@@ -119,11 +119,11 @@ impl DocumentTail {
     ///
     /// # Errors
     /// The store's.
-    pub async fn news(&mut self) -> Result<Option<News>, ApiError> {
+    pub async fn news(&mut self) -> Result<Option<TraceUpdate>, ApiError> {
         self.hint.look();
         let held = match self.api.document(&self.who, &self.id).await {
             Ok(held) => held,
-            Err(ApiError::NotFound(Thing::Run)) => return Ok(None),
+            Err(ApiError::NotFound(ResourceKind::Run)) => return Ok(None),
             Err(error) => return Err(error),
         };
         let Some(head) = held.document.head() else {
@@ -135,7 +135,7 @@ impl DocumentTail {
             self.next = common.unwrap_or_default();
         }
         let first = self.next.min(head.trace.len());
-        let news = News {
+        let news = TraceUpdate {
             first,
             events: head.trace[first..].to_vec(),
             rebased,

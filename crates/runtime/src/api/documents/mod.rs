@@ -27,7 +27,7 @@ use kernel::ids::StreamId;
 use kernel::stream::Owner;
 use store::{ReadFrom, StoreError};
 
-use super::error::Thing;
+use super::error::ResourceKind;
 use super::{Api, ApiError};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
@@ -55,7 +55,7 @@ impl From<StoreError> for DocumentError {
 /// name.
 fn permit(who: &Principal, action: Action) -> Result<Owner, ApiError> {
     authorise(who, action, &Resource::own(who, What::Runs))
-        .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+        .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
     Ok(who.owner())
 }
 
@@ -67,7 +67,7 @@ impl Api {
     pub async fn document(&self, who: &Principal, id: &str) -> Result<Held, ApiError> {
         let owner = permit(who, Action::ReadRun)?;
         let found = self.held(&owner, id).await?;
-        found.ok_or(ApiError::NotFound(Thing::Run))
+        found.ok_or(ApiError::NotFound(ResourceKind::Run))
     }
 
     /// A run with all of its saves. If the last one is damaged, the run without it: earlier saves
@@ -94,7 +94,7 @@ impl Api {
     async fn saves_of(&self, who: &Principal, id: &str) -> Result<History, ApiError> {
         let owner = permit(who, Action::ReadRun)?;
         let stream = self.door().document_stream(&owner, id).await?;
-        let stream = stream.ok_or(ApiError::NotFound(Thing::Run))?;
+        let stream = stream.ok_or(ApiError::NotFound(ResourceKind::Run))?;
         Ok(self.door().document_history(&stream).await?)
     }
 
@@ -150,16 +150,16 @@ impl Api {
         let end = ReadFrom::Seq(u64::MAX);
         let loaded = match self.door().store().load(run, end, 0).await {
             Ok(loaded) => loaded,
-            Err(StoreError::Missing) => return Err(ApiError::NotFound(Thing::Run)),
+            Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Run)),
             Err(error) => return Err(error.into()),
         };
         authorise(who, action, &Resource::run(&loaded.header.owner, run))
-            .map_err(|denied| ApiError::denied(denied, Thing::Run))?;
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
         // The client's id, under which the document may be cached.
         let id = loaded.index.summary["id"].as_str().unwrap_or_default();
         match self.held(&loaded.header.owner, id).await? {
             Some(held) if held.document.header().stream == *run => Ok(held.document),
-            _ => Err(ApiError::NotFound(Thing::Run)),
+            _ => Err(ApiError::NotFound(ResourceKind::Run)),
         }
     }
 
@@ -177,7 +177,7 @@ impl Api {
     ) -> Result<Outcome, DocumentError> {
         let document = self.document_asking(who, run).await?;
         let asked = document.view().questions(step).next();
-        let (gate, _) = asked.ok_or(ApiError::NotFound(Thing::Interrupt))?;
+        let (gate, _) = asked.ok_or(ApiError::NotFound(ResourceKind::Interrupt))?;
         let gate = gate.to_owned();
         let id = document.head().map(|head| head.id().to_owned());
         let order = DocumentSave {

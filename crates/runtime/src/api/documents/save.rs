@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use kernel::document::{Document, DocumentCommand, DocumentRejection, SaveRecord, Sent, Told};
+use kernel::document::{
+    Attribution, Document, DocumentCommand, DocumentRejection, SaveRecord, Sent,
+};
 use kernel::stream::Owner;
 use store::StoreError;
 
@@ -86,7 +88,7 @@ impl Api {
             sent,
             request_id,
         } = order;
-        let told = Told {
+        let told = Attribution {
             by: who.actor(request_id.as_deref()),
             audited: self.document_audit,
         };

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use futures_util::future::join_all;
 use kernel::coordinator::{CoordinatorCommand, LeaseRule};
-use store::{Conflict, Guard, HoldChange, StoreError};
+use store::{Conflict, Guard, LeaseChange, StoreError};
 
-use super::{CoordinatorError, CoordinatorName, Told};
+use super::{CommandResult, CoordinatorError, CoordinatorName};
 use crate::door::{Door, TRIES};
 
 /// One of several commands.
@@ -21,9 +21,9 @@ pub struct CoordinatorOrder {
 /// The result of a command before its batch is durable.
 enum Draft {
     /// A result that needs no write, or a rejection.
-    Settled(Result<Told, CoordinatorError>),
+    Settled(Result<CommandResult, CoordinatorError>),
     /// The result once its batch is durable.
-    Written(Told),
+    Written(CommandResult),
 }
 
 impl Door {
@@ -35,7 +35,7 @@ impl Door {
         &self,
         named: &CoordinatorName,
         orders: &[CoordinatorOrder],
-    ) -> Vec<Result<Told, CoordinatorError>> {
+    ) -> Vec<Result<CommandResult, CoordinatorError>> {
         let mut answers = Vec::with_capacity(orders.len());
         let mut tries = 0;
         while answers.len() < orders.len() {
@@ -68,7 +68,7 @@ impl Door {
         &self,
         named: &CoordinatorName,
         orders: &[CoordinatorOrder],
-        answers: &mut Vec<Result<Told, CoordinatorError>>,
+        answers: &mut Vec<Result<CommandResult, CoordinatorError>>,
     ) -> Result<Option<Conflict>, StoreError> {
         let (mut coordinator, folded) = self.load_coordinator(named).await?;
         let mut ids = HashSet::new();
@@ -90,7 +90,7 @@ impl Door {
                 Err(rejection) => Draft::Settled(Err(rejection.into())),
                 Ok(decision) => {
                     coordinator = decision.after.clone();
-                    let mut told = Told {
+                    let mut told = CommandResult {
                         event: decision.event,
                         written: None,
                         after: decision.after,
@@ -108,7 +108,7 @@ impl Door {
         }
         let appends = batches.into_iter();
         let appends =
-            appends.map(|batch| self.store.append(batch, Guard::Outside, HoldChange::Keep));
+            appends.map(|batch| self.store.append(batch, Guard::Outside, LeaseChange::Keep));
         let appended = join_all(appends).await;
         // A durable append proves the earlier ones durable, even if their response was lost.
         let proven = appended.iter().rposition(Result::is_ok);

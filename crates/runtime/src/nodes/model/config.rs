@@ -37,7 +37,7 @@ pub(super) struct Config {
     pub system_prompt: Option<String>,
     pub prompt: Option<String>,
     pub prompt_id: Option<String>,
-    pub messages: Option<Vec<Said>>,
+    pub messages: Option<Vec<ChatMessage>>,
     pub temperature: Option<f64>,
     pub top_p: Option<f64>,
     pub seed: Option<i64>,
@@ -80,7 +80,7 @@ pub(super) struct Config {
 /// A message in a config or an input.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Said {
+pub(super) struct ChatMessage {
     pub role: Role,
     pub content: String,
 }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::super::{HoldLost, NodeContext};
+use super::super::{LeaseLost, NodeContext};
 use super::speak::Silenced;
 
 /// Every test provider.
@@ -313,7 +313,7 @@ async fn say(
     token: &str,
     is_last: bool,
     meta: Option<Value>,
-) -> Result<(), HoldLost> {
+) -> Result<(), LeaseLost> {
     let text = OutputChannel::Text;
     cx.output.chunk(text, token.to_owned(), is_last, meta).await
 }

@@ -4,7 +4,7 @@ use kernel::run::{ModelSettings, NodeError};
 use serde_json::{Map, Value};
 
 use super::super::template::Template;
-use super::config::{Config, Role, Said, invalid};
+use super::config::{ChatMessage, Config, Role, invalid};
 use crate::models::ask::Message;
 
 /// The system prompt, and the conversation.
@@ -50,7 +50,7 @@ pub(super) fn prompt(
     };
     let replaced = config.prompt_id.as_ref();
     let replaced = replaced.and_then(|id| settings.prompt_override(id));
-    let said: Vec<Said> = if let Some(given) = inputs.get("messages") {
+    let said: Vec<ChatMessage> = if let Some(given) = inputs.get("messages") {
         serde_json::from_value(given.clone()).map_err(|_| {
             invalid("the input `messages` must be a list of {\"role\", \"content\"} with texts")
         })?
@@ -62,7 +62,7 @@ pub(super) fn prompt(
         let mut said = Vec::new();
         for of in config.messages.iter().flatten() {
             let content = fill(&of.content)?;
-            said.push(Said {
+            said.push(ChatMessage {
                 role: of.role,
                 content,
             });
@@ -70,7 +70,7 @@ pub(super) fn prompt(
         said
     };
     let mut messages = Vec::new();
-    for Said { role, content } in said {
+    for ChatMessage { role, content } in said {
         match role {
             Role::User => messages.push(Message::User(content)),
             Role::Assistant => messages.push(Message::Assistant {
@@ -94,8 +94,8 @@ pub(super) fn prompt(
     Ok(Prompt { system, messages })
 }
 
-fn user(content: String) -> Said {
-    Said {
+fn user(content: String) -> ChatMessage {
+    ChatMessage {
         role: Role::User,
         content,
     }

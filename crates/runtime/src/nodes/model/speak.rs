@@ -6,7 +6,7 @@ use kernel::run::NodeError;
 use kernel::run::event::OutputChannel;
 use serde_json::Value;
 
-use super::super::{HoldLost, OutputSink};
+use super::super::{LeaseLost, OutputSink};
 use crate::models::call::Calling;
 
 /// Bytes of text per event. Redaction may lengthen it.
@@ -22,8 +22,8 @@ pub(super) enum Silenced {
     Stopped,
 }
 
-impl From<HoldLost> for Silenced {
-    fn from(_: HoldLost) -> Self {
+impl From<LeaseLost> for Silenced {
+    fn from(_: LeaseLost) -> Self {
         Self::Stopped
     }
 }
@@ -34,7 +34,7 @@ impl From<NodeError> for Silenced {
     }
 }
 
-type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), HoldLost>> + Send + 'a>>;
+type Sending<'a> = Pin<Box<dyn Future<Output = Result<(), LeaseLost>> + Send + 'a>>;
 
 /// Reads an answer to its end and writes its text to the log as it arrives, except for the last
 /// chunk, which is returned so that it can be marked as the last. While the log lags, arriving
@@ -86,7 +86,7 @@ pub(super) async fn conclude(
     last: String,
     is_last: bool,
     meta: Value,
-) -> Result<(), HoldLost> {
+) -> Result<(), LeaseLost> {
     output
         .chunk(OutputChannel::Text, last, is_last, Some(meta))
         .await

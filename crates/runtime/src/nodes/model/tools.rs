@@ -61,7 +61,7 @@ struct Done {
 /// Why a call failed.
 enum Undone {
     /// The model receives the error and may continue.
-    Told(NodeError),
+    Reported(NodeError),
     /// The attempt ends.
     Over(NodeError),
     Stopped,
@@ -196,7 +196,7 @@ impl Toolbox {
         };
         match called.reserve(started, cx).await {
             Ok(()) => {}
-            Err(NotMade::HoldLost) => return Err(Undone::Stopped),
+            Err(NotMade::LeaseLost) => return Err(Undone::Stopped),
             Err(NotMade::Exhausted(error)) => return Err(Undone::Over(error)),
         }
         self.made += 1;
@@ -229,11 +229,11 @@ impl Toolbox {
         let answer = until(cx, deadline, server, session.call(tool, arguments)).await;
         let answer = answer.map_err(|silenced| match silenced {
             Silenced::Failed(error) if is_open(&error) => Undone::Over(error),
-            Silenced::Failed(error) => Undone::Told(error),
+            Silenced::Failed(error) => Undone::Reported(error),
             Silenced::Stopped => Undone::Stopped,
         })?;
         if answer.is_error {
-            return Err(Undone::Told(said_failed(&answer.text)));
+            return Err(Undone::Reported(said_failed(&answer.text)));
         }
         let told = match (answer.text.is_empty(), &answer.structured) {
             (false, _) => answer.text,
@@ -255,7 +255,7 @@ async fn over(
     let took = Some(called::since(since));
     let (status, outcome, error) = match &done {
         Ok(done) => (ToolStatus::Ok, Some(done.kept.clone()), None),
-        Err(Undone::Told(error) | Undone::Over(error)) => {
+        Err(Undone::Reported(error) | Undone::Over(error)) => {
             (ToolStatus::Error, None, Some(error.clone()))
         }
         Err(Undone::Stopped) => return Err(Undone::Stopped),
@@ -287,7 +287,7 @@ async fn run(
             let kept = Value::Object(completion.outputs);
             Ok(Done { kept, told })
         }
-        Outcome::Failed { error, .. } => Err(Undone::Told(error)),
+        Outcome::Failed { error, .. } => Err(Undone::Reported(error)),
         Outcome::Stopped => Err(Undone::Stopped),
         // Processes never wait for an answer.
         Outcome::Waits { .. } => Err(Undone::Stopped),
@@ -322,7 +322,7 @@ fn result(
 ) -> Result<CallResult, Silenced> {
     let (text, is_error) = match done {
         Ok(text) => (text, false),
-        Err(Undone::Told(error)) => (told(&error), true),
+        Err(Undone::Reported(error)) => (told(&error), true),
         Err(Undone::Over(error)) => return Err(error.into()),
         Err(Undone::Stopped) => return Err(Silenced::Stopped),
     };
@@ -334,7 +334,7 @@ fn result(
 
 async fn forbidden(called: &Called, cx: &NodeContext, error: NodeError) -> Undone {
     match called.forbid(cx, error.clone()).await {
-        Ok(()) => Undone::Told(error),
+        Ok(()) => Undone::Reported(error),
         Err(_) => Undone::Stopped,
     }
 }

@@ -379,7 +379,7 @@ impl Turn<'_> {
                 self.estimate = Some(estimate);
                 Ok(())
             }
-            Err(NotReserved::HoldLost) => Err(Silenced::Stopped),
+            Err(NotReserved::LeaseLost) => Err(Silenced::Stopped),
             Err(NotReserved::Exhausted(exhausted)) => Err(exhausted.error().into()),
         }
     }

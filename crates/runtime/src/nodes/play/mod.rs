@@ -31,7 +31,7 @@ use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
 use crate::telemetry::context;
 use crate::tools::TenantTools;
 use config::Config;
-use result::Said;
+use result::ProcessResult;
 
 /// The folder of sessions, below the project folder.
 pub const SESSIONS: &str = ".workflow/sessions";
@@ -340,7 +340,7 @@ impl End<'_> {
     fn conclude(self, is_background: bool) -> Result<Outcome, NodeError> {
         let (stdout, is_cut) = self.attempt.captured(Stream::Stdout);
         let file = std::fs::read(&self.place.result).ok();
-        let said = Said::of(file.as_deref(), &stdout, &self.place.project)?;
+        let said = ProcessResult::of(file.as_deref(), &stdout, &self.place.project)?;
         let failure = self.attempt.failure(self.record).or_else(|| said.failure());
         let (usage, spent) = said.used(self.name);
         if let Some(error) = failure.as_ref().filter(|_| !self.failure_is_result) {

@@ -38,14 +38,14 @@ const KEYS: [&str; 7] = [
 
 /// The parsed result of a process.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct ProcessResult {
     object: Option<Map<String, Value>>,
     session_id: Option<String>,
     output_path: Option<String>,
     artifacts: Vec<String>,
 }
 
-impl Said {
+impl ProcessResult {
     /// Parses the result file, if there is one, and standard output.
     ///
     /// # Errors
@@ -205,8 +205,8 @@ fn reason(value: &Value) -> Option<String> {
 }
 
 /// References in a text: a session id, and existing files.
-fn mentioned(text: &str, project: &Path) -> Said {
-    let mut said = Said::default();
+fn mentioned(text: &str, project: &Path) -> ProcessResult {
+    let mut said = ProcessResult::default();
     if let Ok(id) = Regex::new(r"\b[A-Z]{2,4}(?:-[a-z0-9]+)+-\d{8}(?:-\d{6})?\b") {
         let behind = text.find("Session:").and_then(|at| {
             let line = text[at + "Session:".len()..].lines().next()?;
@@ -247,8 +247,8 @@ fn is_file_of(project: &Path, file: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn said(file: Option<&str>, stdout: &str) -> Said {
-        Said::of(file.map(str::as_bytes), stdout, Path::new("/nowhere")).unwrap()
+    fn said(file: Option<&str>, stdout: &str) -> ProcessResult {
+        ProcessResult::of(file.map(str::as_bytes), stdout, Path::new("/nowhere")).unwrap()
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_is_an_error() {
         for bad in ["[1]", "{\"a\":"] {
-            let error = Said::of(Some(bad.as_bytes()), "", Path::new("/")).unwrap_err();
+            let error = ProcessResult::of(Some(bad.as_bytes()), "", Path::new("/")).unwrap_err();
             assert_eq!(error.code, "result_unreadable");
         }
         assert!(!said(Some(" \n"), "").is_result());
@@ -295,7 +295,7 @@ mod tests {
             std::fs::write(project.join(file), "").unwrap();
         }
         let text = "wrote docs/plan.md, a.rs and gone.md; see /etc/passwd, ../x.md, 1.5 and a.rs.";
-        let said = Said::of(None, text, &project).unwrap();
+        let said = ProcessResult::of(None, text, &project).unwrap();
         assert_eq!(said.artifacts, ["docs/plan.md", "a.rs"]);
         assert_eq!(said.output_path.as_deref(), Some("docs/plan.md"));
     }

@@ -12,14 +12,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use super::confinement::{Bounds, Confinement, Files, NotConfined};
 
 /// Checks that all of it is supported.
-pub(super) fn holds() -> Result<(), NotConfined> {
+pub(super) fn confinement() -> Result<(), NotConfined> {
     let needs = "it needs Linux 6.12 or later with Landlock and seccomp";
     rules::probe().map_err(|error| NotConfined(format!("{needs} ({error})")))?;
     has_filters(needs)
 }
 
 /// Checks that network confinement is supported.
-pub(super) fn holds_network() -> Result<(), NotConfined> {
+pub(super) fn confines_network() -> Result<(), NotConfined> {
     let needs = "it needs Linux 6.7 or later with Landlock and seccomp";
     rules::probe_network().map_err(|error| NotConfined(format!("{needs} ({error})")))?;
     has_filters(needs)

@@ -147,18 +147,18 @@ impl OutputSink for Slow {
         text: String,
         is_last: bool,
         meta: Option<Value>,
-    ) -> Result<(), HoldLost> {
+    ) -> Result<(), LeaseLost> {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         self.0.chunk(channel, text, is_last, meta).await
     }
 
-    async fn log(&self, level: &str, message: String) -> Result<(), HoldLost> {
+    async fn log(&self, level: &str, message: String) -> Result<(), LeaseLost> {
         self.0.log(level, message).await
     }
 
-    async fn report(&self, report: Report) -> Result<(), HoldLost> {
+    async fn report(&self, report: Report) -> Result<(), LeaseLost> {
         self.0.report(report).await
     }
 

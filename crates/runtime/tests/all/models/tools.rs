@@ -243,7 +243,7 @@ async fn what_an_earlier_life_of_an_attempt_did_counts() {
         cache_write_tokens: None,
     };
     // Both calls of the first answer, and no answer after it: one round is left.
-    let past = Remembered {
+    let past = AttemptHistory {
         calls: vec![before(1, 1), before(2, 1)],
         usage: vec![used],
     };

@@ -63,8 +63,8 @@ impl Crash {
         match asked {
             Asked::Take | Asked::Result => {}
             Asked::Heartbeat => {
-                let beat = || api.heartbeat(who, QUEUE, at, Heartbeat::default());
-                again(beat).await.expect("the task is this worker's");
+                let heartbeat = || api.heartbeat(who, QUEUE, at, Heartbeat::default());
+                again(heartbeat).await.expect("the task is this worker's");
             }
             Asked::Failure => {
                 let error = TaskError {
@@ -126,7 +126,7 @@ impl Crash {
             if let Some(taken) = taken.unwrap_or_default().pop() {
                 return taken;
             }
-            let look = |queue: &kernel::coordinator::Coordinator| queue.handed_out().count();
+            let look = |queue: &kernel::coordinator::Coordinator| queue.assigned().count();
             let named = queue("local");
             let door = self.bed.engine.door();
             if door.look_at_coordinator(&named, look).await.unwrap() > 0 {

@@ -94,9 +94,11 @@ async fn a_silent_worker_is_missed_under_an_authority_that_is_no_engine() {
         let run = bed.run(repeatable(), json!({})).await;
         let first = bed.take("w1").await;
         bed.clock.advance(Duration::from_secs(20));
-        bed.beat(&first).await.unwrap();
+        bed.heartbeat(&first).await.unwrap();
         bed.clock.advance(Duration::from_secs(29));
-        bed.beat(&first).await.expect("it was heard of in time");
+        bed.heartbeat(&first)
+            .await
+            .expect("it was heard of in time");
         bed.clock.advance(Duration::from_secs(30));
         bed.until(is_stalled).await;
         let late = bed.report(&first, json!({})).await;

@@ -295,9 +295,9 @@ async fn a_secret_is_kept_out_of_what_a_worker_waits_for() {
     let bed = Bed::new();
     let (_, taken) = bed.secret_task().await;
     let blocked = Some((BlockedOn::User, format!("is {TOKEN} right?")));
-    let beat = Heartbeat { blocked };
-    let beat = bed.api.heartbeat(&bed.who, QUEUE, named(&taken), beat);
-    beat.await.expect("it is taken in");
+    let heartbeat = Heartbeat { blocked };
+    let heartbeat = bed.api.heartbeat(&bed.who, QUEUE, named(&taken), heartbeat);
+    heartbeat.await.expect("it is taken in");
     let reasons: Vec<String> = (bed.log().await.into_iter())
         .filter_map(|event| match event {
             CoordinatorEvent::BlockedOnUser { reason, .. } => Some(reason),

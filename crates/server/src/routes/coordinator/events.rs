@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::{MAX_WAIT_MS, queue};
 use crate::app::App;
-use crate::pass::Pass;
 use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
@@ -68,7 +68,7 @@ async fn events(cx: Cx) -> Result<Reply, Problem> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let wait = query.number("wait_ms", 0..=MAX_WAIT_MS)?.unwrap_or(0);
     let until = Instant::now() + Duration::from_millis(wait);
-    let mut pass = Pass::of(&cx, Action::ReadQueue)?;
+    let mut pass = CredentialRecheck::of(&cx, Action::ReadQueue)?;
     let page = loop {
         pass.check().await?;
         let page = page(&cx.app, &who, &queue, after.as_deref(), limit).await?;
@@ -137,7 +137,7 @@ impl From<&Event> for EventDoc {
 /// A subscriber's place in the events of a queue.
 struct Subscription {
     cx: Cx,
-    pass: Pass,
+    pass: CredentialRecheck,
     queue: String,
     watch: QueueWatch,
     after: Option<String>,
@@ -157,7 +157,7 @@ async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
         ));
     };
     let subscription = Subscription {
-        pass: Pass::of(&cx, Action::ReadQueue)?,
+        pass: CredentialRecheck::of(&cx, Action::ReadQueue)?,
         cx,
         queue,
         watch,
@@ -200,13 +200,13 @@ impl Subscription {
             if !self.ready.is_empty() {
                 continue;
             }
-            let beat = self.spoke + self.cx.app.limits().heartbeat;
+            let heartbeat = self.spoke + self.cx.app.limits().heartbeat;
             let draining = self.cx.app.draining().clone();
             tokio::select! {
                 () = self.watch.changed() => {}
                 () = tokio::time::sleep_until(self.pass.due) => {}
                 () = draining.cancelled() => {}
-                () = tokio::time::sleep_until(beat) => {
+                () = tokio::time::sleep_until(heartbeat) => {
                     self.spoke = Instant::now();
                     return Some(Bytes::from_static(b":keepalive\n\n"));
                 }

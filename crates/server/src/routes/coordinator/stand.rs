@@ -97,14 +97,14 @@ async fn workers(cx: Cx) -> Result<Reply, Problem> {
             "assignments": worker.assignments,
         })
     });
-    let of = |(out, beat): &(HandedOut, Option<Timestamp>)| {
+    let of = |(out, heartbeat): &(HandedOut, Option<Timestamp>)| {
         json!({
             "assignment_id": assignment_name(out.assignment),
             "request_id": out.request,
             "worker": out.worker,
             "fence": out.fence,
             "assigned_at": out.at.to_string(),
-            "last_heartbeat": time(*beat),
+            "last_heartbeat": time(*heartbeat),
         })
     };
     let (workers, assignments): (Vec<Value>, Vec<Value>) = (

@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{MAX_WAIT_MS, batch, number, queue, refused, text};
-use crate::pass::Pass;
 use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
@@ -186,7 +186,7 @@ async fn take(mut cx: Cx) -> Result<Reply, Problem> {
     };
     let wait = number(&body, "wait_ms", 0..=MAX_WAIT_MS, Some(0))?;
     let until = Instant::now() + Duration::from_millis(wait);
-    let mut pass = Pass::of(&cx, Action::WorkTasks)?;
+    let mut pass = CredentialRecheck::of(&cx, Action::WorkTasks)?;
     let api = cx.app.api();
     let taken = loop {
         pass.check().await?;

@@ -1,13 +1,13 @@
 //! Capturing snapshots of runs.
 
-use faces::Veil;
+use faces::Mask;
 use faces::provenance::capture::{Captured, RunCapture};
 use faces::provenance::document_capture::of_document;
 use hyper::{Method, StatusCode};
 use kernel::ids::StreamId;
 use provenance::Redaction;
 use runtime::access::{Action, Principal};
-use runtime::api::{ApiError, Thing};
+use runtime::api::{ApiError, ResourceKind};
 use serde_json::Value;
 
 use super::{address, failed, folder, linked, with_files};
@@ -104,8 +104,8 @@ async fn of_run(
             if event.seq >= run.head.next_seq {
                 break 'log;
             }
-            let veil = Veil::of(&run.plan);
-            capture.take(veil, event, &mut |value| redaction.value(value));
+            let mask = Mask::of(&run.plan);
+            capture.take(mask, event, &mut |value| redaction.value(value));
         }
         if page.events.is_empty() {
             break;
@@ -125,7 +125,7 @@ async fn of_browser(
     api.may_annotate_document(who, run).await?;
     let document = api.document_view(who, run).await?;
     let (Some(save), Some(body)) = (document.saves().last(), document.head()) else {
-        return Err(ApiError::NotFound(Thing::Run).into());
+        return Err(ApiError::NotFound(ResourceKind::Run).into());
     };
     let mut redact = |value: &mut Value| redaction.value(value);
     Ok(of_document(document.header(), save, body, &mut redact))

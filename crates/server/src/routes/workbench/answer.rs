@@ -6,7 +6,7 @@ use faces::workbench::Bad;
 use hyper::header::{HeaderValue, LINK};
 use hyper::{HeaderMap, StatusCode};
 use kernel::document::DocumentRejection;
-use runtime::api::{ApiError, DocumentError, Thing};
+use runtime::api::{ApiError, DocumentError, ResourceKind};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -112,7 +112,9 @@ impl From<DocumentRejection> for Problem {
 /// A missing run has an empty body, as the API defines; anything else is a problem.
 pub(super) fn or_absent(error: DocumentError) -> Result<Reply, Problem> {
     match error {
-        DocumentError::Api(ApiError::NotFound(Thing::Run)) => Ok(empty(StatusCode::NOT_FOUND)),
+        DocumentError::Api(ApiError::NotFound(ResourceKind::Run)) => {
+            Ok(empty(StatusCode::NOT_FOUND))
+        }
         other => Err(other.into()),
     }
 }

@@ -20,8 +20,8 @@ use tokio::time::Instant;
 use super::answer::described;
 use super::query;
 use crate::app::App;
-use crate::pass::Pass;
 use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 
@@ -49,7 +49,7 @@ pub(super) fn routes() -> Vec<Route> {
 struct Subscription {
     app: App,
     tail: DocumentTail,
-    pass: Pass,
+    pass: CredentialRecheck,
     spoke: Instant,
     is_over: bool,
     _slot: OwnedSemaphorePermit,
@@ -78,7 +78,7 @@ async fn follow(cx: Cx) -> Result<Reply, Problem> {
     let subscription = Subscription {
         app: cx.app.clone(),
         tail,
-        pass: Pass::of(&cx, Action::ReadRun)?,
+        pass: CredentialRecheck::of(&cx, Action::ReadRun)?,
         spoke: Instant::now(),
         is_over: false,
         _slot: slot,
@@ -111,11 +111,11 @@ impl Subscription {
             if self.is_over {
                 return None;
             }
-            let beat = self.spoke + self.app.limits().heartbeat;
+            let heartbeat = self.spoke + self.app.limits().heartbeat;
             let draining = self.app.draining().clone();
             tokio::select! {
                 () = self.tail.changed() => {}
-                () = tokio::time::sleep_until(beat) => {
+                () = tokio::time::sleep_until(heartbeat) => {
                     self.spoke = Instant::now();
                     return Some(Bytes::from_static(b":keepalive\n\n"));
                 }

@@ -1,7 +1,7 @@
 //! Earlier saves of a run, and the differences of two of them (extension).
 
 use faces::workbench::compare::compare;
-use faces::workbench::list::{Standing, save};
+use faces::workbench::list::{SavePosition, save};
 use hyper::Method;
 use runtime::access::Action;
 use serde_json::{Value, json};
@@ -86,9 +86,9 @@ async fn revisions(cx: Cx) -> Result<Reply, Problem> {
         .collect();
     let rows = saves.take(query::limit(&cx.query())).map(|record| {
         let standing = if replaced.contains(&record.number) {
-            Standing::Branch
+            SavePosition::Branch
         } else {
-            Standing::Main
+            SavePosition::Main
         };
         save(record, standing)
     });

@@ -15,7 +15,7 @@ use hyper::{HeaderMap, StatusCode};
 use kernel::document::{Document, DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
 use runtime::access::{Action, Principal};
-use runtime::api::{Api, ApiError, DocumentError, DocumentViewTail, Thing};
+use runtime::api::{Api, ApiError, DocumentError, DocumentViewTail, ResourceKind};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
@@ -23,8 +23,8 @@ use tokio::time::Instant;
 use super::super::snapshots;
 use super::gates::MAX_NOTE;
 use crate::app::App;
-use crate::pass::Pass;
 use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::Cx;
 use crate::routes::runs::is_known;
@@ -50,7 +50,7 @@ pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
         return Ok(reply.with(ETAG, tag));
     }
     let snapshot = run_view::snapshot(&document);
-    let snapshot = snapshot.ok_or(ApiError::NotFound(Thing::Run))?;
+    let snapshot = snapshot.ok_or(ApiError::NotFound(ResourceKind::Run))?;
     let reply = Reply::ok(&snapshot).with(ETAG, tag);
     let reply = reply.with(CACHE_CONTROL, "private, no-cache");
     Ok(match snapshots::link(&cx.app, &document.header().stream) {
@@ -144,7 +144,7 @@ pub(crate) async fn diff(
     let have_ended = a.view().has_ended() && b.view().has_ended();
     let snapshots = (run_view::snapshot(a), run_view::snapshot(&b));
     let (Some(a), Some(b)) = snapshots else {
-        return Err(ApiError::NotFound(Thing::Run).into());
+        return Err(ApiError::NotFound(ResourceKind::Run).into());
     };
     Ok(Reply::ok(&diff.build_shown(&a, &b, have_ended)))
 }
@@ -157,7 +157,7 @@ pub(crate) async fn poll(
     hold: Duration,
 ) -> Result<Reply, Problem> {
     let (app, who) = (cx.app.clone(), cx.who()?);
-    let mut pass = Pass::of(&cx, Action::ReadRun)?;
+    let mut pass = CredentialRecheck::of(&cx, Action::ReadRun)?;
     drop(cx);
     let mut tail = app.api().follow_document_view(&who, &run).await?;
     let until = Instant::now() + hold;
@@ -193,7 +193,7 @@ struct Subscription {
     tail: DocumentViewTail,
     modes: StreamModes,
     next: u64,
-    pass: Pass,
+    pass: CredentialRecheck,
     spoke: Instant,
     is_over: bool,
     _slot: OwnedSemaphorePermit,
@@ -219,7 +219,7 @@ pub(crate) async fn stream(
         tail,
         modes,
         next: after.map_or(0, |after| after.saturating_add(1)),
-        pass: Pass::of(&cx, Action::ReadRun)?,
+        pass: CredentialRecheck::of(&cx, Action::ReadRun)?,
         spoke: Instant::now(),
         is_over: false,
         _slot: slot,
@@ -256,11 +256,11 @@ impl Subscription {
             if self.is_over {
                 return None;
             }
-            let beat = self.spoke + self.app.limits().heartbeat;
+            let heartbeat = self.spoke + self.app.limits().heartbeat;
             let draining = self.app.draining().clone();
             tokio::select! {
                 () = self.tail.changed() => {}
-                () = tokio::time::sleep_until(beat) => {
+                () = tokio::time::sleep_until(heartbeat) => {
                     self.spoke = Instant::now();
                     return Some(Bytes::from_static(b":keepalive\n\n"));
                 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use kernel::coordinator::{Contract, CoordinatorCommand, LeaseRule};
-use runtime::door::{CoordinatorOrder, Told};
+use runtime::door::{CommandResult, CoordinatorOrder};
 use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Answer, Request};
@@ -98,7 +98,7 @@ fn identity(dir: &Path) -> Result<(u64, u64), Refused> {
 fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refused> {
     let _serial = folder.take_again().map_err(super::failed)?;
     import::take_over(folder).map_err(import::unloadable)?;
-    let mut told: Vec<Result<Told, Refused>> = Vec::with_capacity(requests.len());
+    let mut told: Vec<Result<CommandResult, Refused>> = Vec::with_capacity(requests.len());
     // A compacting command consists of two, the second after the first, so it is not grouped. The
     // requested contract can only be checked after the earlier commands.
     let goes_along =
@@ -121,7 +121,8 @@ fn answers(folder: &Folder, requests: &[&Request]) -> Result<Vec<Answer>, Refuse
     let shown = (told.iter().zip(requests).rev())
         .find(|(_, request)| request.refresh)
         .map_or(Ok(()), |(_, request)| show(folder, &told, request.rule()));
-    let answer = |(told, request): (Result<Told, Refused>, &&Request)| match (told, &shown) {
+    let answer = |(told, request): (Result<CommandResult, Refused>, &&Request)| match (told, &shown)
+    {
         (Err(Refused(why)), _) => Answer::Refused(why),
         (Ok(_), Err(why)) if request.refresh => Answer::Refused(why.clone()),
         (Ok(told), _) => Answer::Printed(exec::shown(&told.event, &told.after)),
@@ -147,7 +148,7 @@ fn tell_stretch(
     folder: &Folder,
     contract: Contract,
     stretch: &[&Request],
-) -> Vec<Result<Told, Refused>> {
+) -> Vec<Result<CommandResult, Refused>> {
     let read: Vec<Result<CoordinatorCommand, Refused>> = (stretch.iter())
         .map(|request| exec::parse(&request.json))
         .collect();
@@ -171,7 +172,11 @@ fn tell_stretch(
 }
 
 /// Updates the files after the last change.
-fn show(folder: &Folder, told: &[Result<Told, Refused>], rule: LeaseRule) -> Result<(), String> {
+fn show(
+    folder: &Folder,
+    told: &[Result<CommandResult, Refused>],
+    rule: LeaseRule,
+) -> Result<(), String> {
     let last = told.iter().rev().find_map(|told| told.as_ref().ok());
     let shown = match last {
         Some(last) => views::refresh(folder, &last.after, rule),

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use capture::call::{Beside, Call, Change, Keep, list};
+use capture::call::{Call, Change, FolderMetadata, Keep, list};
 use capture::clean::{Cleaner, ROOT};
 use capture::document::{
     About, FOLDERS, IGNORED, KNOBS, MODES, NETWORK, PROCESS, READINGS, SYSTEM_PROMPT_SOURCE,
@@ -11,12 +11,12 @@ use capture::document::{
 };
 use capture::folder_keep::{InMemory, Recording};
 use capture::ignored::Ignored;
-use capture::knobs::{Enforcement, Knobs, Mode};
+use capture::model_params::{Enforcement, Mode, ModelParams};
 use capture::preload::Readings;
+use capture::replayer::{Replayer, Sources};
 use capture::run::{Elsewhere, Plan};
 use capture::scan::Filter;
 use capture::scratch;
-use capture::tape::{Sources, Tape};
 use faces::provenance::document::{self, Content, Snapshot};
 use provenance::Redaction;
 use serde_json::Value;
@@ -78,7 +78,7 @@ impl Again {
             .and_then(|more| more.other.get(WORKSPACE))
             .and_then(|changes| serde_json::from_value(changes.clone()).ok())
             .unwrap_or_default();
-        let beside = Beside {
+        let beside = FolderMetadata {
             folders: list(more.and_then(|more| more.other.get(FOLDERS))),
             modes: list(more.and_then(|more| more.other.get(MODES))),
         };
@@ -116,7 +116,7 @@ impl Again {
                 if !in_place {
                     unread = scratch::copy(&from, &to)?;
                     scratch::undo(&to, &changes, &cleaner, &*source)?;
-                    capture::beside::undo(&from, &to, &changes, &beside)?;
+                    capture::folder_metadata::undo(&from, &to, &changes, &beside)?;
                 }
                 Ok::<_, scratch::ScratchError>(unread)
             })
@@ -182,7 +182,7 @@ impl Again {
         if content == Some(Content::HashesOnly) && sources != Sources::LIVE {
             return Some(NotReplayed::ContentUnavailable);
         }
-        let served = Tape::new(calls.to_vec(), sources);
+        let served = Replayer::new(calls.to_vec(), sources);
         let without = served.calls().iter().find(|call| call.output.is_none());
         if let Some(call) = without {
             return Some(NotReplayed::NoResult {
@@ -196,7 +196,7 @@ impl Again {
     /// Reports tools that the program runs inside itself: they run again, and the next request
     /// shows whether their results are the same.
     fn say_within(&self, calls: &[Call]) {
-        let within = capture::family::unobserved(calls);
+        let within = capture::call_groups::unobserved(calls);
         if !self.kind.sources().tools || within.is_empty() {
             return;
         }
@@ -289,7 +289,7 @@ impl Again {
                 document::Mode::Logged => Mode::Logged,
                 document::Mode::Default => Mode::Default,
             },
-            knobs: declared(recorded),
+            model_params: declared(recorded),
             prompt: recorded.inputs.user_prompt.clone(),
             argv,
             stdin,
@@ -406,7 +406,7 @@ impl Again {
         let network = more.and_then(|more| more.other.get(NETWORK));
         match network.map(|network| &network["unverified"]) {
             Some(Value::Bool(true)) => Elsewhere::Unknown,
-            _ => Elsewhere::Told,
+            _ => Elsewhere::Configured,
         }
     }
 
@@ -451,17 +451,17 @@ impl Again {
             argv: about.argv.clone(),
             environment: surroundings,
             cwd,
-            leash: std::env::current_exe().ok(),
+            watchdog: std::env::current_exe().ok(),
             root: root.to_owned(),
             stdin: about.stdin.clone(),
             filter: Filter::new(include, exclude).map_err(said)?,
             cleaner,
             keep: Arc::new(InMemory::default()),
-            enforcement: Enforcement::new(about.mode, about.knobs.clone(), false),
-            tape: (sources != Sources::LIVE).then(|| {
-                let tape = Tape::new(calls.to_vec(), sources);
+            enforcement: Enforcement::new(about.mode, about.model_params.clone(), false),
+            replayer: (sources != Sources::LIVE).then(|| {
+                let replayer = Replayer::new(calls.to_vec(), sources);
                 let keys = about.ignored.keys(calls, &**source);
-                (tape.matched_by(keys), source.clone())
+                (replayer.matched_by(keys), source.clone())
             }),
             on_miss: self.typed.on_miss(),
             ignored: about.ignored.clone(),
@@ -475,18 +475,18 @@ impl Again {
 }
 
 /// The settings that were put into requests; others are the command's own to send.
-fn declared(recorded: &Snapshot) -> Knobs {
+fn declared(recorded: &Snapshot) -> ModelParams {
     let config = &recorded.config;
     let more = recorded.extensions.as_ref();
     let typed = more.and_then(|more| more.other.get(KNOBS)).cloned();
-    if let Some(knobs) = typed.and_then(|typed| serde_json::from_value(typed).ok()) {
-        return knobs;
+    if let Some(model_params) = typed.and_then(|typed| serde_json::from_value(typed).ok()) {
+        return model_params;
     }
     // Snapshots without the typed settings have those of the last request.
     let report = more.and_then(|more| more.mode_enforcement.as_ref());
-    let was = |knob: &str| report.is_some_and(|report| !report[knob].is_null());
+    let was = |param: &str| report.is_some_and(|report| !report[param].is_null());
     let whole = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
-    Knobs {
+    ModelParams {
         model: Some(config.model.id.clone()).filter(|_| was("model")),
         temperature: config.temperature.filter(|_| was("temperature")),
         seed: whole(config.seed).filter(|_| was("seed")),

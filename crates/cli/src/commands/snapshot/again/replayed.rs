@@ -1,6 +1,6 @@
 //! The result of a replay, and its report.
 
-use capture::tape::Divergence;
+use capture::replayer::Divergence;
 use faces::provenance::compare::Comparison;
 use faces::provenance::document::{MatchStatus, Snapshot};
 use faces::provenance::ladder::Strategy;

@@ -61,7 +61,7 @@ pub(super) struct Telling {
 /// A piece of it.
 pub(super) enum Part {
     /// As it was recorded.
-    Told(Value),
+    Notification(Value),
     /// The answer to the call.
     Answer(String),
 }
@@ -75,7 +75,7 @@ impl Between {
                     to_client(&answer)?;
                     continue;
                 }
-                Part::Told(kept) => (
+                Part::Notification(kept) => (
                     self.told.tell(&kept, &telling.progress)?,
                     kept["open"] == true,
                 ),

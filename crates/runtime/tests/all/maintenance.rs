@@ -7,8 +7,8 @@ use kernel::ids::StreamId;
 use kernel::run::{Command, Start};
 use kernel::stream::ForkMode;
 use kernel::time::Timestamp;
-use runtime::upkeep::{Cleared, Upkeep, round};
-use runtime::{DoorError, Engine, ForkFailed, ForkOrder};
+use runtime::maintenance::{Cleared, Maintenance, round};
+use runtime::{DoorError, Engine, ForkFailed, ForkSpec};
 use serde_json::{Value, json};
 use store::faults::{FaultyStore, Method, Plan, Strike};
 use store::memory::MemoryStore;
@@ -18,10 +18,10 @@ use crate::engine::{chain, create, definition, engine_on};
 use crate::support::Lab;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-const KEPT: Upkeep = Upkeep {
+const KEPT: Maintenance = Maintenance {
     retain_finished: Some(DAY),
 };
-const FOR_EVER: Upkeep = Upkeep {
+const FOR_EVER: Maintenance = Maintenance {
     retain_finished: None,
 };
 
@@ -53,8 +53,8 @@ impl World {
         }
     }
 
-    async fn round(&self, upkeep: Upkeep) -> Cleared {
-        round(&self.engine, upkeep)
+    async fn round(&self, maintenance: Maintenance) -> Cleared {
+        round(&self.engine, maintenance)
             .await
             .expect("the store answers")
     }
@@ -123,9 +123,9 @@ async fn a_fork_that_was_cut_off_is_cleared_away_and_one_in_the_making_is_not() 
         let world = world();
         let source = world.long().await;
         let id = StreamId::new("run-fork");
-        let order = |id: &StreamId| ForkOrder {
+        let order = |id: &StreamId| ForkSpec {
             id: Some(id.clone()),
-            ..ForkOrder::new(mode, Some(20))
+            ..ForkSpec::new(mode, Some(20))
         };
         // The definition is read only once.
         let warm = world.engine.fork(&source, order(&"run-warm".into())).await;
@@ -176,7 +176,7 @@ async fn a_fork_that_was_cut_off_is_cleared_away_and_one_in_the_making_is_not() 
         assert!(!whole.run.is_forking());
         let again = StreamId::new("run-again");
         let loaded = world.store.load(&again, ReadFrom::Seq(0), 1).await;
-        assert_eq!(loaded.expect("it is there").hold, None);
+        assert_eq!(loaded.expect("it is there").lease, None);
         world.clock.advance(Duration::from_secs(61));
         assert_eq!(world.round(FOR_EVER).await, NOTHING);
     }

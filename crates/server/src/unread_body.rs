@@ -26,14 +26,14 @@ const TIME: Duration = Duration::from_secs(1);
 
 /// A body shared by a handler and the code that discards its rest.
 #[derive(Clone, Debug)]
-pub(crate) struct Rest {
+pub(crate) struct UnreadBody {
     body: Arc<Mutex<Body>>,
     /// The peer waits for a request to send the body (`Expect: 100-continue`), and it has not been
     /// read yet: reading its first chunk sends the request.
     is_held_back: Arc<AtomicBool>,
 }
 
-impl Rest {
+impl UnreadBody {
     /// The rest of a request's body.
     pub(crate) fn of(request: &mut Request) -> Self {
         let rest = Self {
@@ -83,7 +83,7 @@ impl Rest {
     }
 }
 
-impl hyper::body::Body for Rest {
+impl hyper::body::Body for UnreadBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -5,12 +5,12 @@ use faces::provenance::hash::canonical_json;
 use serde_json::Value;
 
 use super::Recorder;
-use crate::asked;
 use crate::call::{Call, Keep, Notified, Side};
+use crate::server_requests;
 
 /// Messages around an answer, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Told {
+pub struct Notifications {
     /// Ahead of it.
     pub before: Vec<Value>,
     /// After it, before the next request.
@@ -47,8 +47,8 @@ impl Recorder {
         recorded: &Call,
         calls: &[Call],
         source: &dyn Keep,
-    ) -> Result<Told, String> {
-        let mut told = Told::default();
+    ) -> Result<Notifications, String> {
+        let mut told = Notifications::default();
         for notified in &recorded.notified {
             if notified.cut {
                 let why = "more notifications came with the recorded result than are kept";
@@ -68,13 +68,13 @@ impl Recorder {
             }
         }
         let all = || told.before.iter().chain(&told.after);
-        if all().any(|told| asked::question(told).is_some()) {
-            let mut answers = asked::answers(calls, recorded.seq, source);
+        if all().any(|told| server_requests::question(told).is_some()) {
+            let mut answers = server_requests::answers(calls, recorded.seq, source);
             for (_, params) in &mut answers {
                 self.cleaner.restore_value(params);
             }
             // Do not wait for requests that were never answered.
-            asked::leave_open(told.before.iter_mut().chain(&mut told.after), answers);
+            server_requests::leave_open(told.before.iter_mut().chain(&mut told.after), answers);
         }
         Ok(told)
     }

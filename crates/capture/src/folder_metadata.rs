@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::call::{Beside, Change, FolderChange, ModeChange, Operation};
+use crate::call::{Change, FolderChange, FolderMetadata, ModeChange, Operation};
 use crate::scan::meant;
 use crate::scratch::{ScratchError, TAKEN_OUT, failed, inside};
 
@@ -14,7 +14,7 @@ use crate::scratch::{ScratchError, TAKEN_OUT, failed, inside};
 ///
 /// # Errors
 /// When a path leads out of the folder, or something cannot be written.
-pub fn before(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
+pub fn before(root: &Path, changes: &FolderMetadata) -> Result<(), ScratchError> {
     let created = |change: &&FolderChange| change.operation == Operation::Created;
     for change in folders(changes).filter(created) {
         make(&inside(root, &change.path)?, change.mode)?;
@@ -26,7 +26,7 @@ pub fn before(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
 ///
 /// # Errors
 /// As [`before`].
-pub fn after(root: &Path, changes: &Beside) -> Result<(), ScratchError> {
+pub fn after(root: &Path, changes: &FolderMetadata) -> Result<(), ScratchError> {
     for change in folders(changes).rev() {
         if change.operation == Operation::Deleted {
             // The folder may hold unwatched files, and then stays.
@@ -48,7 +48,7 @@ pub fn undo(
     original: &Path,
     copy: &Path,
     files: &[Change],
-    changes: &Beside,
+    changes: &FolderMetadata,
 ) -> Result<(), ScratchError> {
     let created = folders(changes).rev();
     let created: Vec<&FolderChange> = created
@@ -91,12 +91,12 @@ pub fn undo(
 }
 
 /// A folder with a secret in its name is skipped.
-fn folders(changes: &Beside) -> impl DoubleEndedIterator<Item = &FolderChange> {
+fn folders(changes: &FolderMetadata) -> impl DoubleEndedIterator<Item = &FolderChange> {
     let is_known = |change: &&FolderChange| !change.path.contains(TAKEN_OUT);
     changes.folders.iter().filter(is_known)
 }
 
-fn modes(changes: &Beside) -> impl Iterator<Item = &ModeChange> {
+fn modes(changes: &FolderMetadata) -> impl Iterator<Item = &ModeChange> {
     let is_known = |change: &&ModeChange| !change.path.contains(TAKEN_OUT);
     changes.modes.iter().filter(is_known)
 }

@@ -81,10 +81,10 @@ impl Recorder {
             match kind {
                 Kind::Model => self.leave(seq),
                 Kind::Tool => {
-                    let (effects, beside) = self.look();
+                    let (effects, metadata) = self.look();
                     if let Some(open) = self.state.lock().open.get_mut(&seq) {
                         open.call.effects = effects;
-                        open.call.beside = beside;
+                        open.call.metadata = metadata;
                     }
                 }
                 Kind::Protocol => {}

@@ -21,9 +21,9 @@ pub(crate) const MASK: &str = "[REDACTED]";
 
 /// Masks the hidden values of a run, by its workflow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Veil<'a>(Option<&'a Plan>);
+pub struct Mask<'a>(Option<&'a Plan>);
 
-impl<'a> Veil<'a> {
+impl<'a> Mask<'a> {
     /// The mask of a workflow's runs.
     pub fn of(plan: &'a Plan) -> Self {
         Self(plan.sensitivity.any.then_some(plan))
@@ -53,7 +53,7 @@ impl<'a> Veil<'a> {
             let node = plan.nodes.get(NodeIx(open.node).index());
             question::hide(plan, node, &mut shown.data);
         }
-        conceal(&mut shown.data);
+        apply_mask(&mut shown.data);
         shown
     }
 
@@ -76,7 +76,7 @@ impl<'a> Veil<'a> {
         if let Some(plan) = self.0 {
             hide_inputs(plan, node, &mut shown);
         }
-        shown.values_mut().for_each(conceal);
+        shown.values_mut().for_each(apply_mask);
         shown
     }
 
@@ -86,7 +86,7 @@ impl<'a> Veil<'a> {
         if let Some(plan) = self.0 {
             hide_outputs(plan, node, &mut shown);
         }
-        shown.values_mut().for_each(conceal);
+        shown.values_mut().for_each(apply_mask);
         shown
     }
 
@@ -106,7 +106,7 @@ impl<'a> Veil<'a> {
         if let Some(plan) = self.0 {
             hide_run_outputs(plan, &mut shown);
         }
-        shown.values_mut().for_each(conceal);
+        shown.values_mut().for_each(apply_mask);
         shown
     }
 
@@ -120,7 +120,7 @@ impl<'a> Veil<'a> {
 }
 
 /// Masks sealed values: ciphertext is of no use to a reader.
-pub fn conceal(value: &mut Value) {
+pub fn apply_mask(value: &mut Value) {
     match value {
         Value::Object(fields) if fields.len() == 1 && fields.contains_key(SEALED) => {
             *value = MASK.into();
@@ -130,11 +130,11 @@ pub fn conceal(value: &mut Value) {
                 if name == SEALED {
                     *field = MASK.into()
                 } else {
-                    conceal(field)
+                    apply_mask(field)
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(conceal),
+        Value::Array(items) => items.iter_mut().for_each(apply_mask),
         _ => {}
     }
 }

@@ -29,7 +29,7 @@ const ANYWHERE: &str = "-";
 /// Executes a command that ends with its parent. The arguments are the parent's process id, the
 /// allowed port, a mark, the program and its arguments. On failure it prints the reason after the
 /// mark. Alternatively watches a group: the word for it and the number of the group.
-pub fn leash_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
         Some(parent) => Some(parent),

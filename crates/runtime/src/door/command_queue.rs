@@ -4,7 +4,7 @@
 //! verified by the sequence of the next append: a cache, never the truth. Commands that arrive
 //! during an append are decided together, in order, and made durable by the next one.
 
-mod line;
+mod pending;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,30 +17,30 @@ use kernel::coordinator::{
 use kernel::ids::{RequestId, Seq, StreamId, TenantId, WorkerId};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
-use store::{Checkpoint, Conflict, Guard, HoldChange, ReadFrom, StoreError};
+use store::{Checkpoint, Conflict, Guard, LeaseChange, ReadFrom, StoreError};
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::coordinator::{CHECKPOINT_EVERY, CoordinatorError, CoordinatorName};
 use super::{Door, TRIES};
-use line::{Answer, Line, Order, Said};
+use pending::{Answer, Order, Pending, Request};
 
-pub use line::TaskTold;
+pub use pending::TaskResult;
 
 /// Coordinators whose state is cached.
 const KEPT: usize = 256;
 
 /// The cached coordinators of this process.
 #[derive(Default)]
-pub(crate) struct Desks {
+pub(crate) struct CommandQueues {
     // Locked for a map look-up, never across an await.
-    known: Mutex<HashMap<StreamId, Arc<Desk>>>,
+    known: Mutex<HashMap<StreamId, Arc<CommandQueue>>>,
 }
 
 /// The queue of commands of one coordinator.
 #[derive(Default)]
-struct Desk {
+struct CommandQueue {
     seen: Arc<tokio::sync::Mutex<Option<Seen>>>,
-    line: Line,
+    pending: Pending,
 }
 
 /// The cached state of a coordinator.
@@ -56,12 +56,12 @@ struct Recalled {
     past: Option<PastAssignment>,
 }
 
-impl Desks {
-    fn at(&self, stream: &StreamId) -> Arc<Desk> {
+impl CommandQueues {
+    fn at(&self, stream: &StreamId) -> Arc<CommandQueue> {
         let mut known = self.known.lock();
         if known.len() >= KEPT && !known.contains_key(stream) {
             // Desks in use are kept.
-            known.retain(|_, desk| Arc::strong_count(desk) > 1);
+            known.retain(|_, command_queue| Arc::strong_count(command_queue) > 1);
         }
         known.entry(stream.clone()).or_default().clone()
     }
@@ -77,11 +77,11 @@ impl Door {
         named: &CoordinatorName,
         look: impl FnOnce(&Coordinator) -> T,
     ) -> Result<T, StoreError> {
-        let desk = self.desks.at(&named.stream());
-        let mut desk = desk.seen.lock().await;
-        let seen = self.refreshed(named, desk.take()).await?;
+        let command_queue = self.command_queues.at(&named.stream());
+        let mut command_queue = command_queue.seen.lock().await;
+        let seen = self.refreshed(named, command_queue.take()).await?;
         let answer = look(&seen.coordinator);
-        *desk = Some(seen);
+        *command_queue = Some(seen);
         Ok(answer)
     }
 
@@ -116,8 +116,8 @@ impl Door {
         &self,
         named: &CoordinatorName,
         command: &TaskCommand,
-    ) -> Result<TaskTold, CoordinatorError> {
-        match self.say(named, Said::Task(command.clone())).await? {
+    ) -> Result<TaskResult, CoordinatorError> {
+        match self.say(named, Request::Task(command.clone())).await? {
             Answer::Task(told) => Ok(told),
             Answer::Command(_) => unreachable!("a word about tasks has an answer of its kind"),
         }
@@ -133,25 +133,29 @@ impl Door {
         named: &CoordinatorName,
         command: &CoordinatorCommand,
     ) -> Result<CoordinatorEvent, CoordinatorError> {
-        match self.say(named, Said::Command(command.clone())).await? {
+        match self.say(named, Request::Command(command.clone())).await? {
             Answer::Command(event) => Ok(*event),
             Answer::Task(_) => unreachable!("a command has an answer of its kind"),
         }
     }
 
-    async fn say(&self, named: &CoordinatorName, said: Said) -> Result<Answer, CoordinatorError> {
-        let desk = self.desks.at(&named.stream());
+    async fn say(
+        &self,
+        named: &CoordinatorName,
+        request: Request,
+    ) -> Result<Answer, CoordinatorError> {
+        let command_queue = self.command_queues.at(&named.stream());
         let (reply, mut answer) = oneshot::channel();
-        desk.line.join(Order { said, reply });
+        command_queue.pending.join(Order { request, reply });
         let seen = tokio::select! {
             biased;
             // The current holder of the lock processed this command with its own.
             told = &mut answer => return told.unwrap_or_else(|_| Err(lost().into())),
-            seen = desk.seen.clone().lock_owned() => seen,
+            seen = command_queue.seen.clone().lock_owned() => seen,
         };
         // In a task of its own: others wait for it, even if this caller is dropped.
         let (door, named) = (self.clone(), named.clone());
-        tokio::spawn(async move { door.tell_those_in_line(&named, &desk, seen).await });
+        tokio::spawn(async move { door.tell_those_in_line(&named, &command_queue, seen).await });
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
@@ -159,11 +163,11 @@ impl Door {
     async fn tell_those_in_line(
         &self,
         named: &CoordinatorName,
-        desk: &Desk,
+        command_queue: &CommandQueue,
         mut seen: OwnedMutexGuard<Option<Seen>>,
     ) {
         loop {
-            let group = desk.line.next_group();
+            let group = command_queue.pending.next_group();
             if group.is_empty() {
                 return;
             }
@@ -177,12 +181,12 @@ impl Door {
         seen: &mut Option<Seen>,
         group: Vec<Order>,
     ) {
-        let said: Vec<&Said> = group.iter().map(|order| &order.said).collect();
-        let mut answers = self.tell_together(named, seen, &said).await;
-        if said.len() > 1 && matches!(&answers, Err(CoordinatorError::Rejected(_))) {
+        let request: Vec<&Request> = group.iter().map(|order| &order.request).collect();
+        let mut answers = self.tell_together(named, seen, &request).await;
+        if request.len() > 1 && matches!(&answers, Err(CoordinatorError::Rejected(_))) {
             // One command exceeds the event size limit. Only that one is rejected.
-            let mut each = Vec::with_capacity(said.len());
-            for one in &said {
+            let mut each = Vec::with_capacity(request.len());
+            for one in &request {
                 let told = self.tell_together(named, seen, &[one]).await;
                 each.push(told.and_then(|mut told| told.pop().expect("an answer of each")));
             }
@@ -211,18 +215,18 @@ impl Door {
         &self,
         named: &CoordinatorName,
         seen: &mut Option<Seen>,
-        said: &[&Said],
+        request: &[&Request],
     ) -> Result<Vec<Result<Answer, CoordinatorError>>, CoordinatorError> {
         let mut tries = 0;
         loop {
             let Seen { coordinator, kept } = self.refreshed(named, seen.take()).await?;
-            let mut recalled = Vec::with_capacity(said.len());
-            for one in said {
+            let mut recalled = Vec::with_capacity(request.len());
+            for one in request {
                 recalled.push(self.recalled(&coordinator, one).await?);
             }
             let at = self.store.now();
             let mut group = Group::new(coordinator, at);
-            let answers: Vec<_> = said
+            let answers: Vec<_> = request
                 .iter()
                 .zip(recalled)
                 .map(|(one, recalled)| decide(&mut group, one, recalled, at))
@@ -235,7 +239,7 @@ impl Door {
             let has_messages = !batch.outbox().is_empty();
             let appended = self
                 .store
-                .append(batch, Guard::Outside, HoldChange::Keep)
+                .append(batch, Guard::Outside, LeaseChange::Keep)
                 .await;
             match appended {
                 Ok(_) => {
@@ -263,14 +267,14 @@ impl Door {
     async fn recalled(
         &self,
         coordinator: &Coordinator,
-        said: &Said,
+        request: &Request,
     ) -> Result<Recalled, StoreError> {
-        Ok(match said {
-            Said::Task(command) => Recalled {
+        Ok(match request {
+            Request::Task(command) => Recalled {
                 recall: self.recall_task(coordinator, command).await?,
                 past: self.recall_assignment(coordinator, command).await?,
             },
-            Said::Command(command) => Recalled {
+            Request::Command(command) => Recalled {
                 recall: self.recall(coordinator, command).await?,
                 past: None,
             },
@@ -451,16 +455,16 @@ impl Door {
 
 fn decide(
     group: &mut Group,
-    said: &Said,
+    request: &Request,
     Recalled { recall, past }: Recalled,
     at: Timestamp,
 ) -> Result<Answer, CoordinatorError> {
-    Ok(match said {
-        Said::Task(command) => {
+    Ok(match request {
+        Request::Task(command) => {
             let events = group.tell_task(command, recall, past)?;
-            Answer::Task(TaskTold { events, at })
+            Answer::Task(TaskResult { events, at })
         }
-        Said::Command(command) => {
+        Request::Command(command) => {
             let event = group.tell(command, recall, LeaseRule::Contract)?;
             Answer::Command(Box::new(event))
         }

@@ -13,7 +13,7 @@ use crate::route::Cx;
 
 /// The credential of a long response. A key may be revoked or expire, and a token's scopes may
 /// change, while its client still listens.
-pub(crate) struct Pass {
+pub(crate) struct CredentialRecheck {
     app: App,
     headers: HeaderMap,
     who: Arc<Principal>,
@@ -22,7 +22,7 @@ pub(crate) struct Pass {
     pub(crate) due: Instant,
 }
 
-impl Pass {
+impl CredentialRecheck {
     pub(crate) fn of(cx: &Cx, action: Action) -> Result<Self, Problem> {
         let mut headers = HeaderMap::new();
         for value in cx.headers.get_all(AUTHORIZATION) {

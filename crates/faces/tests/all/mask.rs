@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use faces::openwop::v1;
-use faces::{Veil, transcript};
+use faces::{Mask, transcript};
 use kernel::definition::Plan;
 use kernel::run::{Event, RunEvent};
 use serde_json::{Value, json};
@@ -279,16 +279,16 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
 fn a_declared_value_is_in_no_event_and_what_stands_beside_it_is() {
     let (plan, header) = (declared(), samples::header());
     for event in telling(&json!(CANARY), &json!("in the open")) {
-        let doc = v1::event(&header, Veil::of(&plan), &event);
+        let doc = v1::event(&header, Mask::of(&plan), &event);
         assert!(!doc.to_string().contains(CANARY), "{doc:#}");
         assert!(doc["payload"].to_string().contains("[REDACTED]"), "{doc:#}");
         let stored = serde_json::to_string(&event).expect("JSON");
         let is_beside = doc.to_string().contains("in the open");
         assert_eq!(is_beside, stored.contains("in the open"), "{doc:#}");
-        let line = transcript::line(Veil::of(&plan), &event);
+        let line = transcript::line(Mask::of(&plan), &event);
         assert!(!line.text.contains(CANARY), "{}", line.text);
         // Without its plan it would be shown: the events do contain it.
-        let bare = v1::event(&header, Veil::bare(), &event);
+        let bare = v1::event(&header, Mask::bare(), &event);
         assert!(bare.to_string().contains(CANARY), "{bare:#}");
     }
 }
@@ -419,7 +419,7 @@ fn how_an_answer_decides_is_shown_where_a_known_word_says_it() {
             "runwright.signal.received",
             json!({ "name": "ask", "id": "1", "payload": payload }),
         );
-        let doc = v1::event(&header, Veil::of(&plan), &told);
+        let doc = v1::event(&header, Mask::of(&plan), &told);
         let shown = json!({ "action": word, "decision": word, "comment": "[REDACTED]" });
         assert_eq!(doc["payload"]["payload"], shown);
     }
@@ -442,7 +442,7 @@ fn what_is_asked_in_no_shape_of_its_own_is_correlation() {
                 "data": data,
             }),
         );
-        let doc = v1::event(&header, Veil::bare(), &asked);
+        let doc = v1::event(&header, Mask::bare(), &asked);
         let shown = json!({ "eventType": "paid", "correlation": correlation });
         assert_eq!(doc["payload"]["data"], shown);
     }
@@ -460,7 +460,7 @@ fn only_a_question_about_a_failed_node_is_read_as_one() {
                 "data": said(reason),
             }),
         );
-        let doc = v1::event(&header, Veil::bare(), &asked);
+        let doc = v1::event(&header, Mask::bare(), &asked);
         let data = &doc["payload"]["data"];
         assert_eq!(
             v1::failure_of_question(data).is_some(),
@@ -497,14 +497,14 @@ fn a_class_of_compliance_hides_every_value_and_public_none() {
     for class in ["pii", "phi", "pci", "regulated"] {
         let plan = of_class(class);
         for event in telling(&json!(CANARY), &json!(CANARY)) {
-            let doc = v1::event(&header, Veil::of(&plan), &event);
+            let doc = v1::event(&header, Mask::of(&plan), &event);
             // Errors and answers of nodes that are not part of this workflow.
             assert!(!doc.to_string().contains(CANARY), "{class}: {doc:#}");
         }
     }
     let public = of_class("public");
     let event = &telling(&json!(CANARY), &json!(CANARY))[3];
-    let doc = v1::event(&header, Veil::of(&public), event);
+    let doc = v1::event(&header, Mask::of(&public), event);
     assert_eq!(doc["payload"]["next"], CANARY);
 }
 
@@ -532,9 +532,9 @@ fn ciphertext_is_shown_to_nobody() {
         ),
     ];
     for event in events {
-        let doc = v1::event(&header, Veil::bare(), &event);
+        let doc = v1::event(&header, Mask::bare(), &event);
         assert!(!doc.to_string().contains("canary-"), "{doc:#}");
-        let line = transcript::line(Veil::bare(), &event);
+        let line = transcript::line(Mask::bare(), &event);
         assert!(!line.text.contains("canary-"), "{}", line.text);
     }
 }

@@ -8,7 +8,7 @@
 /// text in place of a number or an edge to a missing node. A breach of a *rule* only rejects new
 /// definitions; in a stored one, a number out of its range becomes the nearest one within it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Age {
+pub(super) enum ValidationMode {
     /// It is about to be registered.
     #[default]
     New,

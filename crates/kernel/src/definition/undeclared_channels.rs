@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::age::Age;
 use super::channel::{Access, Channel, Reducer};
 use super::compile::CHANNEL_KEYS;
 use super::control::ControlKind;
 use super::document::{Definition, Node};
+use super::validation_mode::ValidationMode;
 use crate::limits::{MAX_CHANNEL_ENTRIES, MAX_WAIT_MS};
 use crate::problem::{Path, ProblemCode, Problems, quoted};
 
@@ -19,14 +19,14 @@ const DESCRIBES: [&str; 3] = ["reducer", "ttlMs", "maxSize"];
 /// The declared channels and those that nodes describe.
 pub(super) fn channels(
     definition: &Definition,
-    age: Age,
+    validation_mode: ValidationMode,
     problems: &mut Problems,
 ) -> BTreeMap<String, Channel> {
     // Wrong descriptions in stored definitions were not read when those were registered.
     let mut passed = Problems::new();
-    let problems = match age {
-        Age::New => problems,
-        Age::Stored => &mut passed,
+    let problems = match validation_mode {
+        ValidationMode::New => problems,
+        ValidationMode::Stored => &mut passed,
     };
     let mut channels = definition.channels.clone();
     let list = Path::Key(&Path::Root, "nodes");
@@ -41,7 +41,8 @@ pub(super) fn channels(
             continue;
         };
         let at = Path::Index(&list, index);
-        let Some(described) = described(node, &Path::Key(&at, "config"), age, problems) else {
+        let Some(described) = described(node, &Path::Key(&at, "config"), validation_mode, problems)
+        else {
             continue;
         };
         let first = channels.entry(name.to_owned()).or_insert(described.clone());
@@ -58,7 +59,12 @@ pub(super) fn channels(
 }
 
 /// The description of a channel in a config; `None` without one.
-fn described(node: &Node, config: &Path<'_>, age: Age, problems: &mut Problems) -> Option<Channel> {
+fn described(
+    node: &Node,
+    config: &Path<'_>,
+    validation_mode: ValidationMode,
+    problems: &mut Problems,
+) -> Option<Channel> {
     let given = |key: &str| node.config.get(key).filter(|value| !value.is_null());
     if !DESCRIBES.iter().any(|key| given(key).is_some()) {
         return None;
@@ -76,9 +82,9 @@ fn described(node: &Node, config: &Path<'_>, age: Age, problems: &mut Problems) 
         wrong("reducer", format!("must be one of {names}"));
     }
     let mut number = |key: &'static str, max: u64| {
-        let n = given(key)?.as_u64().map(|n| match age {
-            Age::New => n,
-            Age::Stored => n.min(max),
+        let n = given(key)?.as_u64().map(|n| match validation_mode {
+            ValidationMode::New => n,
+            ValidationMode::Stored => n.min(max),
         });
         let n = n.filter(|n| *n <= max);
         if n.is_none() {

@@ -16,9 +16,9 @@ use crate::secrets::Scope;
 
 /// The redactor of a run. It learns each secret when a node receives it.
 #[derive(Clone, Default)]
-pub(crate) struct KeptOut(Arc<Mutex<Redactor>>);
+pub(crate) struct RunRedactor(Arc<Mutex<Redactor>>);
 
-impl KeptOut {
+impl RunRedactor {
     /// A redactor with the secrets known so far.
     pub(crate) fn redactor(&self) -> Redactor {
         self.0.lock().clone()
@@ -117,14 +117,14 @@ impl KeptOut {
     pub(crate) fn watching(&self, secrets: Arc<dyn Secrets>) -> Arc<dyn Secrets> {
         Arc::new(Watched {
             secrets,
-            kept_out: self.clone(),
+            run_redactor: self.clone(),
         })
     }
 }
 
 struct Watched {
     secrets: Arc<dyn Secrets>,
-    kept_out: KeptOut,
+    run_redactor: RunRedactor,
 }
 
 #[async_trait]
@@ -144,15 +144,15 @@ impl Secrets for Watched {
     }
 
     fn redacted(&self, text: &str) -> String {
-        self.kept_out.redactor().text(text).into_owned()
+        self.run_redactor.redactor().text(text).into_owned()
     }
 
     fn stream(&self) -> RedactedStream {
-        self.kept_out.redactor().stream()
+        self.run_redactor.redactor().stream()
     }
 
     fn learn(&self, reference: &str, value: &str) -> Result<(), NodeError> {
-        let mut redactor = self.kept_out.0.lock();
+        let mut redactor = self.run_redactor.0.lock();
         match redactor.knowing(reference, value) {
             Ok(knowing) => *redactor = knowing,
             Err(error) => {
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn known_values_go_and_guesses_from_names_stay() {
-        let kept_out = KeptOut::default();
-        kept_out.learn(&json!("planted-by-reference"));
+        let run_redactor = RunRedactor::default();
+        run_redactor.learn(&json!("planted-by-reference"));
         let outputs = json!({
             "text": "password=hunter22x\nit is planted-by-reference, Cookie: a=b1c2d3",
             "url": "https://ada:hunter2@db.example/?token=abc123",
@@ -184,7 +184,7 @@ mod tests {
             outputs,
             ..Completion::default()
         });
-        kept_out.outcome(&mut outcome);
+        run_redactor.outcome(&mut outcome);
         let Outcome::Completed(completion) = outcome else {
             unreachable!("it was")
         };

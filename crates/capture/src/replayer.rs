@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::call::{Call, Kind, OF_CLIENT};
-use crate::family::{Family, is_parallel, overlap};
+use crate::call_groups::{Family, is_parallel, overlap};
 
 /// Requests to tool servers without effects, which clients repeat at will.
 const QUESTIONS: [&str; 5] = [
@@ -127,7 +127,7 @@ impl Divergence {
 }
 
 /// A recording that is served again.
-pub struct Tape {
+pub struct Replayer {
     calls: Vec<Call>,
     is_used: Vec<bool>,
     /// Calls that repeat a question without effects. A client with concurrent calls repeats them at
@@ -165,7 +165,7 @@ pub enum Match {
     },
 }
 
-impl Tape {
+impl Replayer {
     /// A recording. Calls that were only observed, or were cut short, cannot be served. Calls
     /// within a tool are not expected either: the tool is not executed.
     pub fn new(mut calls: Vec<Call>, sources: Sources) -> Self {
@@ -429,7 +429,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::call::{Beside, Order};
+    use crate::call::{FolderMetadata, Order};
 
     fn call(seq: u64, input: &str, from: i64, to: i64) -> Call {
         Call {
@@ -447,14 +447,14 @@ mod tests {
             parent: None,
             observed: false,
             effects: Vec::new(),
-            beside: Beside::default(),
+            metadata: FolderMetadata::default(),
             notified: Vec::new(),
         }
     }
 
     /// Serves inputs from a recording and returns the place of a divergence.
     fn play(calls: &[Call], inputs: &[&str]) -> Result<Option<u64>, (usize, Match)> {
-        let mut tape = Tape::new(
+        let mut replayer = Replayer::new(
             calls.to_vec(),
             Sources {
                 models: true,
@@ -462,12 +462,12 @@ mod tests {
             },
         );
         for (step, input) in inputs.iter().enumerate() {
-            match tape.find(Kind::Tool, "grep", Digest::of(input.as_bytes())) {
-                Match::Call(place) => tape.consume(place),
+            match replayer.find(Kind::Tool, "grep", Digest::of(input.as_bytes())) {
+                Match::Call(place) => replayer.consume(place),
                 other => return Err((step + 1, other)),
             }
         }
-        Ok(tape.unused().map(|call| call.seq))
+        Ok(replayer.unused().map(|call| call.seq))
     }
 
     #[test]
@@ -526,11 +526,11 @@ mod tests {
             call
         };
         // All within one millisecond.
-        let beside = [
+        let metadata = [
             order(call(1, "a", 5, 5), 1, 3),
             order(call(2, "b", 5, 5), 2, 4),
         ];
-        assert_eq!(play(&beside, &["b", "a"]), Ok(None));
+        assert_eq!(play(&metadata, &["b", "a"]), Ok(None));
         let in_turn = [
             order(call(1, "a", 5, 5), 1, 2),
             order(call(2, "b", 5, 5), 3, 4),
@@ -540,8 +540,11 @@ mod tests {
             models: true,
             tools: true,
         };
-        let is_parallel = |calls: &[Call]| Tape::new(calls.to_vec(), everything).is_parallel();
-        assert_eq!((is_parallel(&beside), is_parallel(&in_turn)), (true, false));
+        let is_parallel = |calls: &[Call]| Replayer::new(calls.to_vec(), everything).is_parallel();
+        assert_eq!(
+            (is_parallel(&metadata), is_parallel(&in_turn)),
+            (true, false)
+        );
     }
 
     #[test]
@@ -562,11 +565,15 @@ mod tests {
             models: true,
             tools: true,
         };
-        let mut tape = Tape::new(calls, everything);
-        let siblings = |tape: &Tape| (0..5).map(|at| tape.has_siblings(at)).collect::<Vec<_>>();
-        assert_eq!(siblings(&tape), [true, true, false, false, false]);
-        tape.consume(0);
-        assert!(!siblings(&tape)[1]);
+        let mut replayer = Replayer::new(calls, everything);
+        let siblings = |replayer: &Replayer| {
+            (0..5)
+                .map(|at| replayer.has_siblings(at))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(siblings(&replayer), [true, true, false, false, false]);
+        replayer.consume(0);
+        assert!(!siblings(&replayer)[1]);
     }
 
     #[test]
@@ -580,18 +587,18 @@ mod tests {
             models: true,
             tools: true,
         };
-        let tape = Tape::new(calls.clone(), everything);
+        let replayer = Replayer::new(calls.clone(), everything);
         let steps = |calls: &[Call]| calls.iter().map(|call| call.seq).collect::<Vec<_>>();
-        assert_eq!(steps(tape.calls()), [1, 4]);
+        assert_eq!(steps(replayer.calls()), [1, 4]);
         assert_eq!(
-            (steps(tape.within(0)), steps(tape.within(1))),
+            (steps(replayer.within(0)), steps(replayer.within(1))),
             (vec![2, 3], vec![])
         );
         assert!(
-            !tape.is_parallel(),
+            !replayer.is_parallel(),
             "a tool does not run beside what it calls"
         );
-        let first = Tape::first(calls.clone(), everything, 1).unwrap();
+        let first = Replayer::first(calls.clone(), everything, 1).unwrap();
         assert_eq!(
             steps(first.within(0)),
             [2, 3],
@@ -602,8 +609,8 @@ mod tests {
             models: true,
             tools: false,
         };
-        let tape = Tape::new(calls, models);
-        assert_eq!(steps(tape.calls()), [3]);
+        let replayer = Replayer::new(calls, models);
+        assert_eq!(steps(replayer.calls()), [3]);
     }
 
     #[test]
@@ -613,21 +620,21 @@ mod tests {
             models: true,
             tools: true,
         };
-        assert!(Tape::first(calls.clone(), everything, 3).is_none());
-        let mut tape = Tape::first(calls, everything, 1).unwrap();
+        assert!(Replayer::first(calls.clone(), everything, 3).is_none());
+        let mut replayer = Replayer::first(calls, everything, 1).unwrap();
         let input = Digest::of(b"a");
         assert_eq!(
-            tape.find(Kind::Tool, "grep", Digest::of(b"b")),
+            replayer.find(Kind::Tool, "grep", Digest::of(b"b")),
             Match::Other {
                 expected: Some(0),
                 found: None
             }
         );
-        assert_eq!(tape.find(Kind::Tool, "grep", input), Match::Call(0));
-        assert!(tape.serves(Kind::Tool));
-        tape.consume(0);
-        assert!(!tape.serves(Kind::Tool));
-        assert_eq!(tape.unused(), None);
+        assert_eq!(replayer.find(Kind::Tool, "grep", input), Match::Call(0));
+        assert!(replayer.serves(Kind::Tool));
+        replayer.consume(0);
+        assert!(!replayer.serves(Kind::Tool));
+        assert_eq!(replayer.unused(), None);
     }
 
     #[test]
@@ -646,33 +653,33 @@ mod tests {
             tools: true,
         };
         let digest = |text: &str| Digest::of(text.as_bytes());
-        let mut tape = Tape::new(calls, everything);
-        tape.consume(0);
+        let mut replayer = Replayer::new(calls, everything);
+        replayer.consume(0);
         assert_eq!(
-            tape.find(Kind::Tool, "grep", digest("list")),
+            replayer.find(Kind::Tool, "grep", digest("list")),
             Match::Call(2)
         );
         assert_eq!(
-            tape.find(Kind::Tool, "grep", digest("other")),
+            replayer.find(Kind::Tool, "grep", digest("other")),
             Match::Other {
                 expected: Some(2),
                 found: None
             }
         );
-        tape.consume(2);
+        replayer.consume(2);
         assert_eq!(
-            tape.find(Kind::Protocol, &answer.name, digest("other")),
+            replayer.find(Kind::Protocol, &answer.name, digest("other")),
             Match::Other {
                 expected: Some(1),
                 found: None
             }
         );
         assert_eq!(
-            tape.find(Kind::Protocol, &answer.name, digest("folders")),
+            replayer.find(Kind::Protocol, &answer.name, digest("folders")),
             Match::Call(1)
         );
-        tape.consume(1);
-        assert_eq!(tape.unused(), None);
+        replayer.consume(1);
+        assert_eq!(replayer.unused(), None);
     }
 
     #[test]
@@ -693,18 +700,18 @@ mod tests {
                 models: true,
                 tools: true,
             };
-            let mut tape = Tape::new(calls.to_vec(), everything);
+            let mut replayer = Replayer::new(calls.to_vec(), everything);
             for word in order.split(' ') {
                 let (kind, name, input) = match word {
                     "list" => (Kind::Protocol, "mcp/tools/list", ""),
                     input => (Kind::Tool, "grep", input),
                 };
-                match tape.find(kind, name, Digest::of(input.as_bytes())) {
-                    Match::Call(place) => tape.consume(place),
+                match replayer.find(kind, name, Digest::of(input.as_bytes())) {
+                    Match::Call(place) => replayer.consume(place),
                     other => return Err(other),
                 }
             }
-            let unused = tape.unused().map(|call| call.seq);
+            let unused = replayer.unused().map(|call| call.seq);
             Ok(unused.into_iter().collect())
         };
         for order in [
@@ -743,7 +750,7 @@ mod tests {
             models: true,
             tools: true,
         };
-        let mut tape = Tape::new(calls, everything);
+        let mut replayer = Replayer::new(calls, everything);
         for (place, (name, input)) in [
             ("mcp/initialize", "a"),
             ("mcp/tools/list", ""),
@@ -752,15 +759,15 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let found = tape.find(Kind::Protocol, name, Digest::of(input.as_bytes()));
+            let found = replayer.find(Kind::Protocol, name, Digest::of(input.as_bytes()));
             assert_eq!(found, Match::Call(place));
-            tape.consume(place);
+            replayer.consume(place);
         }
         // The second server's list was not requested yet, and the first server's must not be served
         // for it.
-        assert_eq!(tape.unused().map(|call| call.seq), Some(4));
-        tape.consume(3);
-        let again = tape.find(Kind::Protocol, "mcp/tools/list", Digest::of(b""));
+        assert_eq!(replayer.unused().map(|call| call.seq), Some(4));
+        replayer.consume(3);
+        let again = replayer.find(Kind::Protocol, "mcp/tools/list", Digest::of(b""));
         assert!(
             matches!(again, Match::Other { found: None, .. }),
             "{again:?}"
@@ -779,8 +786,8 @@ mod tests {
         };
         let mut ask = call(3, "c", 4, 5);
         ask.kind = Kind::Model;
-        let tape = Tape::new(vec![call(1, "a", 0, 1), ask, call(4, "b", 6, 7)], models);
-        assert_eq!((tape.step(Some(0)), tape.step(None)), (3, 5));
+        let replayer = Replayer::new(vec![call(1, "a", 0, 1), ask, call(4, "b", 6, 7)], models);
+        assert_eq!((replayer.step(Some(0)), replayer.step(None)), (3, 5));
     }
 
     #[test]

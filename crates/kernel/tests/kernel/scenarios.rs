@@ -28,7 +28,7 @@ use crate::flow;
 use crate::world::{World, header, object};
 
 /// A run with the document of its workflow.
-pub(crate) struct Scene {
+pub(crate) struct Scenario {
     /// The name of its golden log.
     pub(crate) name: &'static str,
     /// The document.
@@ -38,7 +38,7 @@ pub(crate) struct Scene {
 }
 
 /// Every scene.
-pub(crate) fn all() -> Vec<Scene> {
+pub(crate) fn all() -> Vec<Scenario> {
     vec![
         scene("straight", "a -> b -> c", Policy::default(), straight),
         scene("branches", BRANCHES, Policy::default(), branches),
@@ -138,11 +138,11 @@ pub(crate) fn all() -> Vec<Scene> {
     .collect()
 }
 
-fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scene {
+fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scenario {
     let document = flow::document(text);
     let mut world = World::of(flow::compile(&document), policy);
     play(&mut world);
-    Scene {
+    Scenario {
         name,
         document,
         world,
@@ -769,7 +769,7 @@ fn parent(run: &mut World) {
 }
 
 /// A run in its creator's trace, which starts another.
-fn traced() -> Scene {
+fn traced() -> Scenario {
     let document = flow::document(TRACED);
     let plan = flow::compile(&document);
     let mut header = header(&plan, Policy::default());
@@ -781,14 +781,14 @@ fn traced() -> Scene {
     let found = Found::Definition(child_definition());
     world.when(Command::Dispatch { attempt, found }).decided();
     world.cancel().decided();
-    Scene {
+    Scenario {
         name: "traced",
         document,
         world,
     }
 }
 
-fn child() -> Scene {
+fn child() -> Scenario {
     let document = flow::document(CHILD);
     let plan = flow::compile(&document);
     let mut header = header(&plan, Policy::default());
@@ -820,7 +820,7 @@ fn child() -> Scene {
         })
         .decided();
     world.stopped("x").decided();
-    Scene {
+    Scenario {
         name: "child",
         document,
         world,
@@ -862,7 +862,7 @@ fn slots(run: &mut World) {
 }
 
 /// A branch of a loop cut in the middle of a batch, with another end than its source.
-fn branched() -> Scene {
+fn branched() -> Scenario {
     let source = scene("loops", LOOPS, Policy::default(), loops);
     let overlay = kernel::run::Overlay {
         tags: Some(vec!["what-if".into()]),
@@ -872,7 +872,7 @@ fn branched() -> Scene {
     let forked = source.world.fork_with(ForkMode::Branch, 8, overlay);
     let mut world = forked.expect("a branch is made").world;
     world.drive_to_the_end();
-    Scene {
+    Scenario {
         name: "branch",
         document: source.document,
         world,
@@ -880,7 +880,7 @@ fn branched() -> Scene {
 }
 
 /// A replay whose source decided differently: its definition had another trigger rule.
-fn diverged() -> Scene {
+fn diverged() -> Scenario {
     let rules = flow::document("a -> c any_success\nb -> c any_success");
     let mut changed = World::of(flow::compile(&rules), Policy::default());
     let create = Create::new(Map::new(), "test", Start::Now);
@@ -897,7 +897,7 @@ fn diverged() -> Scene {
     let forked = changed.replay(0);
     let divergence = forked.fork.divergence().expect("it diverges");
     assert_eq!(divergence.kind, DivergenceKind::Missing);
-    Scene {
+    Scenario {
         name: "replay-diverged",
         document,
         world: forked.world,

@@ -6,10 +6,10 @@ use kernel::run::{Command, Create, Found, NodeError, Start};
 use kernel::stream::Policy;
 use serde_json::{Map, json};
 
-use super::{Scene, child_definition, limited, scene};
+use super::{Scenario, child_definition, limited, scene};
 use crate::world::{World, object};
 
-pub(super) fn all() -> Vec<Scene> {
+pub(super) fn all() -> Vec<Scenario> {
     vec![
         scene("workers", WORKERS, Policy::default(), workers),
         scene("doubts", DOUBTS, Policy::default(), doubts),

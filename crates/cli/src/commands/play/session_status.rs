@@ -14,7 +14,7 @@ use crate::text;
 
 /// The driver of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SessionStatus {
     /// It has ended.
     Ended,
     /// A process drives it.
@@ -29,7 +29,7 @@ pub(super) enum Standing {
     Left,
 }
 
-impl Standing {
+impl SessionStatus {
     /// The state of a session.
     pub(super) async fn of(door: &Door, files: &Files) -> Result<Self, Failure> {
         let state = files.state();

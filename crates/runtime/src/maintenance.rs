@@ -29,12 +29,12 @@ const OVER: &str = "its retention is over";
 
 /// The maintenance settings of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct Maintenance {
     /// The retention of a run after its end; unlimited if `None`.
     pub retain_finished: Option<Duration>,
 }
 
-impl Upkeep {
+impl Maintenance {
     /// The interval of rounds.
     fn every(&self) -> Duration {
         let part = self.retain_finished.map(|kept| kept / 8);
@@ -52,10 +52,10 @@ pub struct Cleared {
 }
 
 /// Runs rounds while the engine runs.
-pub(crate) async fn keep(engine: Engine, upkeep: Upkeep) {
+pub(crate) async fn keep(engine: Engine, maintenance: Maintenance) {
     let drain = engine.inner.shutdown.drain.clone();
     while !drain.is_cancelled() {
-        match round(&engine, upkeep).await {
+        match round(&engine, maintenance).await {
             Ok(Cleared {
                 expired: 0,
                 cut_off: 0,
@@ -70,7 +70,7 @@ pub(crate) async fn keep(engine: Engine, upkeep: Upkeep) {
         tokio::select! {
             biased;
             () = drain.cancelled() => {}
-            () = tokio::time::sleep(upkeep.every()) => {}
+            () = tokio::time::sleep(maintenance.every()) => {}
         }
     }
 }
@@ -79,9 +79,9 @@ pub(crate) async fn keep(engine: Engine, upkeep: Upkeep) {
 ///
 /// # Errors
 /// The store's.
-pub async fn round(engine: &Engine, upkeep: Upkeep) -> Result<Cleared, StoreError> {
+pub async fn round(engine: &Engine, maintenance: Maintenance) -> Result<Cleared, StoreError> {
     let mut cleared = Cleared::default();
-    if let Some(kept) = upkeep.retain_finished {
+    if let Some(kept) = maintenance.retain_finished {
         cleared.expired = erase_expired(engine, kept).await?;
     }
     cleared.cut_off = erase_cut_off(engine).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{Hold, StoreError};
+use store::{Lease, StoreError};
 
 use crate::engine::Engine;
 
@@ -13,13 +13,13 @@ const MARGIN: u32 = 3;
 /// that could not be renewed in time, is lost: its driver stops its work before another process may
 /// start it.
 pub(crate) async fn renew(engine: Engine) {
-    let ttl = engine.inner.options.hold_ttl;
+    let ttl = engine.inner.options.lease_ttl;
     let mut tick = tokio::time::interval(ttl / 3);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let stop = engine.inner.shutdown.stop.clone();
     let drain = engine.inner.shutdown.drain.clone();
     loop {
-        if drain.is_cancelled() && engine.holds().is_empty() {
+        if drain.is_cancelled() && engine.leases().is_empty() {
             return;
         }
         tokio::select! {
@@ -31,7 +31,7 @@ pub(crate) async fn renew(engine: Engine) {
             () = drain.cancelled(), if !drain.is_cancelled() => continue,
             () = engine.inner.let_go.notified() => continue,
         }
-        let (asked, lost): (Vec<_>, Vec<_>) = engine.holds().into_iter().unzip();
+        let (asked, lost): (Vec<_>, Vec<_>) = engine.leases().into_iter().unzip();
         if asked.is_empty() {
             continue;
         }
@@ -44,7 +44,7 @@ pub(crate) async fn renew(engine: Engine) {
                 engine.note_write(Ok(()));
                 for (answer, lost) in answers.into_iter().zip(lost) {
                     match answer {
-                        Ok(hold) => engine.renewed(hold),
+                        Ok(lease) => engine.renewed(lease),
                         Err(StoreError::Fenced | StoreError::Missing) => lost.cancel(),
                         Err(error) => tracing::warn!(%error, "a hold was not renewed"),
                     }
@@ -53,8 +53,8 @@ pub(crate) async fn renew(engine: Engine) {
             Err(error) => {
                 tracing::warn!(%error, "holds were not renewed");
                 engine.note_write::<()>(Err(&error));
-                for (hold, lost) in asked.iter().zip(lost) {
-                    if store.now().plus(ttl / MARGIN) >= hold.expires_at {
+                for (lease, lost) in asked.iter().zip(lost) {
+                    if store.now().plus(ttl / MARGIN) >= lease.expires_at {
                         lost.cancel();
                     }
                 }
@@ -64,8 +64,8 @@ pub(crate) async fn renew(engine: Engine) {
 }
 
 /// How long a renewal may take: until the first of the leases must be given up.
-fn patience(holds: &[Hold], ttl: Duration, now: kernel::time::Timestamp) -> Duration {
-    let first = holds.iter().map(|hold| hold.expires_at).min();
+fn patience(leases: &[Lease], ttl: Duration, now: kernel::time::Timestamp) -> Duration {
+    let first = leases.iter().map(|lease| lease.expires_at).min();
     let left = first.map_or(0, |at| at.ms_since(now));
     let until_lost = Duration::from_millis(left).saturating_sub(ttl / MARGIN);
     // A process that was suspended for long may still try.
@@ -74,6 +74,6 @@ fn patience(holds: &[Hold], ttl: Duration, now: kernel::time::Timestamp) -> Dura
 
 /// Whether a lease just claimed lives long enough to be renewed in time. The response of a slow
 /// store may arrive when most of its life is over.
-pub(crate) fn is_fresh(hold: &Hold, ttl: Duration, now: kernel::time::Timestamp) -> bool {
-    now.plus(ttl - ttl / MARGIN) <= hold.expires_at
+pub(crate) fn is_fresh(lease: &Lease, ttl: Duration, now: kernel::time::Timestamp) -> bool {
+    now.plus(ttl - ttl / MARGIN) <= lease.expires_at
 }

@@ -168,20 +168,20 @@ impl Draft {
         if self.coordinator.contract() != Contract::Native {
             return Err(Rejection::InvalidField("contract"));
         }
-        let mut said = Said::default();
+        let mut emitted = Emitted::default();
         match command {
             TaskCommand::Queue {
                 request_id,
                 payload,
                 terms,
-            } => said.queue(self, request_id, payload, terms)?,
-            TaskCommand::Withdraw { request_id } => said.withdraw(self, request_id),
+            } => emitted.queue(self, request_id, payload, terms)?,
+            TaskCommand::Withdraw { request_id } => emitted.withdraw(self, request_id),
             TaskCommand::Take { worker, max, key } => {
-                said.take(self, worker, *max, key.as_deref())?;
+                emitted.take(self, worker, *max, key.as_deref())?;
             }
             TaskCommand::Begin { assignment, fence } => {
                 let (request, task) = current(self, *assignment, *fence, past)?;
-                said.begin(self, &request, &task);
+                emitted.begin(self, &request, &task);
             }
             TaskCommand::Report {
                 assignment,
@@ -189,13 +189,13 @@ impl Draft {
                 end,
             } => {
                 let (request, task) = current(self, *assignment, *fence, past)?;
-                said.hear(self, &task, "report");
-                said.end(self, &request, &task, end.clone());
+                emitted.hear(self, &task, "report");
+                emitted.end(self, &request, &task, end.clone());
             }
             TaskCommand::Release { assignment, fence } => {
                 let (request, task) = current(self, *assignment, *fence, past)?;
-                said.hear(self, &task, "release");
-                said.release(self, &request, &task);
+                emitted.hear(self, &task, "release");
+                emitted.release(self, &request, &task);
             }
             TaskCommand::Miss {
                 owner,
@@ -204,7 +204,7 @@ impl Draft {
             } => {
                 let (request, task) = current(self, *assignment, *fence, past)?;
                 self.speaks(owner)?;
-                said.miss(self, &request, &task);
+                emitted.miss(self, &request, &task);
             }
             TaskCommand::Hear {
                 assignment,
@@ -214,20 +214,20 @@ impl Draft {
                 let tasks = &self.coordinator.state.tasks;
                 let is_over = !tasks.handed.contains_key(assignment);
                 if is_over && tasks.stalled.contains(worker) {
-                    said.recovered(self, worker, recovery);
+                    emitted.recovered(self, worker, recovery);
                 }
             }
             TaskCommand::Block { owner, reason } => {
                 self.speaks(owner)?;
-                said.block(self, reason);
+                emitted.block(self, reason);
             }
             TaskCommand::BlockWithoutAuthority => {
                 if let Err(why) = self.has_authority() {
-                    said.block(self, no_authority(&why));
+                    emitted.block(self, no_authority(&why));
                 }
             }
         }
-        Ok(said.events)
+        Ok(emitted.events)
     }
 }
 
@@ -251,11 +251,11 @@ fn current(
 
 /// Events as they are decided.
 #[derive(Default)]
-struct Said {
+struct Emitted {
     events: Vec<(Seq, CoordinatorEvent)>,
 }
 
-impl Said {
+impl Emitted {
     fn emit(&mut self, draft: &mut Draft, event: CoordinatorEvent) {
         self.events
             .push((draft.coordinator.next_seq, event.clone()));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The run made for a request. It names the run, because a key outlives it: a request whose run was
 /// erased since gets the same response and makes nothing again.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Made<'a> {
+pub(crate) struct CreatedRecord<'a> {
     /// The run.
     #[serde(borrow)]
     pub(crate) run: Cow<'a, str>,
@@ -16,7 +16,7 @@ pub(crate) struct Made<'a> {
     pub(crate) said: Cow<'a, str>,
 }
 
-impl Made<'_> {
+impl CreatedRecord<'_> {
     /// The stored form.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()

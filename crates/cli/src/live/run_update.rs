@@ -6,9 +6,9 @@ use kernel::run::event::{CapKind, Ending, SkipReason};
 use kernel::run::{NodeError, RunEvent};
 use serde_json::{Map, Value};
 
-use super::scene::{Scene, name};
+use super::runs_view::{RunsView, name};
 use crate::commands::runs::resolve;
-use crate::follow::News;
+use crate::follow::RunUpdate;
 use crate::lookup::short;
 use crate::{style, talk, text};
 
@@ -41,9 +41,9 @@ impl Mark {
 }
 
 /// The message of an event for a viewer; `None` for minor ones.
-pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
+pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<String> {
     use RunEvent as E;
-    let name = |node: &str| style::strong(name(scene, news.of, node));
+    let name = |node: &str| style::strong(name(runs_view, news.of, node));
     let (mark, sentence) = match &news.event.body {
         E::NodeStarted {
             node_id, attempt, ..
@@ -172,7 +172,7 @@ pub(crate) fn sentence(scene: &dyn Scene, news: &News) -> Option<String> {
             data,
             ..
         } => {
-            let how = resolve::how(short(scene.id(news.of)), node_id.as_str(), kind, data);
+            let how = resolve::how(short(runs_view.id(news.of)), node_id.as_str(), kind, data);
             let text = format!(
                 "{} waits for {kind}; answer with {how}",
                 name(node_id.as_str())

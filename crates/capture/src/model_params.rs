@@ -26,7 +26,7 @@ pub enum Mode {
 /// The model settings of the command line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Knobs {
+pub struct ModelParams {
     /// Which model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -54,7 +54,7 @@ pub struct Refused {
     pub reason: String,
 }
 
-impl Knobs {
+impl ModelParams {
     /// All errors of the settings in a mode.
     pub fn refusals(&self, mode: Mode) -> Vec<Refused> {
         let mut refused = Vec::new();
@@ -112,7 +112,7 @@ impl Knobs {
 
 /// The outcomes of one setting over all requests.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Fate {
+struct SettingOutcome {
     sent: u64,
     unsupported: u64,
     /// Requests with another value, which was replaced, and the first such value.
@@ -125,9 +125,9 @@ struct Fate {
 #[derive(Debug)]
 pub struct Enforcement {
     mode: Mode,
-    knobs: Knobs,
+    model_params: ModelParams,
     require_honored: bool,
-    fates: BTreeMap<&'static str, Fate>,
+    fates: BTreeMap<&'static str, SettingOutcome>,
     fingerprints: Vec<String>,
     requests: u64,
 }
@@ -135,10 +135,10 @@ pub struct Enforcement {
 impl Enforcement {
     /// The settings of a mode. With `require_honored`, a request to a provider that does not
     /// support one of them is refused.
-    pub fn new(mode: Mode, knobs: Knobs, require_honored: bool) -> Self {
+    pub fn new(mode: Mode, model_params: ModelParams, require_honored: bool) -> Self {
         Self {
             mode,
-            knobs,
+            model_params,
             require_honored,
             fates: BTreeMap::new(),
             fingerprints: Vec::new(),
@@ -158,27 +158,33 @@ impl Enforcement {
             return Ok(());
         }
         self.requests += 1;
-        let knobs = &self.knobs;
+        let model_params = &self.model_params;
         let top_p = match self.mode {
             // At temperature 0, any other sampling value would bring randomness back.
             Mode::Strict if fields.contains_key("top_p") => Some(json!(1.0)),
-            _ => knobs.top_p.map(|top_p| json!(top_p)),
+            _ => model_params.top_p.map(|top_p| json!(top_p)),
         };
         let wanted = [
-            ("model", knobs.model.as_ref().map(|model| json!(model))),
-            ("temperature", knobs.temperature.map(number)),
-            ("seed", knobs.seed.map(|seed| json!(seed))),
-            ("max_tokens", knobs.max_tokens.map(|tokens| json!(tokens))),
+            (
+                "model",
+                model_params.model.as_ref().map(|model| json!(model)),
+            ),
+            ("temperature", model_params.temperature.map(number)),
+            ("seed", model_params.seed.map(|seed| json!(seed))),
+            (
+                "max_tokens",
+                model_params.max_tokens.map(|tokens| json!(tokens)),
+            ),
             ("top_p", top_p),
         ];
-        for (knob, wanted) in wanted {
+        for (param, wanted) in wanted {
             let Some(wanted) = wanted else { continue };
-            let fate = self.fates.entry(knob).or_default();
-            let Some(field) = route.field(knob, fields) else {
+            let fate = self.fates.entry(param).or_default();
+            let Some(field) = route.field(param, fields) else {
                 fate.unsupported += 1;
                 if self.require_honored {
                     return Err(Refused {
-                        flag: flag(knob),
+                        flag: flag(param),
                         reason: format!(
                             "{} has no such setting, and --require-honored asks for it; leave one of \
                              the two out",
@@ -203,16 +209,16 @@ impl Enforcement {
     /// A request did not reach a server: the settings put into it were not sent.
     pub(crate) fn unreached(&mut self, route: Route) {
         let none = serde_json::Map::new();
-        for (knob, fate) in &mut self.fates {
-            if route.samples() && route.field(knob, &none).is_some() {
+        for (param, fate) in &mut self.fates {
+            if route.samples() && route.field(param, &none).is_some() {
                 fate.sent = fate.sent.saturating_sub(1);
             }
         }
     }
 
     /// Whether a setting was put into a request, on any interface.
-    pub(crate) fn has_sent(&self, knob: &str) -> bool {
-        self.fates.get(knob).is_some_and(|fate| fate.sent > 0)
+    pub(crate) fn has_sent(&self, param: &str) -> bool {
+        self.fates.get(param).is_some_and(|fate| fate.sent > 0)
     }
 
     /// Notes from an answer which build answered, and which setting it rejects.
@@ -224,10 +230,10 @@ impl Enforcement {
             self.fingerprints.push(fingerprint.to_owned());
         }
         if status == 400 || status == 422 {
-            for (knob, fate) in &mut self.fates {
-                let is_named = body.contains(&format!("'{knob}'"))
-                    || body.contains(&format!("\"{knob}\""))
-                    || body.contains(&format!("`{knob}`"));
+            for (param, fate) in &mut self.fates {
+                let is_named = body.contains(&format!("'{param}'"))
+                    || body.contains(&format!("\"{param}\""))
+                    || body.contains(&format!("`{param}`"));
                 if is_named && fate.sent > 0 {
                     fate.refused_by_provider += 1;
                 }
@@ -239,14 +245,14 @@ impl Enforcement {
     pub fn report(&self) -> Option<Value> {
         let mut report = serde_json::Map::new();
         let declared = [
-            ("model", self.knobs.model.is_some()),
-            ("temperature", self.knobs.temperature.is_some()),
-            ("seed", self.knobs.seed.is_some()),
-            ("max_tokens", self.knobs.max_tokens.is_some()),
-            ("top_p", self.knobs.top_p.is_some()),
+            ("model", self.model_params.model.is_some()),
+            ("temperature", self.model_params.temperature.is_some()),
+            ("seed", self.model_params.seed.is_some()),
+            ("max_tokens", self.model_params.max_tokens.is_some()),
+            ("top_p", self.model_params.top_p.is_some()),
         ];
-        for (knob, declared) in declared {
-            let fate = self.fates.get(knob);
+        for (param, declared) in declared {
+            let fate = self.fates.get(param);
             if !declared && fate.is_none() {
                 continue;
             }
@@ -256,11 +262,11 @@ impl Enforcement {
                 fate if fate.sent > 0 => "sent",
                 _ => "unknown",
             };
-            report.insert(knob.to_owned(), json!(word));
+            report.insert(param.to_owned(), json!(word));
             if fate.replaced > 0 {
                 let replaced = json!({ "requests": fate.replaced, "came_as": fate.came_as });
                 let all = report.entry("replaced").or_insert_with(|| json!({}));
-                all[knob] = replaced;
+                all[param] = replaced;
             }
         }
         if !self.fingerprints.is_empty() {
@@ -270,8 +276,8 @@ impl Enforcement {
     }
 }
 
-fn flag(knob: &str) -> &'static str {
-    match knob {
+fn flag(param: &str) -> &'static str {
+    match param {
         "model" => "--model",
         "temperature" => "--temperature",
         "seed" => "--seed",
@@ -300,7 +306,7 @@ fn same(a: &Value, b: &Value) -> bool {
 mod tests {
     use super::*;
 
-    const STRICT: Knobs = Knobs {
+    const STRICT: ModelParams = ModelParams {
         model: None,
         temperature: Some(0.0),
         seed: Some(7),
@@ -308,15 +314,15 @@ mod tests {
         top_p: None,
     };
 
-    fn flags(knobs: &Knobs, mode: Mode) -> Vec<&'static str> {
-        let refused = knobs.refusals(mode);
+    fn flags(model_params: &ModelParams, mode: Mode) -> Vec<&'static str> {
+        let refused = model_params.refusals(mode);
         refused.into_iter().map(|refused| refused.flag).collect()
     }
 
     #[test]
     fn each_mode_names_the_setting_that_it_refuses() {
         assert_eq!(flags(&STRICT, Mode::Strict), [""; 0]);
-        let none = Knobs::default();
+        let none = ModelParams::default();
         assert_eq!(
             flags(&none, Mode::Strict),
             ["--temperature", "--max-tokens", "--seed"]
@@ -324,18 +330,18 @@ mod tests {
         assert_eq!(flags(&none, Mode::Seeded), ["--seed"]);
         assert_eq!(flags(&none, Mode::Logged), [""; 0]);
         assert_eq!(flags(&none, Mode::Default), [""; 0]);
-        let warm = Knobs {
+        let warm = ModelParams {
             temperature: Some(0.7),
             ..STRICT
         };
         assert_eq!(flags(&warm, Mode::Strict), ["--temperature"]);
         assert_eq!(flags(&warm, Mode::Seeded), [""; 0]);
-        let nucleus = Knobs {
+        let nucleus = ModelParams {
             top_p: Some(0.9),
             ..STRICT
         };
         assert_eq!(flags(&nucleus, Mode::Strict), ["--top-p"]);
-        let wrong = Knobs {
+        let wrong = ModelParams {
             model: None,
             temperature: Some(2.1),
             seed: Some(1 << 53),
@@ -389,7 +395,7 @@ mod tests {
 
     #[test]
     fn nothing_said_nothing_told() {
-        let mut enforcement = Enforcement::new(Mode::Default, Knobs::default(), false);
+        let mut enforcement = Enforcement::new(Mode::Default, ModelParams::default(), false);
         let mut body = json!({ "model": "m", "temperature": 0.7 });
         enforcement
             .apply(Route::ChatCompletions, &mut body)

@@ -9,8 +9,8 @@ use kernel::digest::Digest;
 use super::diverged::told;
 use super::{Begun, Recorder, State};
 use crate::call::Kind;
-use crate::family::overlap;
-use crate::tape::{Divergence, Reason, Side, first_difference};
+use crate::call_groups::overlap;
+use crate::replayer::{Divergence, Reason, Side, first_difference};
 
 /// The key of a call.
 type Key = (Kind, String, Digest);
@@ -60,9 +60,9 @@ impl Recorder {
         actual: Side,
         (expected, found): (usize, Option<usize>),
     ) -> Begun {
-        let tape = state.tape.as_ref();
+        let replayer = state.replayer.as_ref();
         let ahead = Ahead {
-            is_repeated: tape.is_some_and(|tape| tape.was_used(&key)),
+            is_repeated: replayer.is_some_and(|replayer| replayer.was_used(&key)),
             key,
             actual,
             expected,
@@ -81,9 +81,11 @@ impl Recorder {
 
     /// Notes a recorded call while the reason is open; returns the result once it is known.
     pub(super) fn goes_on(&self, state: &mut State, place: usize) -> Option<Begun> {
-        let State { ahead, tape, .. } = state;
-        let (ahead, tape) = (ahead.as_mut()?, tape.as_ref()?);
-        let calls = tape.calls();
+        let State {
+            ahead, replayer, ..
+        } = state;
+        let (ahead, replayer) = (ahead.as_mut()?, replayer.as_ref()?);
+        let calls = replayer.calls();
         ahead.has_come |= place == ahead.expected;
         let (expected, came) = (&calls[ahead.expected], &calls[place]);
         let is_in_turn = expected.is_of_client() || !came.is_of_client();
@@ -119,7 +121,10 @@ impl Recorder {
     }
 
     fn told_of(&self, state: &State, ahead: &Ahead, next: &Next) -> Divergence {
-        let calls = state.tape.as_ref().map_or(&[][..], |tape| tape.calls());
+        let calls = state
+            .replayer
+            .as_ref()
+            .map_or(&[][..], |replayer| replayer.calls());
         let expected = self.side(&calls[ahead.expected]);
         let step = calls[ahead.expected].seq;
         let recorded_step = ahead.found.map(|place| calls[place].seq);

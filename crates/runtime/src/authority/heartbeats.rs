@@ -67,14 +67,14 @@ pub(crate) fn unwritten(timeout: Duration) -> Duration {
 }
 
 /// Writes a heartbeat, unless an equal one was written a moment ago; returns the previous one.
-pub(crate) async fn beat(
+pub(crate) async fn heartbeat(
     store: &dyn Store,
     named: &CoordinatorName,
     assignment: Seq,
     timeout: Duration,
     blocked: Option<(BlockedOn, String)>,
 ) -> Result<Option<Beat>, StoreError> {
-    let beat = Beat {
+    let heartbeat = Beat {
         at: store.now(),
         blocked,
     };
@@ -85,12 +85,13 @@ pub(crate) async fn beat(
     };
     let before = store.key(&named.tenant, &row.namespace, &row.key).await?;
     let last: Option<Beat> = read(before.as_ref());
-    let is_told =
-        |last: &Beat| last.blocked == beat.blocked && last.at.plus(unwritten(timeout)) > beat.at;
+    let is_told = |last: &Beat| {
+        last.blocked == heartbeat.blocked && last.at.plus(unwritten(timeout)) > heartbeat.at
+    };
     if last.as_ref().is_some_and(is_told) {
         return Ok(last);
     }
-    row.put(store, named, before, &beat).await
+    row.put(store, named, before, &heartbeat).await
 }
 
 impl Door {

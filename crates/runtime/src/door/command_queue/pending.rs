@@ -16,39 +16,39 @@ const BYTES_TOGETHER: usize = 4 << 20;
 
 /// The queued commands.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct Pending {
     // Locked to add or take commands, never across an await.
     orders: Mutex<VecDeque<Order>>,
 }
 
 /// A command, and the channel for its result.
 pub(super) struct Order {
-    pub(super) said: Said,
+    pub(super) request: Request,
     pub(super) reply: oneshot::Sender<Result<Answer, CoordinatorError>>,
 }
 
 /// The command.
-pub(super) enum Said {
+pub(super) enum Request {
     Task(TaskCommand),
     Command(CoordinatorCommand),
 }
 
 /// The result.
 pub(super) enum Answer {
-    Task(TaskTold),
+    Task(TaskResult),
     Command(Box<CoordinatorEvent>),
 }
 
 /// The result of a command about tasks.
 #[derive(Clone, Debug)]
-pub struct TaskTold {
+pub struct TaskResult {
     /// The new events with their sequences; empty if nothing changed.
     pub events: Vec<(Seq, CoordinatorEvent)>,
     /// When, by the store's clock.
     pub at: Timestamp,
 }
 
-impl Said {
+impl Request {
     /// The approximate size of its payload in bytes.
     fn bytes(&self) -> usize {
         match self {
@@ -70,7 +70,7 @@ impl Said {
     }
 }
 
-impl Line {
+impl Pending {
     /// Queues a command.
     pub(super) fn join(&self, order: Order) {
         self.orders.lock().push_back(order);
@@ -78,20 +78,20 @@ impl Line {
 
     /// The next group. Commands whose caller is gone are dropped.
     pub(super) fn next_group(&self) -> Vec<Order> {
-        let mut line = self.orders.lock();
+        let mut pending = self.orders.lock();
         let (mut group, mut bytes) = (Vec::new(), 0);
-        while let Some(next) = line.front() {
+        while let Some(next) = pending.front() {
             if next.reply.is_closed() {
-                line.pop_front();
+                pending.pop_front();
                 continue;
             }
-            bytes += next.said.bytes();
+            bytes += next.request.bytes();
             let is_full = group.len() >= TOGETHER || bytes > BYTES_TOGETHER;
-            if !group.is_empty() && (is_full || next.said.is_alone()) {
+            if !group.is_empty() && (is_full || next.request.is_alone()) {
                 break;
             }
-            let is_alone = next.said.is_alone();
-            group.extend(line.pop_front());
+            let is_alone = next.request.is_alone();
+            group.extend(pending.pop_front());
             if is_alone {
                 break;
             }

@@ -16,11 +16,11 @@ impl Tables {
         holder: &HolderId,
         ttl: Duration,
         now: Timestamp,
-    ) -> Result<Hold, StoreError> {
+    ) -> Result<Lease, StoreError> {
         let found = self.stream(stream)?;
         if found
-            .live_hold(now)
-            .is_some_and(|hold| hold.holder != *holder)
+            .live_lease(now)
+            .is_some_and(|lease| lease.holder != *holder)
             || self.concurrency_blocks(stream, found, now)
         {
             return Err(StoreError::Conflict(Conflict::Held));
@@ -30,34 +30,37 @@ impl Tables {
 
     pub(super) fn renew(
         &mut self,
-        hold: &Hold,
+        lease: &Lease,
         ttl: Duration,
         now: Timestamp,
-    ) -> Result<Hold, StoreError> {
-        let found = self.stream(&hold.stream)?;
-        let on_record = found.hold.as_ref().filter(|kept| kept.epoch == hold.epoch);
+    ) -> Result<Lease, StoreError> {
+        let found = self.stream(&lease.stream)?;
+        let on_record = found
+            .lease
+            .as_ref()
+            .filter(|kept| kept.epoch == lease.epoch);
         let kept = on_record.ok_or(StoreError::Fenced)?;
         // While this hold was expired, a stream with the same concurrency key may have been
         // claimed.
-        if kept.expires_at <= now && self.concurrency_blocks(&hold.stream, found, now) {
+        if kept.expires_at <= now && self.concurrency_blocks(&lease.stream, found, now) {
             return Err(StoreError::Fenced);
         }
-        let renewed = Hold {
+        let renewed = Lease {
             expires_at: now.plus(ttl),
             ..kept.clone()
         };
-        self.stream_mut(&hold.stream)?.hold = Some(renewed.clone());
+        self.stream_mut(&lease.stream)?.lease = Some(renewed.clone());
         Ok(renewed)
     }
 
-    pub(super) fn release(&mut self, hold: &Hold) {
-        if let Ok(found) = self.stream_mut(&hold.stream)
+    pub(super) fn release(&mut self, lease: &Lease) {
+        if let Ok(found) = self.stream_mut(&lease.stream)
             && found
-                .hold
+                .lease
                 .as_ref()
-                .is_some_and(|kept| kept.epoch == hold.epoch)
+                .is_some_and(|kept| kept.epoch == lease.epoch)
         {
-            found.hold = None;
+            found.lease = None;
         }
     }
 
@@ -86,8 +89,8 @@ impl Tables {
                 && found.index.concurrency_key.as_deref() == Some(key)
         });
         others
-            .filter_map(|(_, found)| found.live_hold(now))
-            .map(|hold| hold.expires_at)
+            .filter_map(|(_, found)| found.live_lease(now))
+            .map(|lease| lease.expires_at)
             .max()
     }
 }
@@ -100,15 +103,15 @@ impl Stream {
         holder: &HolderId,
         ttl: Duration,
         now: Timestamp,
-    ) -> Hold {
+    ) -> Lease {
         self.epoch.0 += 1;
-        let hold = Hold {
+        let lease = Lease {
             stream: stream.clone(),
             epoch: self.epoch,
             holder: holder.clone(),
             expires_at: now.plus(ttl),
         };
-        self.hold = Some(hold.clone());
-        hold
+        self.lease = Some(lease.clone());
+        lease
     }
 }

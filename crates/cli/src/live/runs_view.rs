@@ -11,7 +11,7 @@ use crate::follow::{Follower, Parent};
 use crate::text;
 
 /// Runs that are watched, by their place among them.
-pub(crate) trait Scene {
+pub(crate) trait RunsView {
     /// The id of a run.
     fn id(&self, of: usize) -> &StreamId;
     /// The parent node of a run, if another watched run started it.
@@ -31,14 +31,14 @@ pub(crate) struct OpenNode<'a> {
     /// The node.
     pub id: &'a NodeId,
     /// Its state.
-    pub standing: Standing,
+    pub activity: Activity,
     /// When this visit of it began.
     pub since: Option<Timestamp>,
 }
 
 /// The state of an open node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Activity {
     /// An attempt runs.
     InFlight,
     /// It waits for a point in time.
@@ -85,22 +85,22 @@ pub(crate) enum Going {
 }
 
 /// A node by the path that leads to it through the runs watched.
-pub(crate) fn name(scene: &dyn Scene, of: usize, node: &str) -> String {
+pub(crate) fn name(runs_view: &dyn RunsView, of: usize, node: &str) -> String {
     let mut name = text::one_line(node, 60);
-    let mut parent = scene.parent(of);
+    let mut parent = runs_view.parent(of);
     while let Some(above) = parent {
         name = format!("{}/{name}", text::one_line(above.node.as_str(), 60));
-        parent = scene.parent(above.of);
+        parent = runs_view.parent(above.of);
     }
     name
 }
 
 /// When a run began, as far as this event of it knows.
-pub(super) fn began(scene: &dyn Scene, of: usize, event: &Event) -> Timestamp {
-    scene.began(of).unwrap_or(event.at)
+pub(super) fn began(runs_view: &dyn RunsView, of: usize, event: &Event) -> Timestamp {
+    runs_view.began(of).unwrap_or(event.at)
 }
 
-impl Scene for Follower {
+impl RunsView for Follower {
     fn id(&self, of: usize) -> &StreamId {
         &self.runs()[of].run.header.stream
     }
@@ -125,7 +125,7 @@ impl Scene for Follower {
                 Some(OpenNode {
                     of,
                     id: &followed.run.plan.nodes[ix as usize].id,
-                    standing: standing(facts, node)?,
+                    activity: activity(facts, node)?,
                     since: node.started_at,
                 })
             }));
@@ -139,7 +139,7 @@ impl Scene for Follower {
     }
 }
 
-fn standing(facts: &Facts, node: &NodeRun) -> Option<Standing> {
+fn activity(facts: &Facts, node: &NodeRun) -> Option<Activity> {
     let is_task = |interrupt: &InterruptId| {
         let mut open = facts.interrupts.iter();
         open.any(|open| open.id == *interrupt && awaited_queue(&open.data).is_some())
@@ -149,12 +149,12 @@ fn standing(facts: &Facts, node: &NodeRun) -> Option<Standing> {
             return None;
         }
         status if status.is_settled() => return None,
-        NodeStatus::InFlight { .. } => Standing::InFlight,
-        NodeStatus::Delayed { .. } => Standing::Delayed,
-        NodeStatus::Suspended { interrupt, .. } if is_task(interrupt) => Standing::WithWorker,
-        NodeStatus::Suspended { .. } => Standing::Suspended,
-        NodeStatus::Backoff { .. } => Standing::Backoff,
-        _ => Standing::Next,
+        NodeStatus::InFlight { .. } => Activity::InFlight,
+        NodeStatus::Delayed { .. } => Activity::Delayed,
+        NodeStatus::Suspended { interrupt, .. } if is_task(interrupt) => Activity::WithWorker,
+        NodeStatus::Suspended { .. } => Activity::Suspended,
+        NodeStatus::Backoff { .. } => Activity::Backoff,
+        _ => Activity::Next,
     })
 }
 
