@@ -48,7 +48,7 @@ pub struct Plan {
     pub environment: BTreeMap<String, String>,
     /// Its working folder.
     pub cwd: PathBuf,
-    /// This program, if it supports [`leash::LEASH_COMMAND`].
+    /// This program, if it supports [`watchdog::WATCHDOG_COMMAND`].
     pub watchdog: Option<PathBuf>,
     /// The folder that is watched.
     pub root: PathBuf,
@@ -407,7 +407,7 @@ fn spawn(
     command.spawn().map_err(not_started)
 }
 
-/// The leash's reason for not executing the command, from its output after the mark.
+/// The watchdog's reason for not executing the command, from its output after the mark.
 fn not_started(stderr: &[u8], mark: &str) -> Option<String> {
     let text = String::from_utf8_lossy(stderr);
     let (_, why) = text.rsplit_once(mark)?;

@@ -17,8 +17,8 @@ use runtime::programs::{Confinement, Files, Network, confine};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command as Starting};
 
-/// The name of the hidden command whose arguments [`leash_main`] takes.
-pub const LEASH_COMMAND: &str = "__leash";
+/// The name of the hidden command whose arguments [`watchdog_main`] takes.
+pub const WATCHDOG_COMMAND: &str = "__watchdog";
 
 /// The argument after that name: a group ends when standard input is closed.
 const WATCH: &str = "watch";
@@ -66,7 +66,7 @@ pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
 pub(crate) fn before(port: Option<u16>) -> [String; 3] {
     let port = port.map_or_else(|| ANYWHERE.to_owned(), |port| port.to_string());
     let parent = std::process::id().to_string();
-    [LEASH_COMMAND.to_owned(), parent, port]
+    [WATCHDOG_COMMAND.to_owned(), parent, port]
 }
 
 /// Restricts this process, and the program it executes, to connections to one port.
@@ -89,7 +89,7 @@ fn wall(port: Option<&str>) -> io::Result<()> {
 pub(crate) fn watch_over(program: &Path, group: Pid) -> Option<Child> {
     let mut watch = Starting::new(program);
     watch
-        .arg(LEASH_COMMAND)
+        .arg(WATCHDOG_COMMAND)
         .args([WATCH, &group.as_raw_nonzero().to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -35,7 +35,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use capture::watchdog::{LEASH_COMMAND, watchdog_main};
+use capture::watchdog::{WATCHDOG_COMMAND, watchdog_main};
 use clap::Parser;
 use clap::error::ErrorKind;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         return exec_main(args);
     }
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|first| first == LEASH_COMMAND) {
+    if args.next().is_some_and(|first| first == WATCHDOG_COMMAND) {
         return watchdog_main(args);
     }
     let mut args = std::env::args_os().skip(1);

@@ -180,7 +180,7 @@ impl Line {
 }
 
 impl State {
-    /// The duration of a trip: mostly zero, sometimes short, rarely longer than a hold lives.
+    /// The duration of a trip: mostly zero, sometimes short, rarely longer than a lease lives.
     fn wait(&mut self) -> Duration {
         let slow = self.slow;
         if !self.draws.per_mille(slow) {

@@ -39,7 +39,7 @@ pub struct Report {
     pub restarts: usize,
     /// Processes killed.
     pub kills: u32,
-    /// Processes frozen beyond their holds and thawed.
+    /// Processes frozen beyond their leases and thawed.
     pub freezes: u32,
     /// A digest of all logs in commit order and of the world's trace: two plays of a seed have the
     /// same.

@@ -24,7 +24,7 @@ use crate::line::{Bug, Line};
 use crate::record::{ProcessId, Record};
 use crate::work::Work;
 
-/// The duration of holds in a world.
+/// The duration of leases in a world.
 pub(crate) const HOLD_TTL: Duration = Duration::from_millis(1_500);
 /// The duration of a queue's lease in a world.
 pub(crate) const LEASE: Duration = Duration::from_secs(2);

@@ -107,7 +107,7 @@ impl Seen {
         self.frozen.insert(process, at);
     }
 
-    /// A hold was taken.
+    /// A lease was taken.
     pub(crate) fn claimed(&mut self, at: Timestamp, lease: &Lease) {
         self.note(
             at,
@@ -127,7 +127,7 @@ impl Seen {
         self.leases.insert(lease.stream.clone(), lease.clone());
     }
 
-    /// A hold was renewed.
+    /// A lease was renewed.
     pub(crate) fn renewed(&mut self, at: Timestamp, lease: &Lease) {
         match self.leases.get_mut(&lease.stream) {
             Some(kept) if kept.epoch == lease.epoch => kept.expires_at = lease.expires_at,
@@ -138,7 +138,7 @@ impl Seen {
         }
     }
 
-    /// A hold was released, if it still existed.
+    /// A lease was released, if it still existed.
     pub(crate) fn released(&mut self, stream: &StreamId, epoch: Epoch) {
         if self
             .leases
@@ -209,7 +209,7 @@ impl Seen {
         key: &AttemptKey,
     ) -> usize {
         self.note(at, format_args!("{process} starts {key}"));
-        // A zombie finishes its current step before it learns that it lost the hold.
+        // A zombie finishes its current step before it learns that it lost the lease.
         let is_zombie = |from: Timestamp| {
             self.frozen
                 .get(&process)

@@ -50,7 +50,7 @@ pub struct Options {
     pub access: Access,
     /// Who else may open the file.
     pub sharing: Sharing,
-    /// The clock for holds, timers and expiries.
+    /// The clock for leases, timers and expiries.
     pub clock: Arc<dyn StoreClock>,
     /// How long a transaction waits for another process before it is `Unavailable`.
     pub busy_timeout: Duration,

@@ -11,7 +11,7 @@ use store::{Conflict, Due, DueAnswer, DueQuery, Epoch, Lease, StoreError};
 use crate::rows::id;
 use crate::sql::{Db, Fallible};
 
-/// Whether a live hold of the tenant has a concurrency key.
+/// Whether a live lease of the tenant has a concurrency key.
 pub(crate) fn key_in_use(db: &Db, tenant: &str, key: &str, now: Timestamp) -> Fallible<bool> {
     db.any(
         "SELECT 1 FROM streams INDEXED BY streams_exclusive WHERE holder IS NOT NULL
@@ -71,7 +71,7 @@ pub(crate) fn renew(
     })
 }
 
-/// Releases a hold. The epoch stays, so that the next one is greater.
+/// Releases a lease. The epoch stays, so that the next one is greater.
 pub(crate) fn release(db: &Db, stream: &StreamId, epoch: Epoch) -> Fallible<()> {
     let sql = "UPDATE streams SET holder = NULL, expires_at = NULL
         WHERE name = ?1 AND epoch = ?2 AND holder IS NOT NULL";

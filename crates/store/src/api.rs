@@ -11,14 +11,14 @@ use kernel::time::Timestamp;
 use crate::StoreError;
 use crate::types::*;
 
-/// Durable, ordered logs with holds, timers, unique keys, an outbox and blobs.
+/// Durable, ordered logs with leases, timers, unique keys, an outbox and blobs.
 ///
 /// **Guarantees of every method.** Once a method has returned success, its result survives a kill
 /// of the process and, unless the store was opened otherwise, a power cut. A method that returned
 /// an error other than `Unavailable` changed nothing. After `Unavailable` an append may or may not
 /// have been made durable; the next load shows which.
 ///
-/// **Time.** Only the store's clock counts for holds, timers and keys. A hold lives and a key is
+/// **Time.** Only the store's clock counts for leases, timers and keys. A lease lives and a key is
 /// taken *while* `now < expires_at`. A timer is due *from* `due <= now` on, and stays due until a
 /// batch cancels or replaces it.
 ///
@@ -34,11 +34,11 @@ pub trait Store: Send + Sync + 'static {
     /// and in other processes. After an error, nothing of the batch is visible. Where several
     /// refusals apply, the first of these is returned:
     ///
-    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the hold on record. There is
+    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the lease on record. There is
     ///    none for a stream that is unknown, purged, never claimed or released.
     /// 2. `Conflict::Sequence`: the log does not hold exactly `batch.first_seq()` events. A
     ///    first batch needs a stream that does not exist and was never purged.
-    /// 3. `Conflict::Held`: `HoldChange::Take` while a live hold of the same tenant has the
+    /// 3. `Conflict::Held`: `LeaseChange::Take` while a live lease of the same tenant has the
     ///    stream's concurrency key.
     /// 4. `Conflict::Key`: a key is taken and not expired, by any stream. An earlier claim by the
     ///    same stream or in the same batch counts too. The first such key in the batch is named.
@@ -49,7 +49,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Panics
     /// When the batch is empty, when it has a header and does not begin at 0 or the other way
-    /// round, or when the hold change is not allowed (see [`HoldChange`]). These are bugs of the
+    /// round, or when the lease change is not allowed (see [`LeaseChange`]). These are bugs of the
     /// caller.
     async fn append(
         &self,
@@ -58,7 +58,7 @@ pub trait Store: Send + Sync + 'static {
         lease: LeaseChange,
     ) -> Result<Appended, StoreError>;
 
-    /// Reads a stream at one moment: header, at most `limit` events, index row, hold. `Missing` for
+    /// Reads a stream at one moment: header, at most `limit` events, index row, lease. `Missing` for
     /// an unknown or purged stream. A sequence past the end is valid and returns no records;
     /// `first_seq` is then the requested sequence.
     async fn load(
@@ -68,10 +68,10 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Loaded, StoreError>;
 
-    /// Takes the hold on a stream for `ttl` from now. The same holder may claim again and gets a
+    /// Takes the lease on a stream for `ttl` from now. The same holder may claim again and gets a
     /// new epoch. Afterwards every append under an older epoch is `Fenced`. `Missing` for an
-    /// unknown or purged stream. `Conflict::Held` while another holder's hold lives, or while a
-    /// live hold of the same tenant on another stream has the stream's concurrency key.
+    /// unknown or purged stream. `Conflict::Held` while another holder's lease lives, or while a
+    /// live lease of the same tenant on another stream has the stream's concurrency key.
     async fn claim(
         &self,
         stream: &StreamId,
@@ -79,9 +79,9 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<Lease, StoreError>;
 
-    /// Renews holds: each expires `ttl` from now. Returns one result per hold, in order. `Missing`
-    /// for an unknown or purged stream; `Fenced` for a hold that was released or whose epoch has
-    /// passed. An expired hold that was not claimed again becomes live, unless a live hold has
+    /// Renews leases: each expires `ttl` from now. Returns one result per lease, in order. `Missing`
+    /// for an unknown or purged stream; `Fenced` for a lease that was released or whose epoch has
+    /// passed. An expired lease that was not claimed again becomes live, unless a live lease has
     /// taken its concurrency key meanwhile; then it is `Fenced` too. Touches no log.
     async fn renew(
         &self,
@@ -89,7 +89,7 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<Vec<Result<Lease, StoreError>>, StoreError>;
 
-    /// Releases a hold, so that another process may claim at once. Does nothing for a hold that has
+    /// Releases a lease, so that another process may claim at once. Does nothing for a lease that has
     /// passed to another holder or a stream that does not exist.
     async fn release(&self, lease: &Lease) -> Result<(), StoreError>;
 
@@ -103,9 +103,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// `next_at` is later than now. It is not later than the first moment at which a blocked stream
     /// becomes due, if nothing is appended, claimed, renewed or released; it may be earlier. A
-    /// stream is blocked when it is not runnable and its timers are in the future, when a live hold
+    /// stream is blocked when it is not runnable and its timers are in the future, when a live lease
     /// is on it, or when one is on its concurrency key. `next_at` is set whenever there is such a
-    /// moment. It is `None` if the queue has neither a live hold nor a timer to come.
+    /// moment. It is `None` if the queue has neither a live lease nor a timer to come.
     async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError>;
 
     /// Looks up an unexpired unique key.
@@ -161,7 +161,7 @@ pub trait Store: Send + Sync + 'static {
     /// acknowledging twice is harmless.
     async fn delivered(&self, places: &[u64]) -> Result<(), StoreError>;
 
-    /// Erases a stream whole (events, index row, hold, checkpoint, timers, keys, outbox, blob
+    /// Erases a stream whole (events, index row, lease, checkpoint, timers, keys, outbox, blob
     /// references) and leaves a tombstone. Its id is never free again. Its keys become free, except
     /// those with a digest and an expiry: those belong to no stream from then on and answer
     /// repeated requests until they expire. Unreferenced blobs are erased too, except those put
@@ -180,7 +180,7 @@ pub trait Store: Send + Sync + 'static {
     /// Checks the store's own structure, not the meaning of events, and lists the faults.
     async fn inspect(&self) -> Result<Vec<Finding>, StoreError>;
 
-    /// The store's clock, which decides about holds and timers.
+    /// The store's clock, which decides about leases and timers.
     fn now(&self) -> Timestamp;
 }
 

@@ -1,4 +1,4 @@
-//! The clock for holds, timers and keys.
+//! The clock for leases, timers and keys.
 
 use kernel::time::Timestamp;
 

@@ -15,7 +15,7 @@ pub struct Prepared {
     pub batch: Batch,
     /// The right to append.
     pub guard: Guard,
-    /// The change of the hold.
+    /// The change of the lease.
     pub lease: LeaseChange,
     /// The row of each record.
     pub rows: Vec<Encoded>,
@@ -63,7 +63,7 @@ impl Prepared {
         last.expect("a batch has at least one event").chain
     }
 
-    /// The hold it takes.
+    /// The lease it takes.
     pub fn taken(&self, now: Timestamp) -> Option<Lease> {
         match &self.lease {
             LeaseChange::Take { holder, ttl } => Some(Lease {

@@ -17,15 +17,15 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Position(pub u64);
 
-/// The fencing number of a hold. The first claim of a stream gets 1, each later one gets one more,
-/// even if the hold was released in between.
+/// The fencing number of a lease. The first claim of a stream gets 1, each later one gets one more,
+/// even if the lease was released in between.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// A live hold on a stream.
+/// A live lease on a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The stream.
@@ -41,7 +41,7 @@ pub struct Lease {
 /// The right by which an append is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// As the holder: refused as `Fenced` unless the hold on record has this epoch. An expired hold
+    /// As the holder: refused as `Fenced` unless the lease on record has this epoch. An expired lease
     /// passes if no later claim was made, because the epoch alone guarantees safety; a released one
     /// does not.
     Holder(Epoch),
@@ -49,7 +49,7 @@ pub enum Guard {
     Outside,
 }
 
-/// How an append changes the hold on its stream, in the same transaction.
+/// How an append changes the lease on its stream, in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseChange {
     /// No change.
@@ -70,7 +70,7 @@ pub enum LeaseChange {
 pub struct Appended {
     /// The position of the last event of the batch.
     pub position: Position,
-    /// The hold taken with `HoldChange::Take`.
+    /// The lease taken with `LeaseChange::Take`.
     pub lease: Option<Lease>,
 }
 
@@ -109,7 +109,7 @@ pub struct Loaded {
     pub next_seq: Seq,
     /// The index row.
     pub index: IndexRow,
-    /// The hold, if one is on record; it may have expired.
+    /// The lease, if one is on record; it may have expired.
     pub lease: Option<Lease>,
 }
 

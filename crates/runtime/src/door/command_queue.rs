@@ -60,7 +60,7 @@ impl CommandQueues {
     fn at(&self, stream: &StreamId) -> Arc<CommandQueue> {
         let mut known = self.known.lock();
         if known.len() >= KEPT && !known.contains_key(stream) {
-            // Desks in use are kept.
+            // Queues in use are kept.
             known.retain(|_, command_queue| Arc::strong_count(command_queue) > 1);
         }
         known.entry(stream.clone()).or_default().clone()

@@ -1,4 +1,4 @@
-//! Concurrency keys: one live hold per tenant and key.
+//! Concurrency keys: one live lease per tenant and key.
 
 use super::world::*;
 use crate::*;

@@ -1,4 +1,4 @@
-//! Holds: who may drive a stream, and who is fenced off.
+//! Leases: who may drive a stream, and who is fenced off.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use crate::*;
 
 /// The time at which every case begins.
 pub(crate) const START: Timestamp = Timestamp(1_700_000_000_000);
-/// The default duration of holds.
+/// The default duration of leases.
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
@@ -90,7 +90,7 @@ impl<'a> World<'a> {
         log
     }
 
-    /// Claims a hold; the claim must succeed.
+    /// Claims a lease; the claim must succeed.
     pub(crate) async fn lease(&self, log: &Log, holder: &str) -> Lease {
         let claimed = self
             .store
@@ -207,7 +207,7 @@ pub(crate) fn holder(name: &str) -> HolderId {
     HolderId::new(name)
 }
 
-/// A creation that takes the hold.
+/// A creation that takes the lease.
 pub(crate) fn taking(name: &str) -> LeaseChange {
     LeaseChange::Take {
         holder: holder(name),

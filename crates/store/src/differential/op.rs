@@ -129,7 +129,7 @@ pub(super) enum Content {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum By {
     Outside,
-    /// With the hold of the stream that was granted this many holds ago.
+    /// With the lease of the stream that was granted this many leases ago.
     Lease(usize),
     /// With an epoch that was never granted.
     Nonsense,
@@ -138,12 +138,12 @@ pub(super) enum By {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     Keep,
-    /// Takes the hold where the batch is the first one.
+    /// Takes the lease where the batch is the first one.
     Take {
         holder: u64,
         ttl: Duration,
     },
-    /// Releases it where the guard is a hold.
+    /// Releases it where the guard is a lease.
     Release,
 }
 

@@ -40,7 +40,7 @@ impl Tables {
             .as_ref()
             .filter(|kept| kept.epoch == lease.epoch);
         let kept = on_record.ok_or(StoreError::Fenced)?;
-        // While this hold was expired, a stream with the same concurrency key may have been
+        // While this lease was expired, a stream with the same concurrency key may have been
         // claimed.
         if kept.expires_at <= now && self.concurrency_blocks(&lease.stream, found, now) {
             return Err(StoreError::Fenced);
@@ -75,7 +75,7 @@ impl Tables {
         })
     }
 
-    /// The latest expiry of the live holds on other streams with this concurrency key.
+    /// The latest expiry of the live leases on other streams with this concurrency key.
     pub(super) fn key_held_until(
         &self,
         tenant: &TenantId,
@@ -96,7 +96,7 @@ impl Tables {
 }
 
 impl Stream {
-    /// Records a hold with a new epoch, replacing any earlier one.
+    /// Records a lease with a new epoch, replacing any earlier one.
     pub(super) fn take(
         &mut self,
         stream: &StreamId,

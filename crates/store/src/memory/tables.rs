@@ -33,7 +33,7 @@ pub(super) struct Stream {
     pub(super) rows: Vec<Row>,
     pub(super) timers: BTreeMap<String, Timestamp>,
     pub(super) checkpoint: Option<Checkpoint>,
-    /// Outlives the hold: the next claim gets one more.
+    /// Outlives the lease: the next claim gets one more.
     pub(super) epoch: Epoch,
     pub(super) lease: Option<Lease>,
     /// One entry for each reference.

@@ -24,13 +24,13 @@ const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 /// The object `interrupt` (the oldest open one; `interrupts` has them all) contains neither token
 /// nor address: both are secrets that only a host can sign.
 pub fn snapshot(run: &Run) -> Value {
-    let mut doc = unveiled(run);
+    let mut doc = unmasked(run);
     apply_mask(&mut doc);
     doc
 }
 
 /// A snapshot that still contains sealed values as in the log.
-fn unveiled(run: &Run) -> Value {
+fn unmasked(run: &Run) -> Value {
     let (header, mask) = (&run.header, Mask::of(&run.plan));
     let doc = Fields::new()
         .text("runId", &header.stream)
