@@ -24,7 +24,7 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 
 /// Runs that are created concurrently.
 const WRITERS: usize = 256;
-/// Longer than a driver waits with the lease in its hand, so that the run is parked.
+/// Longer than a driver keeps an idle lease, so that the run is parked.
 const DUE_AFTER: Duration = Duration::from_millis(1_500);
 
 /// The request to a fresh process.

@@ -88,7 +88,7 @@ fn redaction(
         lines += 1;
     }
     let redactor = Redactor::default();
-    // Its machines are made as texts need them.
+    // The redactor's automata are built on first use.
     if redactor.text(&text) != text {
         return Err(io::Error::other("a text without secrets was changed"));
     }

@@ -96,11 +96,11 @@ fn run(settings: &Settings) -> io::Result<Vec<Series>> {
             cases.push(case);
         }
     }
-    // Turn by turn, so that all meet the same machine.
+    // In turns, so that all run on the same machine state.
     for cycle in 0..settings.repeat * CYCLES {
         for case in &mut cases {
             case.cycle(cycle)?;
-            // The published program takes longer for it than all others.
+            // The published program takes longest for this case.
             if cycle % CYCLES == 0 && case.name.ends_with("/0") {
                 case.together(cycle)?;
             }

@@ -107,7 +107,7 @@ pub(crate) async fn run_to_end(engine: &Engine, prepared: &Prepared) -> io::Resu
     Ok(id)
 }
 
-/// Does something `total` times by `workers` tasks at once.
+/// Runs `total` repetitions on `workers` concurrent tasks.
 pub(crate) async fn concurrently<F, Fut>(workers: usize, total: usize, each: F) -> io::Result<()>
 where
     F: Fn(usize) -> Fut + Clone + Send + 'static,

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Machine {
-    /// The processor as it calls itself.
+    /// The processor's own name.
     pub(crate) cpu: String,
     /// How many threads can run at once.
     pub(crate) cores: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Machine {
     pub(crate) memory_mib: Option<u64>,
     /// The kernel's release.
     pub(crate) kernel: String,
-    /// The type of the file system measured on.
+    /// The type of the measured file system.
     pub(crate) filesystem: String,
     /// Runnable processes, averaged over the last minute: above 1 the machine was not idle.
     pub(crate) load: Option<f64>,

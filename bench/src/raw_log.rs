@@ -1,4 +1,4 @@
-//! The floor under every durable append: records written to a file, then `fdatasync`.
+//! The lower bound of every durable append: records written to a file, then `fdatasync`.
 //!
 //! With n waiting writers, n records share a sync: no log that acknowledges only synced records can
 //! do better. The file is filled with zeros and synced first. A file that grows, or whose blocks

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::machine::Machine;
 use crate::series::Series;
 
-/// Everything that was measured, samples included.
+/// All measurements, samples included.
 pub(crate) fn json(machine: &Machine, all: &[Series]) -> String {
     let series: Vec<serde_json::Value> = all
         .iter()
@@ -62,7 +62,7 @@ pub(crate) fn table(machine: &Machine, all: &[Series]) -> String {
     text + &format!("\n{samples} samples each; spread is (max - min) / median")
 }
 
-/// About three digits that mean something.
+/// About three significant digits.
 fn figure(value: f64) -> String {
     if value >= 100.0 {
         format!("{value:.0}")

@@ -199,7 +199,7 @@ async fn work(
             let whole = pattern.whole();
             let mut run = (String::new(), String::new());
             let mut done = 0;
-            // Once at least: on a busy machine the time may be over before a client has begun.
+            // At least once: on a busy machine the time may be over before a client has begun.
             while done == 0 || Instant::now() < until {
                 match job {
                     Job::PutNew(_) => {

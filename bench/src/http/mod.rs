@@ -1,8 +1,8 @@
 //! The server over HTTP: runs created and watched to their end, reads, and streams.
 //!
-//! The server is a process of its own, with keys and durable commits, as the product runs it; its
-//! clients share the machine with it. A client creates a run, opens its stream of events and
-//! waits for the end of it: `created to completed` includes both requests.
+//! The server is its own process, with keys and durable commits, as in production; its clients
+//! share the machine with it. A client creates a run, opens its stream of events and waits for its
+//! end: `created to completed` includes both requests.
 
 pub(crate) mod client;
 mod delay;
@@ -136,7 +136,7 @@ async fn work(
         tasks.spawn(async move {
             let mut client = Client::connect(address, &key).await?;
             let mut took = Vec::new();
-            // Once at least: on a busy machine the time may be over before a client has begun.
+            // At least once: on a busy machine the time may be over before a client has begun.
             loop {
                 let asked = Instant::now();
                 match job {

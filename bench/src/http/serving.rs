@@ -1,4 +1,4 @@
-//! The server's side: the product's server in a process of its own.
+//! The server's side: the product's server in its own process.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;

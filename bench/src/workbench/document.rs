@@ -1,4 +1,4 @@
-//! Runs as the real client records them: model calls, tool calls and versions of artifacts.
+//! Runs like those of the real client: model calls, tool calls and versions of artifacts.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const WORDS: &str = "The letter thanks the customer, names the order, and says plainly what \
      happens next and by when. It asks for nothing that was sent before. ";
 
-/// A run and its trace, of which any beginning can be saved.
+/// A run and its trace, of which any prefix can be saved.
 pub(super) struct Recording {
     id: String,
     trace: Vec<Value>,
@@ -59,7 +59,7 @@ impl Recording {
         }
         let statuses: Vec<_> = (0..4).map(|n| json!([step(n), "pending"])).collect();
         let gates: Vec<_> = (0..4).map(|n| json!([step(n), gate])).collect();
-        // A day of minutes, so that a list has something to sort.
+        // A day in minutes, so that lists have different times to sort.
         let place = self.id.bytes().fold(7_u32, |sum, byte| {
             sum.wrapping_mul(31).wrapping_add(byte.into())
         }) % 1_440;
