@@ -64,7 +64,7 @@ impl Link {
             })
     }
 
-    /// The run that it is of a run of this id.
+    /// The id of this child for a run of the given id.
     fn started(&self, by: &StreamId) -> StreamId {
         let AttemptId {
             node,
@@ -84,7 +84,7 @@ pub struct Attempts {
     steps: Vec<Step>,
     places: BTreeMap<(Way, AttemptId), usize>,
     questions: Vec<Question>,
-    /// The ways to runs, by every id they have.
+    /// The paths of runs, by every id they have.
     runs: BTreeMap<StreamId, Way>,
     /// The workflows of runs.
     plans: BTreeMap<Way, Arc<Plan>>,
@@ -129,7 +129,7 @@ struct Step {
     inputs: Map<String, Value>,
     reports: Vec<Report>,
     outcome: Option<Outcome>,
-    /// The workflow it is an attempt of.
+    /// The workflow of the attempt.
     plan: Option<Arc<Plan>>,
 }
 

@@ -37,7 +37,7 @@ impl Kind {
 pub enum EffectClass {
     /// None.
     Read,
-    /// It writes below the working folder.
+    /// Writes below the working folder.
     WriteLocal,
     /// It reaches further.
     External,
@@ -64,7 +64,7 @@ impl EffectClass {
 pub enum Operation {
     /// It is only there afterwards.
     Created,
-    /// It is there before and afterwards, with other content.
+    /// It existed before and exists now, with other content.
     Modified,
     /// It is only there before.
     Deleted,
@@ -157,12 +157,12 @@ pub struct ModeChange {
 /// Unrequested messages of a tool server around its answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notified {
-    /// On which side of the answer.
+    /// The side of the answer.
     pub side: Side,
     /// The digest of the list of messages.
     #[serde(with = "written")]
     pub hash: Digest,
-    /// Whether there was more, which was too much to be kept.
+    /// Whether further messages exceeded the limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
 }
@@ -210,7 +210,7 @@ pub struct Call {
     pub seq: u64,
     /// The kind of the call.
     pub kind: Kind,
-    /// Which: the tool's name, the route of the model's server.
+    /// The tool's name, or the route of the model's server.
     pub name: String,
     /// The digest of the cleaned input; a replay matches by it and the name.
     pub input: Digest,
@@ -231,7 +231,7 @@ pub struct Call {
     /// The enclosing call: that of the model that requested it, else that of the tool whose process
     /// made it.
     pub parent: Option<u64>,
-    /// Whether it was only seen in the model's traffic, so that it cannot be served again.
+    /// Whether it was only observed in the model traffic, so that it cannot be served.
     pub observed: bool,
     /// Its changes to files of the working folder.
     pub effects: Vec<Change>,

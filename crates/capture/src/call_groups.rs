@@ -1,4 +1,4 @@
-//! Which calls were made within which, and which ran at the same time.
+//! Which calls contain which, and which ran concurrently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ pub(crate) fn is_parallel(calls: &[Call]) -> bool {
     })
 }
 
-/// Which call was made within which.
+/// The enclosing call of each call.
 pub(crate) struct Family {
     parents: BTreeMap<u64, u64>,
     tools: BTreeSet<u64>,

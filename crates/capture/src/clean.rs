@@ -76,7 +76,8 @@ impl Cleaner {
         self.0.redaction.read().text(&self.placed(text))
     }
 
-    /// The same for every text of a value; a secret-named field loses its text whole.
+    /// The same for every text of a value; the text of a field with the name of a secret is removed
+    /// as a whole.
     pub fn value(&self, value: &mut Value) {
         if !self.0.roots.is_empty() {
             self.place(value);
@@ -159,7 +160,7 @@ impl Cleaner {
         output_of(&self.bytes(bytes.to_vec()))
     }
 
-    /// A kept text as this machine means it: with the working folder's own name.
+    /// A kept text with the local path of the working folder.
     pub fn restore(&self, text: &str) -> String {
         match self.0.roots.first() {
             Some(root) => text.replace(ROOT, root),
@@ -181,7 +182,7 @@ impl Cleaner {
         self.0.redaction.read().restored(name)
     }
 
-    /// A kept value as this machine means it, in every text of it.
+    /// A kept value with the local path of the working folder, in every text.
     pub fn restore_value(&self, value: &mut Value) {
         match value {
             Value::String(text) if text.contains(ROOT) => *text = self.restore(text),

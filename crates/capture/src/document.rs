@@ -1,4 +1,4 @@
-//! The snapshot of an execution that is over.
+//! The snapshot of a finished execution.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub struct About {
     pub system_prompt: Option<String>,
     /// The hash of the system prompt, where the text is unavailable.
     pub system_prompt_hash: Option<String>,
-    /// Files that were declared: path, digest, size.
+    /// Declared files: path, digest, size.
     pub context: Vec<ContextFile>,
     /// The agent's name and version.
     pub agent: Option<(String, Option<String>)>,
@@ -42,7 +42,7 @@ pub struct About {
     pub tools: Vec<String>,
     /// The rules it was under.
     pub rules: Vec<String>,
-    /// The variables that are written down.
+    /// The recorded variables.
     pub environment: BTreeMap<String, String>,
     /// Program and arguments.
     pub argv: Vec<String>,
@@ -95,7 +95,7 @@ pub fn written_argument(argument: &str, home: Option<&str>, cleaner: &Cleaner) -
     }
 }
 
-/// The argument that was written down so.
+/// The argument of a recorded form.
 pub fn meant_argument(text: &str, home: Option<&str>, cleaner: &Cleaner) -> String {
     match (text.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => format!("{home}/{rest}"),

@@ -99,7 +99,7 @@ impl Elsewhere {
         tokio::spawn(async move {
             if let Ok(upgraded) = hyper::upgrade::on(&mut request).await {
                 let mut upgraded = TokioIo::new(upgraded);
-                // Either side may end it as it likes.
+                // Either side may end it.
                 let _ = tokio::io::copy_bidirectional(&mut upgraded, &mut stream).await;
             }
         });

@@ -16,7 +16,7 @@ use provenance::{Folder, FolderError, Writer};
 
 use crate::call::{Call, Keep};
 
-/// Contents that wait for the disk at most.
+/// Maximum contents that wait for the disk.
 const WAITING: usize = 256;
 
 /// How much of an execution is kept.

@@ -10,7 +10,7 @@ use crate::call::{Change, FolderChange, FolderMetadata, ModeChange, Operation};
 use crate::scan::meant;
 use crate::scratch::{ScratchError, TAKEN_OUT, failed, inside};
 
-/// Makes the folders that a tool made, before its files. Blocks.
+/// Creates the folders of a tool before its files. Blocks.
 ///
 /// # Errors
 /// When a path leads out of the folder, or something cannot be written.
@@ -22,7 +22,7 @@ pub fn before(root: &Path, changes: &FolderMetadata) -> Result<(), ScratchError>
     Ok(())
 }
 
-/// Removes the folders that it removed and sets the bits that it set, after its files. Blocks.
+/// Removes the folders that the tool removed and sets its permission bits, after its files. Blocks.
 ///
 /// # Errors
 /// As [`before`].
@@ -101,7 +101,7 @@ fn modes(changes: &FolderMetadata) -> impl Iterator<Item = &ModeChange> {
     changes.modes.iter().filter(is_known)
 }
 
-/// Into every folder its owner may write, as in the copy of a replay.
+/// The owner can write every folder, as in the copy of a replay.
 fn make(path: &Path, mode: u32) -> Result<(), ScratchError> {
     std::fs::create_dir_all(path).map_err(failed(path))?;
     set_mode(path, mode | 0o700)

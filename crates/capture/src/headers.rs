@@ -12,8 +12,8 @@ use flate2::write::MultiGzDecoder;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
-/// Headers of an answer that are neither passed back nor recorded: of the connection or of the address
-/// that it was made to, and cookies.
+/// Headers of an answer that are neither passed back nor recorded: those of the connection or of
+/// the server's address, and cookies.
 const NOT_PASSED_BACK: [&str; 14] = [
     "connection",
     "keep-alive",
@@ -31,10 +31,10 @@ const NOT_PASSED_BACK: [&str; 14] = [
     "set-cookie2",
 ];
 
-/// The member of a recorded answer that has its headers.
+/// The member of a recorded answer with its headers.
 const HEADERS: &str = "headers";
 
-/// The headers that a program gets.
+/// The headers that a program receives.
 pub(crate) fn passed_back(headers: &HeaderMap) -> HeaderMap {
     let listed = headers.get_all(header::CONNECTION).iter();
     let listed = listed.filter_map(|names| names.to_str().ok());
@@ -87,7 +87,7 @@ pub(crate) fn without(mut output: Value) -> Value {
     output
 }
 
-/// The headers that are recorded with an answer. Older recordings have the content type alone.
+/// The headers recorded with an answer. Older recordings have only the content type.
 pub(crate) fn of_recorded(output: &Value) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let texts = |value: &Value| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The first step of a replay that is another than in its recording.
+//! The first step at which a replay differs from its recording.
 
 use kernel::digest::Digest;
 use serde_json::Value;
@@ -183,7 +183,7 @@ fn parted<'a>(
     (old, new, Some(reason))
 }
 
-/// Whether two calls are matched by the same.
+/// Whether two calls have the same key.
 fn is_same(a: &Call, b: &Call) -> bool {
     (a.kind, &a.name, a.input) == (b.kind, &b.name, b.input)
 }

@@ -12,7 +12,7 @@ use crate::dialect::Route;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Temperature 0, a seed, a bound of tokens.
+    /// Temperature 0, a seed, a token limit.
     Strict,
     /// A seed.
     Seeded,
@@ -36,7 +36,7 @@ pub struct ModelParams {
     /// From 0 to 2^53 - 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The most tokens of an answer.
+    /// Maximum tokens of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
     /// Above 0, to 1.
@@ -121,7 +121,7 @@ struct SettingOutcome {
     refused_by_provider: u64,
 }
 
-/// Puts settings into requests and keeps account of it.
+/// Puts settings into requests and counts the outcomes.
 #[derive(Debug)]
 pub struct Enforcement {
     mode: Mode,

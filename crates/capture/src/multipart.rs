@@ -18,7 +18,7 @@ pub(crate) fn matched<'a>(headers: &HeaderMap, body: &'a [u8]) -> Cow<'a, [u8]> 
     }
 }
 
-/// The boundary that a content type names.
+/// The boundary in a content type.
 fn boundary(kind: &str) -> Option<&str> {
     let (kind, parameters) = kind.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {

@@ -24,15 +24,15 @@ pub const LEFT: &str = "replay_left_recording";
 /// A report on a replayed run.
 #[derive(Debug, Default)]
 pub struct RerunReport {
-    /// Attempts of nodes that ask models and were made.
+    /// Attempts of model nodes that were executed.
     pub live_models: u64,
-    /// Attempts of other nodes with effects that were made.
+    /// Attempts of other nodes with effects that were executed.
     pub live_tools: u64,
     /// The point where it left the recording.
     pub divergence: Option<Divergence>,
 }
 
-/// The nodes of an engine for doing a run again.
+/// The nodes of an engine for replaying a run.
 pub fn again(
     nodes: &Registry,
     recorded: Arc<Attempts>,

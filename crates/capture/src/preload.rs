@@ -14,7 +14,7 @@ use rustix::fs::{Mode, OFlags};
 use crate::call::Keep;
 use crate::clean::Cleaner;
 
-/// The variable by which the scripts find their folder.
+/// The variable with the scripts' folder.
 const FOLDER: &str = "RUNWRIGHT_PRELOAD";
 const MADE: &str = "made";
 const RECORDED: &str = "recorded";
@@ -22,7 +22,7 @@ const RECORDED: &str = "recorded";
 const REDIRECT: &str = "redirect";
 const PYTHON: &str = include_str!("preload/sitecustomize.py");
 const NODE: &str = include_str!("preload/node.cjs");
-/// Bytes of all files that are read.
+/// Maximum bytes of all files read.
 const MAX_READINGS: usize = 64 << 20;
 
 /// Readings of the clock and of randomness in the processes of a command: the lines of each
@@ -34,7 +34,7 @@ pub type Readings = BTreeMap<String, String>;
 pub struct ScriptReport {
     /// Readings of the clock and of randomness.
     pub readings: Readings,
-    /// Connections that were refused before the proxy saw them.
+    /// Connections refused before they reached the proxy.
     pub refused: BTreeSet<String>,
     /// Functions that drew random bytes, which are not kept.
     pub secret: BTreeSet<String>,
@@ -64,7 +64,7 @@ impl Preload {
         })
     }
 
-    /// Connections are led to the proxy.
+    /// Redirects connections to the proxy.
     pub(crate) fn redirect(&self) -> io::Result<()> {
         fs::write(self.folder.join(REDIRECT), "")
     }
@@ -125,8 +125,8 @@ impl Preload {
     }
 }
 
-/// The text of a file that a process made. `None` for a file of another kind, which the program may
-/// have made in its place, and for one of more than `most` bytes.
+/// The text of a file that a process wrote. `None` for a file of another kind, which the program
+/// may have put in its place, and for one of more than `most` bytes.
 fn read_made(path: &Path, most: usize) -> Option<String> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
@@ -139,13 +139,13 @@ fn read_made(path: &Path, most: usize) -> Option<String> {
     Some(text)
 }
 
-/// Whether a file may be called so: names come from snapshots, too.
+/// Whether a file name is valid: names also come from snapshots.
 fn is_name(name: &str) -> bool {
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '.');
     name.len() <= 64 && !name.starts_with('.') && name.chars().all(is_plain)
 }
 
-/// The readings that a snapshot lists.
+/// The readings listed in a snapshot.
 ///
 /// # Errors
 /// The name of one whose content is not kept.

@@ -44,9 +44,9 @@ use crate::redirected::{meant, name_server};
 use crate::upstream::{NotAServer, Upstream, first_segment, query};
 use crate::{clean, multipart, tool, upstream};
 
-/// Bytes of a request at most.
+/// Maximum bytes of a request.
 const MAX_REQUEST: usize = 64 << 20;
-/// Bytes of an answer that is recorded.
+/// Maximum bytes of a recorded answer.
 const MAX_ANSWER: usize = 64 << 20;
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 256;
@@ -63,15 +63,15 @@ const CREDENTIALS: [&str; 7] = [
     "x-auth-token",
 ];
 
-/// The variable by which tools of a recorded command find it.
+/// The variable with the proxy's address for tools of a recorded command.
 pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
 
-/// Before the number of a call in the base URLs that the process of a tool has.
+/// Precedes the number of a call in the base URLs of a tool's process.
 const WITHIN: &str = "in";
 /// The type of our own answers.
 const JSON: &str = "application/json";
 
-/// Before the number of a server of tools there.
+/// Precedes the number of a tool server there.
 const OF_SERVER: &str = "of";
 
 /// The replaced proxy variables of a tool call's process, so that its own calls are attributed to
@@ -203,7 +203,7 @@ impl Proxy {
         })
     }
 
-    /// The variables by which a command finds it.
+    /// The variables with the proxy's addresses for a command.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let (openai, anthropic) = (
             format!("{}/openai", self.base),
@@ -232,7 +232,7 @@ impl Proxy {
         self.elsewhere.seen()
     }
 
-    /// Variables that lead every other request here.
+    /// Variables that route every other request through the proxy.
     pub fn for_elsewhere(&self) -> BTreeMap<String, String> {
         let proxy = format!("http://{}", self.address);
         let mut variables = BTreeMap::new();
@@ -364,7 +364,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
     of_model(shared, upstream, asked).await
 }
 
-/// Answers a request that is for another server.
+/// Answers a request for another server.
 async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str) -> Answer {
     let elsewhere = &shared.elsewhere;
     let is_tunnel = request.method() == Method::CONNECT;
@@ -439,7 +439,7 @@ async fn whole(request: Request<Incoming>) -> Result<Bytes, Answer> {
 }
 
 impl Shared {
-    /// Whether a server is known to be a model's.
+    /// Whether a server is known as a model server.
     fn is_models(&self, server: &str) -> bool {
         let own = [
             self.upstreams.openai.host(),
@@ -681,7 +681,7 @@ async fn pass_on(
     }
 }
 
-/// Whether a piece of a stream has the event that ends it.
+/// Whether a piece of a stream contains its final event.
 fn is_end(piece: &[u8]) -> bool {
     let has = |words: &str| {
         piece
@@ -697,7 +697,7 @@ fn is_end(piece: &[u8]) -> bool {
     .any(has)
 }
 
-/// Records that the program hung up.
+/// Records that the program disconnected.
 async fn leave(recorder: Arc<Recorder>, seq: u64) {
     let _ = tokio::task::spawn_blocking(move || recorder.leave(seq)).await;
 }
@@ -739,7 +739,7 @@ impl Drop for Waiting {
     }
 }
 
-/// A call ends with an answer of our own.
+/// Ends a call with an answer of our own.
 async fn end(recorder: &Arc<Recorder>, seq: u64, output: Value) {
     let recorder = recorder.clone();
     let ending = tokio::task::spawn_blocking(move || recorder.end(seq, output, true));
@@ -865,7 +865,7 @@ fn reply(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Answer {
     answer
 }
 
-/// A refusal in the form that clients of models read.
+/// A refusal in the format of model clients.
 fn problem(status: StatusCode, code: &str, message: &str) -> Answer {
     reply(status, HeaderMap::new(), problem_of(code, message).into())
 }

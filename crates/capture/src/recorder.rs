@@ -77,19 +77,19 @@ pub struct Recorder {
 
 struct State {
     next: u64,
-    /// The beginnings and ends of calls so far.
+    /// The number of beginnings and ends of calls so far.
     count: u64,
     /// The number of events that a waiting call may wait for.
     moves: u64,
     /// Whether the execution is over.
     is_over: bool,
-    /// Which recorded calls were served, by the calls they were served to.
+    /// Recorded calls that were served, by the calls that received them.
     served: BTreeMap<u64, u64>,
     /// The last call that changed a path, by the place of its end in the recording.
     applied: BTreeMap<String, u64>,
     calls: Vec<Call>,
     open: BTreeMap<u64, Open>,
-    /// The calls of servers of tools, by server, as they began.
+    /// The calls of tool servers, by server, in order.
     of_server: BTreeMap<u64, Vec<u64>>,
     uses: Vec<Use>,
     replayer: Option<Replayer>,
@@ -111,7 +111,7 @@ struct Open {
     passed: Option<Arc<Mutex<Passed>>>,
 }
 
-/// A tool that a model wanted called.
+/// A tool call requested by a model.
 struct Use {
     tool: ToolUse,
     by: u64,
@@ -149,7 +149,7 @@ impl State {
 
 /// How a call proceeds.
 pub enum Begun {
-    /// It is made; [`Recorder::end`] takes the number.
+    /// It is live; [`Recorder::end`] takes the number.
     Live(u64),
     /// It is answered.
     Recorded {
@@ -176,13 +176,13 @@ pub struct Recorded {
     pub enforcement: Option<Value>,
     /// The divergence of a replay.
     pub divergence: Option<Divergence>,
-    /// Whether some calls of a replay were made although they were to be answered.
+    /// Whether some calls of a replay were live although they should have been served.
     pub is_mixed: bool,
-    /// Requests that really went to a model.
+    /// Live requests to a model.
     pub live_models: u64,
     /// Tools that were really run.
     pub live_tools: u64,
-    /// Requests to elsewhere that were refused.
+    /// Refused requests to other servers.
     pub denied: u64,
     /// Ignored fields that no request had.
     pub ignored_nothing: Vec<String>,
@@ -196,7 +196,7 @@ pub struct Setup {
     pub keep: Arc<dyn Keep>,
     /// Cleans it before.
     pub cleaner: Cleaner,
-    /// The working folder, where it is watched.
+    /// The working folder, if it is watched.
     pub folder: Option<Arc<Folder>>,
     /// The settings of the model.
     pub enforcement: Enforcement,
@@ -574,7 +574,7 @@ impl Recorder {
         }
     }
 
-    /// A call that has begun is made by a server of tools.
+    /// Marks a call as made by a tool server.
     pub(crate) fn is_of_server(&self, server: u64, seq: u64) {
         let mut state = self.state.lock();
         state.of_server.entry(server).or_default().push(seq);
@@ -588,7 +588,7 @@ impl Recorder {
         open.or(calls.last()).copied()
     }
 
-    /// A request to somewhere else was refused.
+    /// Counts a refused request to another server.
     pub(crate) fn deny(&self) {
         self.state.lock().denied += 1;
     }

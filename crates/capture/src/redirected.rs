@@ -1,4 +1,5 @@
-//! Connections to other addresses that the [preloaded scripts](crate::preload) led to the proxy.
+//! Connections to other addresses that the [preloaded scripts](crate::preload) redirected to the
+//! proxy.
 
 use std::io;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const MAX_LINE: usize = 512;
 /// not use HTTP.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The server that a connection was meant for.
+/// The intended server of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Meant {
     /// Host and port.

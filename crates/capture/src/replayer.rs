@@ -19,12 +19,12 @@ const QUESTIONS: [&str; 5] = [
     "mcp/ping",
 ];
 
-/// Which calls are answered from the recording.
+/// The kinds of calls that are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
     /// Calls of models.
     pub models: bool,
-    /// Calls of tools, and of servers of tools.
+    /// Calls of tools, and of tool servers.
     pub tools: bool,
 }
 
@@ -50,7 +50,7 @@ pub enum OnMiss {
     /// It ends the replay.
     #[default]
     Stop,
-    /// A tool that only reads is run; anything else ends the replay.
+    /// A tool without effects is executed; any other call ends the replay.
     LiveReads,
 }
 
@@ -86,7 +86,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether both sides are the same call, which has become another.
+    /// Whether both sides are the same call with a difference.
     pub(crate) fn is_of_one_call(self) -> bool {
         !matches!(self, Self::OutOfOrder | Self::Added | Self::Missing)
     }
@@ -126,7 +126,7 @@ impl Divergence {
     }
 }
 
-/// A recording that is served again.
+/// A recording that serves calls.
 pub struct Replayer {
     calls: Vec<Call>,
     is_used: Vec<bool>,
@@ -140,12 +140,12 @@ pub struct Replayer {
     sources: Sources,
     /// The step of the last recorded call, served or not.
     last: u64,
-    /// Whether some of all recorded calls ran at the same time.
+    /// Whether any recorded calls ran concurrently.
     is_parallel: bool,
     /// Whether at most one tool server was initialised. With several, a list cannot be attributed
     /// to one of them.
     is_one_server: bool,
-    /// Whether calls are made for real once the recording is used up.
+    /// Whether calls are live after the end of the recording.
     goes_on: bool,
     /// Keys of calls by step, where they differ from the input.
     keys: BTreeMap<u64, Digest>,

@@ -1,4 +1,4 @@
-//! A command from its start to its end, with everything that records it around it.
+//! Runs and records a command from its start to its end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ use crate::stop::Stop;
 use crate::upstream::NotAServer;
 use crate::watchdog::{self, watch_over};
 
-/// Bytes of each output that are recorded.
+/// Maximum recorded bytes of each output.
 const MAX_OUTPUT: usize = 16 << 20;
 /// The proxy's address, in the form of those variables.
 const LOOPBACK: &str = "127.0.0.1,localhost";
@@ -44,7 +44,7 @@ const LOOKS_AHEAD: Duration = Duration::from_secs(10);
 pub struct Plan {
     /// Program and arguments. Never read by a shell.
     pub argv: Vec<String>,
-    /// The environment it would have by itself.
+    /// The environment without the recorder's variables.
     pub environment: BTreeMap<String, String>,
     /// Its working folder.
     pub cwd: PathBuf,
@@ -91,9 +91,9 @@ pub enum Elsewhere {
 pub enum Wall {
     /// None were possible.
     Held,
-    /// It could ask anything, as was allowed.
+    /// Connections were possible, as allowed.
     Open,
-    /// It could ask anything, because this machine cannot keep it from that.
+    /// Connections were possible, because this machine cannot restrict them.
     Missing(String),
 }
 
@@ -169,7 +169,7 @@ pub struct Outcome {
     pub ended: Timestamp,
     /// The git state of the folder at the start.
     pub git: GitState,
-    /// Hosts of the models' servers, by provider.
+    /// Hosts of the model servers, by provider.
     pub hosts: Vec<(&'static str, String)>,
     /// How much is known about connections past the proxy.
     pub wall: Wall,
@@ -331,7 +331,7 @@ fn wall(elsewhere: Elsewhere, watchdog: Option<&Path>) -> Wall {
     }
 }
 
-/// Variables by which clients that know a proxy of their own ask the loopback without it.
+/// Variables with which clients that use another proxy exclude the loopback from it.
 fn past_proxies(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let names = ["NO_PROXY", "no_proxy"];
     let given = |name: &str| {
@@ -401,7 +401,7 @@ fn spawn(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that all of it can be ended.
+        // In its own group, so that the whole group can be ended.
         .process_group(0)
         .kill_on_drop(true);
     command.spawn().map_err(not_started)
@@ -423,7 +423,7 @@ struct Ended {
     is_cut: bool,
 }
 
-/// Waits for the end of a command, or brings it about.
+/// Waits for the end of a command, or causes it.
 async fn attend(
     mut child: Child,
     stdin: Vec<u8>,

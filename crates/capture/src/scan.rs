@@ -22,18 +22,18 @@ mod walk;
 
 pub(crate) use walk::is_gone;
 
-/// Files of a working folder at most.
+/// Maximum files of a working folder.
 pub const MAX_FILES: usize = 100_000;
-/// Bytes of a working folder at most.
+/// Maximum bytes of a working folder.
 pub const MAX_BYTES: u64 = 2 << 30;
 /// Maximum size of a file whose content is kept.
 pub const MAX_CONTENT: u64 = 1 << 20;
-/// Bytes of contents that are held in memory, in case their files change.
+/// Maximum bytes of contents that are held in memory, in case their files change.
 const MAX_HELD: u64 = 256 << 20;
 /// Maximum size of a file that is cleaned before it is hashed; a larger one is hashed raw, in
 /// pieces.
 pub(crate) const MAX_WHOLE: u64 = 8 << 20;
-/// A file that changed so shortly before a scan may change again without its times telling.
+/// A file that changed this shortly before a scan may change again with the same times.
 const RACY_NS: i128 = 2_000_000_000;
 /// Marks escaped bytes: those that are not UTF-8, and `%` itself.
 const ESCAPED: u8 = b'%';
@@ -81,7 +81,7 @@ pub enum ScanError {
 #[derive(Clone, Debug)]
 pub struct Filter {
     exclude: GlobSet,
-    /// Folders of which everything is left out.
+    /// Folders that are excluded as a whole.
     shut: GlobSet,
     include: GlobSet,
     has_includes: bool,
@@ -112,7 +112,7 @@ impl Filter {
         self.include.is_match(relative) || !self.exclude.is_match(relative)
     }
 
-    /// Whether a path is watched, which may lie in a folder that is left out.
+    /// Whether a path is watched, even inside an excluded folder.
     fn wants_deep(&self, relative: &Path) -> bool {
         let above = relative.ancestors().skip(1);
         let mut above = above.filter(|folder| !folder.as_os_str().is_empty());
@@ -143,7 +143,7 @@ fn globs(patterns: impl Iterator<Item = String>) -> Result<GlobSet, ScanError> {
     set.build().map_err(|error| bad("", error))
 }
 
-/// A file as it was found.
+/// A file at the time of a scan.
 #[derive(Clone, Debug)]
 struct Entry {
     /// Digest of its raw bytes: whether it changed.
@@ -199,7 +199,7 @@ struct Manifest {
     held: u64,
 }
 
-/// A working folder that is watched.
+/// A watched working folder.
 pub struct Folder {
     root: PathBuf,
     filter: Filter,
@@ -212,7 +212,7 @@ pub struct Folder {
 }
 
 impl Manifest {
-    /// Something that is there and cannot be read.
+    /// Notes an existing path that cannot be read.
     fn unread(&mut self, name: String) {
         self.unreadable.insert(name);
     }
@@ -257,10 +257,10 @@ impl Manifest {
 }
 
 impl Folder {
-    /// Looks at a folder for the first time. Blocks.
+    /// Scans a folder for the first time. Blocks.
     ///
     /// # Errors
-    /// When it is too large to be watched, or cannot be read.
+    /// When it exceeds the limits, or cannot be read.
     pub fn open(
         root: &Path,
         filter: Filter,
@@ -650,7 +650,7 @@ pub fn shown(path: &Path) -> String {
     }
 }
 
-/// Whether a path is written down otherwise than it is called.
+/// Whether the recorded form of a path differs from its name.
 pub fn is_escaped(text: &str) -> bool {
     text.contains(char::from(ESCAPED))
 }

@@ -11,9 +11,9 @@ use crate::call::{Change, Keep, Operation};
 use crate::clean::Cleaner;
 use crate::scan::{self, MAX_WHOLE, is_gone, meant, shown};
 
-/// Files that are copied at most.
+/// Maximum files to copy.
 const MAX_FILES: usize = 500_000;
-/// Bytes that are copied at most.
+/// Maximum bytes to copy.
 const MAX_BYTES: u64 = 8 << 30;
 /// Folders that a replay does not need.
 const LEFT_OUT: [&str; 2] = [".aiwg/provenance", ".runwright"];
@@ -102,7 +102,7 @@ pub fn copy(from: &Path, to: &Path) -> Result<Vec<String>, ScratchError> {
         let listed = match listed {
             Ok(listed) => listed,
             Err(error) if is_root => return Err(failed(&source)(error)),
-            // It went while the copy was made.
+            // It vanished during the copy.
             Err(error) if is_gone(&error) => {
                 let _ = std::fs::remove_dir(&target);
                 continue;
@@ -221,7 +221,7 @@ pub fn undo(
     Ok(())
 }
 
-/// Whether every content that changes put there can be written. Blocks.
+/// Checks that every content of changes can be written. Blocks.
 ///
 /// # Errors
 /// As [`undo`], before any change.
@@ -410,7 +410,7 @@ fn put_back(
     }
 }
 
-/// Whether a file has this content now, but for the values that were taken out.
+/// Whether a file has this content now, except for redacted values.
 fn is_there(path: &Path, change: &Change, content: Held, cleaner: &Cleaner) -> io::Result<bool> {
     if path.is_symlink() != change.link {
         return Ok(false);
@@ -447,7 +447,7 @@ fn whole(
     let bytes = match content.redacted {
         0 => Some(cleaner.restore_bytes(kept)),
         _ if content.is_verbatim => cleaner.restore_whole(&kept),
-        // The value alone would be written in another spelling than it had.
+        // The plain value may differ from the original spelling.
         _ => None,
     };
     bytes.ok_or_else(|| ScratchError::ContentRedacted {

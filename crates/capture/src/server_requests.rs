@@ -59,7 +59,7 @@ pub(crate) fn leave_open<'a>(
     open
 }
 
-/// A question that was never answered.
+/// An unanswered request.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Unanswered {
     /// The method: `sampling/createMessage`, `elicitation/create`, `roots/list`.
@@ -68,7 +68,7 @@ pub struct Unanswered {
     pub step: u64,
 }
 
-/// Every question of a recording that was never answered, or too late.
+/// Every request of a recording that was answered never, or too late.
 pub fn unanswered(calls: &[Call], keep: &dyn Keep) -> Vec<Unanswered> {
     let mut all = Vec::new();
     for call in calls {

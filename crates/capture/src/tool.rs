@@ -91,7 +91,7 @@ pub(crate) fn answer(
     }
 }
 
-/// Speaks to the proxy of a recorded command.
+/// A client of the proxy of a recorded command.
 pub struct Client {
     address: String,
     path: String,
@@ -109,7 +109,7 @@ pub enum NotRecorded {
 }
 
 impl Client {
-    /// By the address that a capture puts into the environment.
+    /// A client by the address in the environment.
     ///
     /// # Errors
     /// When it is invalid.

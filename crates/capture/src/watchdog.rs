@@ -53,7 +53,7 @@ pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     // Returns only on failure.
     let error = Command::new(program).args(args).exec();
     let mark = mark.to_string_lossy();
-    // That there is such a program was looked at before.
+    // The existence of the program was checked before.
     let why = match error.kind() {
         io::ErrorKind::NotFound => "the interpreter that it names does not exist".to_owned(),
         _ => error.to_string(),

@@ -34,7 +34,7 @@ impl<'a> Mask<'a> {
         Self(None)
     }
 
-    /// An event as it may be shown.
+    /// A masked event.
     pub fn event<'e>(self, event: &'e Event) -> Cow<'e, Event> {
         match self.0 {
             Some(plan) => {
@@ -57,7 +57,7 @@ impl<'a> Mask<'a> {
         shown
     }
 
-    /// An error of a node as it may be shown.
+    /// A masked error of a node.
     pub fn error<'e>(self, node: Option<&NodeId>, error: &'e NodeError) -> Cow<'e, NodeError> {
         match (self.0, node) {
             (Some(plan), Some(node)) if plan.hides_answers(node) => Cow::Owned(shortened(error)),
@@ -65,7 +65,7 @@ impl<'a> Mask<'a> {
         }
     }
 
-    /// The values of variables as they may be shown.
+    /// Masked values of variables.
     pub fn variables(self, values: &Value) -> Value {
         self.masked(values, Plan::hides_variable)
     }
@@ -90,12 +90,12 @@ impl<'a> Mask<'a> {
         shown
     }
 
-    /// The values of channels as they may be shown.
+    /// Masked values of channels.
     pub(crate) fn channels(self, values: &Value) -> Value {
         self.masked(values, Plan::hides_channel)
     }
 
-    /// The outputs of a node as they may be shown.
+    /// The masked outputs of a node.
     pub(crate) fn outputs(self, node: &PlanNode, values: &Value) -> Value {
         self.masked(values, |plan, port| plan.hides_port(node, port))
     }

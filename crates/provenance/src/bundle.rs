@@ -17,7 +17,7 @@ use crate::folder::{Beside, Folder, FolderError, Imported, Kept, Writer};
 use crate::signature::Signature;
 use crate::verify::of_document;
 
-/// Bytes of contents that a bundle holds at most.
+/// Maximum bytes of contents in a bundle.
 pub const MAX_BUNDLED: usize = 32 << 20;
 
 /// A snapshot that travels.
@@ -119,7 +119,7 @@ impl Bundle {
     /// The document in it, after all checks, with the contents it names.
     ///
     /// # Errors
-    /// [`BundleError::Damaged`] with everything that is wrong.
+    /// [`BundleError::Damaged`] with all errors.
     pub fn verified(&self) -> Result<Document, BundleError> {
         let bytes = self.snapshot.to_string().into_bytes();
         let document = read::read(&bytes).map_err(|why| {

@@ -19,10 +19,10 @@ const READINGS: &str = "readings";
 /// Hashes of the command's input and outputs.
 const STREAMS: [&str; 3] = ["stdin_hash", "stdout_hash", "stderr_hash"];
 
-/// Every hash that a snapshot and its calls name, of a content or of something else.
+/// Every hash in a snapshot and its calls, of contents and of other things.
 pub fn named(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     let mut all: BTreeSet<Digest> = document.snapshot.hashes().filter_map(digest).collect();
-    // Extensions name contents in ways of their own: any hash in them counts.
+    // Extensions name contents in their own ways: any hash in them counts.
     let more = document
         .raw
         .get("extensions")
@@ -61,8 +61,8 @@ pub(crate) fn needed(document: &Document, calls: &[Call]) -> BTreeSet<Digest> {
     all.filter_map(digest).collect()
 }
 
-/// The first place that names each hash, as a person finds it: a member of the document, or a line of
-/// the file of calls, which is called `name`.
+/// The first use of each hash, in a form for people: a member of the document, or a line of the
+/// file of calls, which has this `name`.
 pub(crate) fn users(document: &Document, calls: &[Call], name: &str) -> BTreeMap<Digest, String> {
     let mut users = BTreeMap::new();
     let members = document.raw.as_object().into_iter().flatten();

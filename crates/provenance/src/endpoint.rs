@@ -15,7 +15,7 @@ use url::Url;
 const BATCH: usize = 64;
 /// Pairs that a model judges in one request.
 const PAIRS: usize = 16;
-/// Bytes of an answer at most.
+/// Maximum bytes of an answer.
 const MAX_ANSWER: usize = 64 << 20;
 /// The timeout of an answer.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -104,7 +104,7 @@ impl Endpoint {
     /// The vectors of some texts, each requested once.
     ///
     /// # Errors
-    /// When the endpoint cannot be reached, refuses, or answers something else.
+    /// When the endpoint cannot be reached, rejects the request, or returns an invalid answer.
     pub async fn embed(&self, texts: &[String]) -> Result<Vectors, EndpointError> {
         let mut vectors = Vectors::new();
         for batch in texts.chunks(BATCH) {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// The version of the rules, recorded in each snapshot.
 const VERSION: u32 = 7;
-/// Bytes that the value of a variable has at least to be looked for everywhere.
+/// Minimum bytes of a variable's value to be searched for everywhere.
 const MIN_KNOWN_BYTES: usize = 8;
 
 /// Removes secrets and counts them.

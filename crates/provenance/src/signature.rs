@@ -11,7 +11,7 @@ use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
 
-/// Before the base64 of a public key.
+/// Precedes the base64 of a public key.
 const PREFIX: &str = "ed25519:";
 /// Precedes the seal in the signed data, so that a signature of the key for another use cannot be
 /// taken for one.
@@ -63,7 +63,7 @@ impl Signature {
     }
 }
 
-/// The key of a user, by which captures are signed.
+/// The key of a user for signing captures.
 pub struct SigningKey(Ed25519KeyPair);
 
 /// Why a key cannot be used.

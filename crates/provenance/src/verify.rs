@@ -58,7 +58,7 @@ pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
             .iter()
             .any(|known| known.path == path && !known.is_error);
         if !is_told {
-            // The message of the validator repeats the value, which may be anything.
+            // The validator's message repeats the value, which may be a secret.
             let keyword = error.schema_path().to_string();
             let message = format!("this breaks the schema at {keyword}");
             findings.push(Finding::error(path, "schema", message));
@@ -121,8 +121,8 @@ impl Verified {
 }
 
 impl Folder {
-    /// Holds a snapshot against the schema, its own hashes, its calls, its replays and the contents
-    /// it names.
+    /// Checks a snapshot against the schema, its own hashes, its calls, its replays and the
+    /// contents it names.
     ///
     /// # Errors
     /// When a file cannot be read at all.

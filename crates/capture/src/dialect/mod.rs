@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 pub(crate) use stream::clean_stream;
 
-/// An interface of a model's server.
+/// An interface of a model server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// `/chat/completions`, of OpenAI and many others.
@@ -37,7 +37,7 @@ impl Route {
         }
     }
 
-    /// Whether an answer is drawn by chance, which settings govern.
+    /// Whether an answer is sampled, as controlled by settings.
     pub fn samples(self) -> bool {
         !matches!(self, Self::Embeddings | Self::Other)
     }
@@ -113,7 +113,7 @@ pub(crate) struct Answer {
 pub(crate) struct ToolUse {
     pub id: String,
     pub name: String,
-    /// Its arguments, parsed; as text while they come in pieces.
+    /// Its arguments, parsed; a text while they arrive in pieces.
     pub arguments: String,
 }
 

@@ -1,4 +1,4 @@
-//! Streams of server-sent events that are there as a whole.
+//! Complete streams of server-sent events.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) fn clean_stream(text: &str, cleaner: &Cleaner) -> String {
             joined.entry(channel.to_owned()).or_default().push_str(text);
         });
     }
-    // Texts that come but once are seen for themselves.
+    // Texts that occur once are cleaned separately.
     let mut replaced: BTreeMap<String, Option<String>> = BTreeMap::new();
     for (channel, whole) in joined {
         let clean = cleaner.text(&whole);
@@ -58,7 +58,7 @@ pub(crate) fn clean_stream(text: &str, cleaner: &Cleaner) -> String {
     out.join("\n")
 }
 
-/// To which of the texts of a stream the texts of an event belong.
+/// The channel of a stream that an event's texts belong to.
 fn channel(event: &Value) -> String {
     let mut channel = event["type"].as_str().unwrap_or_default().to_owned();
     for part in ["index", "output_index", "content_index", "item_id"] {

@@ -20,7 +20,7 @@ pub(super) struct Ahead {
     /// The key of the actual call.
     key: Key,
     actual: Side,
-    /// The call that was recorded in its place, in the recording.
+    /// The place of the call that was recorded instead.
     expected: usize,
     /// The recorded place of the actual call, if it is outstanding.
     found: Option<usize>,

@@ -44,7 +44,7 @@ impl Recorder {
         }
     }
 
-    /// A call that was only seen in the traffic.
+    /// A call that was only observed in the traffic.
     pub(super) fn observed(
         &self,
         state: &mut State,

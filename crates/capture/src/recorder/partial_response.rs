@@ -1,4 +1,4 @@
-//! Calls that ended otherwise than by an answer: the program hung up, or was over.
+//! Calls that ended without an answer: the program disconnected, or ended.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Passed {
     pub(crate) status: Option<u16>,
     /// Its content type.
     pub(crate) kind: String,
-    /// The headers that the program got.
+    /// The headers that the program received.
     pub(crate) headers: Value,
     /// Its body.
     pub(crate) body: Vec<u8>,

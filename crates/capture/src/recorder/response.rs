@@ -1,4 +1,4 @@
-//! Which answer of a model is the response of an execution.
+//! Determines the model's answer that is the response of an execution.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A call that the recording answers.
+//! Serves a call from the recording.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -188,7 +188,7 @@ impl Recorder {
         }
     }
 
-    /// Contents of the recording that the replay's own record names, too.
+    /// Copies contents of the recording that the replay's own record also names.
     fn hand_over(&self, recorded: &Call, source: &dyn Keep) -> io::Result<()> {
         let contents = recorded.effects.iter();
         let contents = contents.flat_map(|change| [Some(change.hash), change.before]);
@@ -208,7 +208,7 @@ fn output_of(call: &Call, source: &dyn Keep) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The place of a call's end among the others.
+/// The place of a call's end in the common sequence.
 fn ended(call: &Call) -> u64 {
     let counted = call.order.and_then(|order| order.ended);
     let at = call.ended.unwrap_or(call.started);

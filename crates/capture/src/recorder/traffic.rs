@@ -21,13 +21,13 @@ pub struct Traffic {
     pub refused: u64,
     /// The model of the last request.
     pub model: Option<String>,
-    /// The model that answered last, as it calls itself.
+    /// The model that answered last, by its own name.
     pub served_model: Option<String>,
     /// Every requested model, in order of first use.
     pub models: Vec<String>,
     /// The provider of the last request: `openai` or `anthropic`, by the interface.
     pub provider: Option<&'static str>,
-    /// The settings of the last request, as they were sent.
+    /// The settings of the last request, as sent.
     pub sent: BTreeMap<&'static str, Value>,
     /// The system prompt of the first request.
     pub system: Option<Value>,
@@ -74,7 +74,7 @@ pub(crate) struct Note {
 }
 
 impl Note {
-    /// The interface that it was made by.
+    /// Its interface.
     pub(super) fn route(&self) -> Route {
         self.route
     }

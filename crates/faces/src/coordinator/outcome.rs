@@ -10,13 +10,13 @@ pub enum Attempt {
     NoLeader,
     /// No pane has the target's name.
     Unresolved,
-    /// A shell is there that would run the message.
+    /// A shell runs there, which would execute the message.
     Shell,
     /// The target does not accept input at present.
     NotReady,
     /// Sending failed.
     NotSent,
-    /// It was sent, and whether it arrived was looked for.
+    /// It was sent, with the result of looking for it.
     Sent(Sight),
 }
 
@@ -25,7 +25,7 @@ pub enum Attempt {
 pub enum Sight {
     /// It is there.
     Confirmed,
-    /// It is there, and the target works on something.
+    /// It is there, and the target is busy.
     ConfirmedActive,
     /// It was not seen yet; it may be sent again.
     UnconfirmedYet,

@@ -47,14 +47,14 @@ struct Worker {
 pub struct OverviewJson {
     /// The snapshot of the contract.
     pub snapshot: SnapshotJson,
-    /// Which rules are kept: `native` or `published`.
+    /// The contract in force: `native` or `published`.
     pub contract: Contract,
     /// Whether the log says so. A log of another program has no contract until the first command
     /// sets one.
     pub contract_settled: bool,
     /// When this was so.
     pub at: String,
-    /// Requests that wait for their notice or their end, the oldest first.
+    /// Requests without a notice or an end, the oldest first.
     pub open: Vec<OpenJson>,
     /// When the last request was delivered.
     pub last_delivered_at: Option<String>,
@@ -62,7 +62,7 @@ pub struct OverviewJson {
     pub last_failed_at: Option<String>,
     /// Unread messages.
     pub unread_mail: usize,
-    /// Since when the oldest of them waits.
+    /// The time of the oldest of them.
     pub oldest_mail_at: Option<String>,
     /// The workers, from the log.
     pub workers: Vec<WorkerJson>,

@@ -3,7 +3,7 @@
 
 use kernel::coordinator::Rejection;
 
-/// The part of the engine that refuses.
+/// The part of the engine that rejects.
 pub fn class(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::LeaseHeld { .. }
@@ -23,7 +23,7 @@ pub fn class(rejection: &Rejection) -> &'static str {
     }
 }
 
-/// The refusal, with its class before it.
+/// The refusal, with its class as a prefix.
 pub fn text(rejection: &Rejection) -> String {
     let what = match rejection {
         Rejection::LeaseHeld { owner } => format!("lease already held by {owner}"),

@@ -1,4 +1,4 @@
-//! Every request and message ever, as the published files list them. Folded from the log.
+//! All requests and messages in the form of the published files. Folded from the log.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A request, all nine fields always there.
+/// A request with all its nine fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields are those of the published file")]
 pub struct DispatchRecord {
@@ -126,7 +126,7 @@ impl Records {
 }
 
 impl DispatchRecord {
-    /// The record of a request that has just come.
+    /// The record of a new request.
     pub fn queued(
         request: &RequestId,
         target: &str,

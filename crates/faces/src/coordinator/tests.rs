@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Commands of the contract, a line each.
+/// Commands of the contract, one per line.
 const COMMANDS: &[&str] = &[
     r#"{"command":"AcquireAuthority","owner":"a","lease_id":"l1","leased_until":"2030-01-01T00:00:00Z"}"#,
     r#"{"command":"RenewAuthority","owner":"a","lease_id":"l2","leased_until":"2030-01-02T00:00:00Z"}"#,
@@ -16,7 +16,7 @@ const COMMANDS: &[&str] = &[
     r#"{"command":"CaptureSnapshot"}"#,
 ];
 
-/// Events of the contract, a line each.
+/// Events of the contract, one per line.
 const EVENTS: &[&str] = &[
     r#"{"event":"AuthorityAcquired","owner":"a","lease_id":"l1","leased_until":"2030-01-01T00:00:00Z"}"#,
     r#"{"event":"AuthorityRenewed","owner":"a","lease_id":"l2","leased_until":"2030-01-02T00:00:00Z"}"#,

@@ -1,4 +1,4 @@
-//! A workflow, or a run of it, for programs that draw their own picture.
+//! A workflow, or a run of it, for programs that draw it themselves.
 
 use kernel::definition::{NodeKind, Plan, PlanEdge};
 use kernel::run::Run;

@@ -130,7 +130,7 @@ pub(super) struct Edge {
     pub(super) target: usize,
     /// Port, condition and rule, where they differ from the default; may be empty.
     pub(super) label: String,
-    /// It leads to a node that starts when something failed.
+    /// It leads to a node that starts after a failure.
     pub(super) on_failure: bool,
     /// It closes a loop.
     pub(super) back: bool,
@@ -154,9 +154,9 @@ pub(super) struct Loop {
     pub(super) name: String,
     /// Rounds before the run fails.
     pub(super) max_rounds: u32,
-    /// The loop around it, by position.
+    /// The enclosing loop, by position.
     pub(super) parent: Option<usize>,
-    /// The edges that leave it by its head, by position.
+    /// The edges that leave it from its head, by position.
     pub(super) exits: Vec<usize>,
 }
 
@@ -248,7 +248,7 @@ impl Progress {
     }
 }
 
-/// Whether a loop's head has begun a round and will be entered again.
+/// Whether a loop's head has begun a round and will be visited again.
 fn is_in_round(head: &PlanNode, node: &NodeRun) -> bool {
     match &node.status {
         NodeStatus::Completed { port, .. } => head.begins_round(port.as_deref()),
@@ -265,7 +265,7 @@ fn began(planned: &PlanNode, head: &NodeRun) -> Flow {
     }
 }
 
-/// The loops, outer ones first, and the position of each by its head.
+/// The loops, outer ones first, and their positions by head.
 fn loops(plan: &Plan) -> (Vec<Loop>, BTreeMap<NodeIx, usize>) {
     let mut heads: Vec<_> = plan
         .node_ixs()

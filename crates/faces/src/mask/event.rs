@@ -356,7 +356,7 @@ fn hide_decision(decision: &mut Value) {
                 if sure
                     .as_f64()
                     .is_some_and(|sure| (0.0..=1.0).contains(&sure)) => {}
-            // Which workflows they name, their runs show anyway.
+            // The named workflows are visible in their runs anyway.
             ("nextWorkerIds", Value::Array(workers)) => workers
                 .iter_mut()
                 .filter(|worker| !worker.as_str().is_some_and(is_workflow_id))
@@ -383,7 +383,7 @@ fn hide_criterion(criterion: &mut Value) {
     }
 }
 
-/// Whether a text is written as ids of workflows are.
+/// Whether a text has the form of a workflow id.
 fn is_workflow_id(text: &str) -> bool {
     text.len() <= 128
         && text.starts_with(|c: char| c.is_ascii_lowercase())

@@ -20,7 +20,7 @@ use super::reference::{Field, Part};
 use super::state::NodeStatus;
 use super::template::{Call, Kind, Node, OnFail, Round, Template, Work};
 
-/// Bytes that all expressions of a definition may have together, with room to spare.
+/// Maximum bytes of all expressions of a definition together, below the engine's limit.
 const EXPRESSION_BYTES: usize = 900 << 10;
 /// Maximum bytes of an expression, below the engine's limit.
 const MAX_EXPRESSION: usize = 4_000;
@@ -37,7 +37,7 @@ pub struct NodePolicy {
 /// Settings outside the template.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The names of everything the session is given.
+    /// The names of the session's context variables.
     pub context: BTreeSet<String>,
     /// By position in the template; missing values come from the template.
     pub policies: Vec<NodePolicy>,
@@ -277,7 +277,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// A part of the arguments as the node's config has it, and its input port.
+    /// A part of the arguments in the form of the node's config, and its input port.
     fn part(&self, at: usize, part: &Part, inputs: &mut Map<String, Value>) -> Option<Value> {
         Some(match part {
             Part::Text(text) => json!(text),

@@ -10,7 +10,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The keys that look like misspelt ones. Other unknown keys may be another player's.
+    /// The keys that may be misspelt. Other unknown keys may be another player's.
     pub(super) fn misspelt(&self, known: &[&str]) -> Vec<Problem> {
         let unknown = self
             .object
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         );
     }
 
-    /// A text, if it is there.
+    /// A text, if it is present.
     pub(super) fn text(&self, key: &str, problems: &mut Problems) -> Option<&'a str> {
         match self.get(key)? {
             Value::String(text) => Some(text),
@@ -73,7 +73,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(super) fn required_text(
         &self,
         key: &str,
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         self.text(key, problems)
     }
 
-    /// True or false, if it is there.
+    /// A Boolean, if it is present.
     pub(super) fn flag(&self, key: &str, problems: &mut Problems) -> Option<bool> {
         match self.get(key)? {
             Value::Bool(flag) => Some(*flag),
@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A whole number from `min` on, if it is there.
+    /// A whole number from `min` on, if it is present.
     pub(super) fn count(&self, key: &str, min: u64, problems: &mut Problems) -> Option<u64> {
         match self.get(key)?.as_u64() {
             Some(n) if n >= min => Some(n),
@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An array, if it is there.
+    /// An array, if it is present.
     pub(super) fn array(&self, key: &str, problems: &mut Problems) -> Option<&'a Vec<Value>> {
         match self.get(key)? {
             Value::Array(items) => Some(items),
@@ -119,7 +119,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An object, if it is there.
+    /// An object, if it is present.
     pub(super) fn object(
         &self,
         key: &str,

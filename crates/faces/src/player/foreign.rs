@@ -39,11 +39,11 @@ pub struct Recorded {
     pub status: NodeStatus,
     /// When it started.
     pub started_at: Option<String>,
-    /// When it was over, or its snapshot taken.
+    /// The time of its end, or of its snapshot.
     pub completed_at: Option<String>,
     /// The session it worked in.
     pub session_id: Option<String>,
-    /// The file it wrote above all.
+    /// The main file it wrote.
     pub output_path: Option<String>,
     /// The files it wrote.
     pub artifacts: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// As a node's config holds it.
+    /// In the form of a node's config.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "status": self.status.as_str(),
@@ -100,7 +100,7 @@ impl Foreign {
     /// omitted parts.
     ///
     /// # Errors
-    /// Everything that is wrong, each with its line and column.
+    /// All errors, each with its line and column.
     pub fn parse(bytes: &[u8]) -> Result<Self, Problems> {
         let document = json::parse(bytes, Limits::DEFINITION)?;
         let mut problems = Problems::new();

@@ -69,7 +69,7 @@ pub fn is_session_id(text: &str) -> bool {
     text.len() > 4 && text.len() <= 128 && text.starts_with("WFR-") && text.chars().all(is_plain)
 }
 
-/// A point in time as the files write it: seconds, UTC.
+/// A point in time in the files' form: seconds, UTC.
 pub fn time(at: Timestamp) -> String {
     let text = at.to_string();
     match text.split_once('.') {

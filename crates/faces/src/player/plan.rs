@@ -126,7 +126,7 @@ pub(super) fn plan(
     }
 }
 
-/// A cycle among the nodes that still wait.
+/// A cycle among the waiting nodes.
 fn cycle(waits_for: &[usize], followers: &[Vec<usize>]) -> Cycle {
     let is_left = |node: usize| waits_for[node] > 0;
     // Every remaining node waits for a remaining one: walking backwards must reach a cycle.

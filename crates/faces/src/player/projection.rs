@@ -1,4 +1,4 @@
-//! From the log of a run to the files of its session.
+//! Derives the files of a session from the log of its run.
 //!
 //! A [`Projection`] takes the events one after the other and returns which of them changed the
 //! files. The same log always gives the same files, so that they may be deleted at any moment.
@@ -50,7 +50,7 @@ enum Touched {
     Snapshot,
 }
 
-/// The files of a session, as far as its log was read.
+/// The files of a session, up to the folded events.
 #[derive(Clone, Debug)]
 pub struct Projection {
     header: Arc<StreamHeader>,
@@ -361,7 +361,7 @@ impl Projection {
                     node.exit_code = outputs.get("exit_code").and_then(Value::as_i64);
                     complete(state, outputs, time);
                 }
-                // The first node of a loop, in a round that others follow.
+                // The first node of a loop, in a round followed by others.
                 if let Some(error) = outputs.get("error").and_then(Value::as_str) {
                     state.status = NodeStatus::Failed;
                     state.error = Some(error.to_owned());
@@ -422,7 +422,7 @@ impl Projection {
         Touched::State
     }
 
-    /// Takes the snapshot of the checkpoint that an event is about.
+    /// Takes the snapshot of an event's checkpoint.
     fn checkpoint(&mut self, event: &Event) -> Option<Snapshot> {
         let (id, _) = node_of(&event.body)?;
         let folder = self.folder();
@@ -436,7 +436,7 @@ impl Projection {
             .and_then(|session| session.get("recorded"));
         let recorded = recorded.and_then(Recorded::of_json);
         let (at, node) = self.node_mut(id)?;
-        // Another player may have taken it before.
+        // Another player may have taken it earlier.
         let saved_at = recorded.and_then(|recorded| recorded.completed_at);
         let saved_at = saved_at.unwrap_or_else(|| names::time(event.at));
         let NodeState::Checkpoint(state) = &mut node.state else {

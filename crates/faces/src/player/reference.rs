@@ -15,9 +15,9 @@ pub enum Part {
     Text(String),
     /// A context variable.
     Variable(String),
-    /// Something of another node, by its position in the template.
+    /// A field of another node, by its position in the template.
     Node(usize, Field),
-    /// Something of the nearest earlier work node that completed.
+    /// A field of the nearest earlier completed work node.
     Previous(Field),
 }
 
@@ -26,7 +26,7 @@ pub enum Part {
 pub enum Field {
     /// The session it worked in.
     SessionId,
-    /// The file it wrote above all.
+    /// The main file it wrote.
     OutputPath,
     /// A file it wrote, by position.
     Artifact(usize),
@@ -52,7 +52,7 @@ pub const FIELDS: [&str; 7] = [
 ];
 
 impl Field {
-    /// The output port of the node that has it.
+    /// The node's output port with it.
     pub fn port(self) -> &'static str {
         match self {
             Self::SessionId => "session_id",
@@ -80,7 +80,7 @@ impl Field {
         })
     }
 
-    /// Whether every player of these templates knows it.
+    /// Whether every player of these templates supports it.
     fn is_original(self) -> bool {
         matches!(self, Self::SessionId | Self::OutputPath | Self::Artifact(_))
     }
@@ -120,7 +120,7 @@ pub struct Names<'a> {
     pub variables: &'a BTreeSet<String>,
 }
 
-/// Reads the arguments of a node, from left to right and once.
+/// Parses the arguments of a node, from left to right and once.
 pub fn read(text: &str, names: &Names<'_>) -> (Vec<Part>, Vec<Odd>) {
     let (mut parts, mut odd) = (Vec::new(), Vec::new());
     let mut plain = String::new();

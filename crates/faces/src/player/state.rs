@@ -25,13 +25,13 @@ pub struct SessionState {
     pub current_batch: usize,
     /// The first node of that step.
     pub current_node: String,
-    /// The checkpoint that was saved last.
+    /// The last saved checkpoint.
     pub last_checkpoint: Option<String>,
     /// Every node, in the order they run.
     pub node_states: NodeStates,
     /// When it began.
     pub created_at: String,
-    /// When something of all this changed last.
+    /// The time of the last change.
     pub updated_at: String,
     /// When it ended.
     pub completed_at: Option<String>,
@@ -166,7 +166,7 @@ pub struct WorkState {
     pub status: NodeStatus,
     /// When its first attempt started.
     pub started_at: Option<String>,
-    /// When it was over, however it ended.
+    /// The time of its end.
     pub completed_at: Option<String>,
     /// The session it worked in, as reported.
     pub session_id: Option<String>,
@@ -198,7 +198,7 @@ pub struct CheckpointState {
 /// Our additions, unknown to other players.
 #[derive(Clone, Debug, Default, PartialEq, Derive)]
 pub struct Extra {
-    /// The last event of the log that this state shows. It only grows.
+    /// The last event of the log that this state includes. It only grows.
     pub seq: u64,
     /// The workflow definition of the run.
     pub workflow: String,
@@ -297,7 +297,7 @@ pub struct Snapshot {
     pub context_snapshot: Map<String, Value>,
     /// The state of every node at that time, this checkpoint included.
     pub node_states_snapshot: NodeStates,
-    /// The last node, in the order they run, that had completed.
+    /// The last completed node, in the order they run.
     pub last_completed_node: Option<String>,
     /// The next node.
     pub next_node: Option<String>,

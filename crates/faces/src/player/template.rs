@@ -43,7 +43,7 @@ pub struct Template {
 pub struct Variable {
     /// `string`, `path` or `boolean`; for people.
     pub kind: String,
-    /// Whether a session must be given it.
+    /// Whether a session requires a value.
     pub required: bool,
     /// For people.
     pub description: String,
@@ -60,7 +60,7 @@ pub struct Node {
     pub name: String,
     /// Its kind.
     pub kind: Kind,
-    /// Nodes that share it run at the same time.
+    /// Nodes with the same group run at the same time.
     pub parallel_group: Option<String>,
     /// Its place in a loop.
     pub round: Option<Round>,
@@ -120,7 +120,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// The node type, as templates write it.
+    /// The node type, in the spelling of templates.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Skill => "skill",
@@ -148,7 +148,7 @@ pub enum OnFail {
 pub struct Retry {
     /// Attempts after the first.
     pub retries: u32,
-    /// Milliseconds before the first of them; they double.
+    /// Milliseconds before the first retry; they double.
     pub base_ms: u64,
     /// The longest wait.
     pub max_ms: u64,
@@ -162,7 +162,7 @@ impl Template {
     /// declare; references to them are recognised too.
     ///
     /// # Errors
-    /// Everything that is wrong, each with its line and column.
+    /// All errors, each with its line and column.
     pub fn parse(bytes: &[u8], given: &BTreeSet<String>) -> Result<Self, Problems> {
         let document = json::parse(bytes, Limits::DEFINITION)?;
         let mut problems = Problems::new();
@@ -192,7 +192,7 @@ impl Template {
         self.nodes.iter().filter(is_written)
     }
 
-    /// The context variables that it declares or refers to; some may come more than once.
+    /// The context variables that it declares or refers to, possibly with duplicates.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let args = self.nodes.iter().filter_map(|node| match &node.kind {
             Kind::Work(work) => Some(&work.args),
@@ -208,7 +208,7 @@ impl Template {
     /// The context of a session, from the given values and the defaults.
     ///
     /// # Errors
-    /// The names of required variables that have neither.
+    /// The names of required variables without a value.
     pub fn bind(
         &self,
         given: &BTreeMap<String, String>,

@@ -34,7 +34,7 @@ pub struct Call {
     /// The hash of the redacted result, or error; `None` where it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_hash: Option<String>,
-    /// The `seq` of the call it was made within.
+    /// The `seq` of the enclosing call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u64>,
     /// When it began, RFC 3339.
@@ -191,7 +191,7 @@ impl CallKind {
 pub enum EffectClass {
     /// None.
     Read,
-    /// It writes in the working folder.
+    /// Writes in the working folder.
     WriteLocal,
     /// It reaches out.
     External,
@@ -209,7 +209,7 @@ pub struct Attempt {
     pub at: String,
     /// `verify`, `env`, `model` or `rerun`.
     pub kind: String,
-    /// By which strategy it was judged.
+    /// Its strategy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// Its outcome; `None` where it was given up before a comparison.

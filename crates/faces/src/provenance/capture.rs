@@ -100,7 +100,7 @@ impl RunCapture {
             }
             RunEvent::ProviderUsage { usage, node_id, .. } => self.asked(usage, node_id),
             RunEvent::ArtifactCreated { artifact, node_id } => {
-                // Its id is derived from the run's; two runs have to agree on a name.
+                // Its id derives from the run's; two runs must have the same name.
                 let base = format!("{node_id}/{}", artifact.artifact_type);
                 let mut path = base.clone();
                 let mut number = 1;
@@ -131,7 +131,7 @@ impl RunCapture {
     fn called(&mut self, at: Timestamp, call: &ToolCalled, redact: &mut dyn FnMut(&mut Value)) {
         let input_hash = match &call.inputs {
             Some(inputs) => self.body(inputs.clone(), redact),
-            // Too large for the log: its hash alone is known.
+            // Too large for the log: only its hash is known.
             None => format!("sha256:{}", call.args_hash),
         };
         let seq = self.records.len();
@@ -263,7 +263,7 @@ impl RunCapture {
         })
     }
 
-    /// The settings of the model that answered last, as its node's config has them.
+    /// The settings of the model that answered last, from its node's config.
     fn config(&self, run: &Run) -> Config {
         let Some((usage, node)) = &self.answered else {
             return Config::new(Model::named(NO_MODEL), Mode::Default);
@@ -314,7 +314,7 @@ pub(super) fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
     format!("{a}-{b}-{c}-{d}-{e}")
 }
 
-/// Values without ciphertext, which would be another each time.
+/// Values without ciphertext, which differs each time.
 fn shown(values: &Map<String, Value>) -> Value {
     let mut shown = Value::Object(values.clone());
     apply_mask(&mut shown);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::hash::hash_json;
 
-/// The member of a line that has its link.
+/// The member of a line with its link.
 pub const LINK: &str = "link";
 
 fn without_link(line: &impl Serialize) -> (Value, Option<Value>) {

@@ -1,4 +1,4 @@
-//! The members of a snapshot, in the order they are written in.
+//! The members of a snapshot, in written order.
 //!
 //! Hashes and times are texts here, because foreign files have placeholders instead; see
 //! [`hash::digest`](super::hash::digest) and [`Snapshot::captured`]. Unknown members are kept and
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::calls::{self, Call};
 
-/// The version of the schema that is written.
+/// The written version of the schema.
 pub const VERSION: &str = "1.0";
 /// The model's id where no model was called.
 pub const NO_MODEL: &str = "none";
@@ -23,7 +23,7 @@ pub const OFF: &str = "off";
 /// An execution snapshot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// A UUID; files of others may have any text.
+    /// A UUID; foreign files may have any text.
     pub snapshot_id: String,
     /// The workflow or command that was carried out. Free text.
     pub workflow_id: String,
@@ -160,7 +160,7 @@ pub struct Config {
     /// The seed that was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
-    /// The most tokens an answer might have.
+    /// Maximum tokens of an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<i64>,
     /// Nucleus sampling.
@@ -202,7 +202,7 @@ pub struct Model {
     /// Its provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The id it answered with, or the provider's fingerprint. Never made up.
+    /// The id it answered with, or the provider's fingerprint. Never invented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Unknown members.
@@ -255,10 +255,10 @@ pub struct Agent {
     /// The version of its definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The tools it had; a set.
+    /// Its tools; a set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// The rules it was under; a set.
+    /// Its active rules; a set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules_active: Option<Vec<String>>,
     /// Unknown members.
@@ -275,10 +275,10 @@ pub struct Inputs {
     /// The hash of the request in the form given here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_prompt_hash: Option<String>,
-    /// Files that were read, hashed when they were.
+    /// Files that were read, hashed at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_files: Option<Vec<ContextFile>>,
-    /// Variables and facts that matter, from an allow-list.
+    /// Relevant variables and facts, from an allow-list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<String, String>>,
     /// Unknown members.
@@ -346,7 +346,7 @@ pub struct Artifact {
 pub enum Operation {
     /// It was created.
     Created,
-    /// It was there with other bytes.
+    /// It existed with other bytes.
     Modified,
     /// It was deleted.
     Deleted,
@@ -446,7 +446,7 @@ impl Default for ReplayStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MatchStatus {
-    /// Everything that was compared is identical.
+    /// Every compared field is identical.
     ExactMatch,
     /// The response is equivalent, and so is everything else.
     SemanticMatch,
@@ -486,7 +486,7 @@ pub struct Extensions {
     /// The snapshot it continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
-    /// The snapshot it is measured by.
+    /// Its baseline snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The earlier snapshot of the same run.

@@ -1,4 +1,4 @@
-//! A snapshot of a workbench document: of the run that a browser app recorded by itself.
+//! A snapshot of a workbench document: of a run that a browser app recorded.
 //!
 //! The response is the canonical JSON of its artifacts' latest contents by key, since a browser's
 //! run has no other outputs; the prompt is that of its context. The id derives from the document
@@ -39,7 +39,7 @@ pub fn of_document(
             hash: Some(reading.body(artifact["data"].clone(), redact)),
             operation: Some(match reading.first.get(key) {
                 Some(1) => Operation::Created,
-                // Its first version is of another run.
+                // Its first version belongs to another run.
                 _ => Operation::Modified,
             }),
             ..Artifact::default()
@@ -120,7 +120,7 @@ fn environment(run: &Map<String, Value>) -> BTreeMap<String, String> {
 /// The state of reading a trace.
 #[derive(Default)]
 struct Reading {
-    /// The first version that was written of each artifact.
+    /// The first written version of each artifact.
     first: BTreeMap<String, u64>,
     calls: Vec<ToolCall>,
     records: Vec<Call>,

@@ -14,7 +14,7 @@ pub enum Level {
     Different,
     /// The same shape with other values.
     SameShape,
-    /// Other bytes that come to the same.
+    /// Other bytes with the same meaning.
     Equivalent,
     /// The same bytes.
     Identical,
@@ -34,7 +34,7 @@ pub struct Field {
 pub struct Compared<'a> {
     /// The agreement of the responses.
     pub response: Level,
-    /// The part of the responses' units that match, from 0 to 1.
+    /// The share of matching units of the responses, from 0 to 1.
     pub matching_units: f64,
     /// The other fields.
     pub fields: &'a [Field],

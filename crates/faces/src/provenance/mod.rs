@@ -14,7 +14,7 @@
 //! - [`compare`]: compares two of them; [`export`]: converts one to other formats.
 //! - [`ladder`]: derives the status of a comparison from its fields.
 //!
-//! Files, blobs, models and networks are the crate `provenance`'s.
+//! Files, blobs, models and networks belong to the crate `provenance`.
 
 pub mod calls;
 pub mod capture;

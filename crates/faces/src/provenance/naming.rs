@@ -5,7 +5,7 @@
 use kernel::digest::Digest;
 use kernel::time::Timestamp;
 
-/// Characters of a workflow's id that a file name has at most.
+/// Maximum characters of a workflow's id in a file name.
 const MAX_CHARS: usize = 100;
 /// Names reserved by some system, and the empty name.
 const RESERVED: [&str; 8] = ["", "con", "prn", "aux", "nul", "com1", "lpt1", "latest"];

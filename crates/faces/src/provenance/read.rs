@@ -103,7 +103,7 @@ pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
 /// Replaces words of related formats with ours.
 fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<String, Value> {
     let mut labels = Vec::new();
-    // The schema leaves the shape of `extensions` open: another tool's may be any.
+    // The schema leaves the shape of `extensions` open: another tool's may have any.
     let theirs = root.get("extensions").cloned().map(|mut theirs| {
         whole(&mut theirs);
         serde_json::from_value::<Extensions>(theirs)

@@ -62,7 +62,7 @@ impl Facts<'_> {
         }
     }
 
-    /// The last moment it is kept, as far as time decides.
+    /// The last moment it is kept, by its age.
     pub fn until(&self) -> Timestamp {
         let until = self.captured.plus_ms(KEPT_DAYS * DAY_MS);
         let last = self.replays.last_replay.as_deref();

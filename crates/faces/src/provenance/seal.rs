@@ -193,7 +193,7 @@ pub struct Finding {
     pub code: &'static str,
     /// For a person.
     pub message: String,
-    /// Whether the snapshot cannot be trusted because of it.
+    /// Whether the snapshot is untrustworthy because of it.
     pub is_error: bool,
 }
 

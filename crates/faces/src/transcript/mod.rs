@@ -30,7 +30,7 @@ pub struct Line {
     pub time: String,
     /// The event's type.
     pub kind: &'static str,
-    /// The node it is about, printable.
+    /// Its node, printable.
     pub node: Option<String>,
     /// The rest, printable, at most [`MAX_TEXT`] characters; may be empty.
     pub text: String,
@@ -51,7 +51,7 @@ pub fn line(mask: Mask<'_>, event: &Event) -> Line {
         time: time_of_day(event.at),
         kind: record::kind(&event.body),
         node: record::node(&event.body).map(|node| printable(node.as_str())),
-        // Cut before it is made printable too: a chunk of output may be long.
+        // Shortened before it is made printable, too: a chunk of output may be long.
         text: shorten(&printable(&shorten(&text::text(event), MAX_TEXT)), MAX_TEXT),
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn join(parts: impl IntoIterator<Item = String>) -> String {
     parts.join("  ")
 }
 
-/// Which attempt it is. People count from 1, the log from 0.
+/// The number of the attempt. People count from 1, the log from 0.
 pub(super) fn tried(visit: u32, attempt: u32) -> String {
     let round = round(visit);
     let space = if round.is_empty() { "" } else { " " };
@@ -115,7 +115,7 @@ pub(super) fn value(value: &Value) -> String {
     shorten(&shown.to_string(), MAX_VALUE)
 }
 
-/// A fieldless enum by the name it has in the log.
+/// The log's name of a fieldless enum value.
 pub(super) fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,

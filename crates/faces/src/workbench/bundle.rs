@@ -29,7 +29,7 @@ pub struct Verified {
     /// Artifacts whose data does not match their `payloadHash`. The client leaves a stale hash when
     /// it patches an artifact, so they do not cause a refusal.
     pub stale_hashes: Vec<String>,
-    /// Events of kinds that bundles do not know. The client refuses a bundle with such events.
+    /// Events of unknown kinds. The client refuses a bundle with such events.
     pub unknown_events: usize,
 }
 
@@ -142,7 +142,7 @@ fn shape(bundle: &Value) -> Result<(), Bad> {
 /// Whether an import requires the bundle's hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
-    /// It must be there and right.
+    /// It must be present and correct.
     Required,
     /// It is not checked.
     Ignored,
@@ -151,7 +151,7 @@ pub enum Integrity {
 /// Reads a bundle into a document.
 ///
 /// # Errors
-/// The first thing that is wrong with it; `MISSING_INTEGRITY`, `INTEGRITY_MISMATCH`.
+/// The first error; `MISSING_INTEGRITY`, `INTEGRITY_MISMATCH`.
 pub fn import(bundle: &Value, integrity: Integrity) -> Result<Body, Bad> {
     let found = verify(bundle)?;
     match (integrity, found.matches) {

@@ -1,4 +1,4 @@
-//! A document as a client sends it.
+//! A document in the form of clients.
 //!
 //! It rejects invalid JSON, members that the API's description forbids, and documents that the
 //! client itself would refuse to load. Absent members get the client's defaults. Unknown kinds of
@@ -40,7 +40,7 @@ pub struct Read {
 /// both begin with are reused.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error.
 pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad> {
     if sent.len() > MAX_DOCUMENT_BYTES {
         return bad("BODY_TOO_LARGE", "the document is too large");
@@ -73,7 +73,7 @@ pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad>
     Ok(Read { body, text, sent })
 }
 
-/// Reads JSON with numbers as JavaScript has them.
+/// Parses JSON with JavaScript's numbers.
 ///
 /// # Errors
 /// It is not JSON, is nested too deeply, or has a duplicate key.
@@ -106,7 +106,7 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
 /// A document of a value.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error.
 pub fn of_value(value: Value) -> Result<Body, Bad> {
     checked(shaped(value)?)
 }
@@ -125,7 +125,7 @@ fn shaped(value: Value) -> Result<Body, Bad> {
 /// A document that was made here, with the same checks as a sent one.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first error.
 pub fn checked(body: Body) -> Result<Body, Bad> {
     check::invariants(&body, None)?;
     Ok(body)

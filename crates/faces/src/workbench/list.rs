@@ -59,7 +59,7 @@ pub fn gates(index: &IndexRow) -> Vec<Value> {
     gates.into_iter().map(about).collect()
 }
 
-/// A save, as the history of a run lists it.
+/// A save in the history of a run.
 pub fn save(save: &SaveRecord, is_branch: SavePosition) -> Value {
     let mut row = json!({
         "save": save.number,
@@ -84,7 +84,7 @@ pub fn save(save: &SaveRecord, is_branch: SavePosition) -> Value {
 /// Whether anything was built on a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavePosition {
-    /// It leads to the last save, or is it.
+    /// It is the last save, or one of its predecessors.
     Main,
     /// Superseded by another.
     Branch,

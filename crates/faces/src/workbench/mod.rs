@@ -1,4 +1,4 @@
-//! The LLM Workbench REST API: documents that a browser app records and saves whole.
+//! The LLM Workbench REST API: documents that a browser app records and saves as a whole.
 //!
 //! [`document`] reads and checks client documents, [`bundle`] is the export form of runs,
 //! [`compare`] the difference between two saves, [`list`] the rows of lists, and [`run_view`] a

@@ -7,7 +7,7 @@
 use kernel::digest::Digest;
 use serde_json::Value;
 
-/// The hash of an artifact's data, as the client computes it.
+/// The client's hash of an artifact's data.
 pub(super) fn payload_hash(data: &Value) -> Digest {
     let mut out = Vec::new();
     write(data, &mut out);

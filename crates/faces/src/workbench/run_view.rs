@@ -1,6 +1,6 @@
 //! A document's run, in OpenWOP's words.
 //!
-//! It is read only but for its gates: the browser is the executor.
+//! It is read-only except for its gates: the browser is the executor.
 
 use std::collections::BTreeMap;
 

@@ -5,10 +5,10 @@ use kernel::json::{self, position};
 
 use super::Bad;
 
-/// Digits up to which every integer is a number of JavaScript.
+/// Digits up to which JavaScript represents every integer.
 const SAFE_DIGITS: usize = 15;
 
-/// Looks through a text that is read as JSON.
+/// Checks the text of a JSON document.
 ///
 /// # Errors
 /// The first such place.

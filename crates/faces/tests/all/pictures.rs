@@ -13,7 +13,7 @@ fn show(name: &str, svg: &str) {
     std::fs::write(path, svg).expect("writable");
 }
 
-/// A workflow of every kind of node: choices, a loop in a loop, failures that are taken.
+/// A workflow with every kind of node: choices, nested loops, handled failures.
 fn release() -> Value {
     let work = |id: &str, kind: &str| node(id, kind, json!({}));
     let mut nodes = vec![
@@ -129,7 +129,7 @@ fn wide(groups: usize, width: usize) -> Value {
     definition("wide", json!(nodes), json!(edges), json!({}))
 }
 
-/// A network without much order, the same every time.
+/// An irregular but constant network.
 fn tangle(nodes: usize, degree: usize) -> Value {
     let mut state = 7_u64;
     let mut random = |below: usize| {
@@ -239,7 +239,7 @@ fn every_picture_is_well_formed_and_refers_to_nothing_outside() {
     }
 }
 
-/// Names that try to be something else than names.
+/// Names that try to break out of their context.
 fn hostile() -> Value {
     let names = [
         "<script>alert(1)</script>",

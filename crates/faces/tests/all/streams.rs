@@ -1,4 +1,4 @@
-//! Which event each stream mode shows: the protocol's table, over every kind of event there is.
+//! The events shown by each stream mode: the protocol's table, over every kind of event.
 
 use std::collections::BTreeSet;
 

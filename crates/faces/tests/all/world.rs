@@ -51,7 +51,7 @@ pub(crate) fn node(id: &str, type_id: &str, config: Value) -> Value {
     })
 }
 
-/// An edge; `more` is laid over it.
+/// An edge; `more` is merged over it.
 pub(crate) fn edge(source: &str, target: &str, more: Value) -> Value {
     let mut edge = json!({
         "id": format!("{source}-{target}"),
@@ -70,7 +70,7 @@ pub(crate) fn plan(document: &Value) -> Plan {
         .unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// A run and everything that was decided of it.
+/// A run and all its decisions.
 pub(crate) struct World {
     pub(crate) run: Run,
     pub(crate) log: Vec<Event>,
@@ -126,7 +126,7 @@ impl World {
         self
     }
 
-    /// The attempt of a node that is in flight ends.
+    /// Ends the attempt of a node in flight.
     pub(crate) fn finish(self, node: &str, outcome: Outcome) -> Self {
         let attempt = self
             .run
@@ -142,7 +142,7 @@ impl World {
         self.finish(node, Outcome::completed(samples::object(outputs)))
     }
 
-    /// It ends well, with more than outputs.
+    /// It succeeds, with more than outputs.
     pub(crate) fn complete_with(self, node: &str, completion: Completion) -> Self {
         self.finish(node, Outcome::Completed(completion))
     }
@@ -160,7 +160,7 @@ impl World {
         self.tell(Command::Fire { timer })
     }
 
-    /// The run as it was after every event in turn.
+    /// The run after each event in turn.
     pub(crate) fn prefixes(&self) -> impl Iterator<Item = Run> + '_ {
         let mut run = Run::unborn(self.run.header.clone(), self.run.plan.clone());
         self.log.iter().map(move |event| {

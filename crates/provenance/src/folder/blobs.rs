@@ -1,4 +1,4 @@
-//! Bytes under their hash: written once, verified whenever they are read.
+//! Bytes under their hash: written once, verified at every read.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -72,7 +72,7 @@ impl Folder {
 }
 
 impl Folder {
-    /// The digests of all contents that are kept.
+    /// The digests of all kept contents.
     ///
     /// # Errors
     /// When a folder cannot be read.

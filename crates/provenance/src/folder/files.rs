@@ -55,7 +55,7 @@ pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderEr
 /// The bytes of a regular file; `None` where none exists.
 ///
 /// # Errors
-/// As [`open`] has them, and when the file has more bytes than are read.
+/// As for [`open`], and when the file exceeds the limit.
 pub(super) fn bytes(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, FolderError> {
     let Some(file) = open(path, max_bytes)? else {
         return Ok(None);
@@ -121,7 +121,7 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<bool, FolderError> {
     let folder = folder_of(path);
     let created = || {
         let whole = unfinished(folder, bytes)?;
-        // A link, unlike a new name, never takes the place of a file that is there.
+        // A link, unlike a rename, never replaces an existing file.
         let linked = fs::hard_link(&whole, path);
         fs::remove_file(&whole)?;
         match linked {
@@ -144,7 +144,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
     replaced().map_err(FolderError::io(path))
 }
 
-/// Removes a file that may be gone already; `true` when it was there.
+/// Removes a file if it exists; `true` when it did.
 pub(super) fn remove(path: &Path) -> Result<bool, FolderError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -188,7 +188,7 @@ impl Folder {
     /// distinguished. `None` while another capture holds it. Closing the file releases it.
     ///
     /// # Errors
-    /// When the folder cannot be made or the lock cannot be taken.
+    /// When the folder cannot be created or the lock cannot be taken.
     pub fn capture_turn(&self) -> Result<Option<File>, FolderError> {
         make_folder(&self.snapshots())?;
         let path = self.base.join(".capture.lock");

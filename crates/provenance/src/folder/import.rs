@@ -79,8 +79,8 @@ impl Writer {
     }
 }
 
-/// The text of a document: in the order of the schema, unless something in a file of others was
-/// read in a sense of ours. Then it stays as it was.
+/// The text of a document in the order of the schema. If reading a foreign file reinterpreted a
+/// member, the text stays unchanged.
 pub(super) fn as_it_stands(document: &Document) -> serde_json::Result<Vec<u8>> {
     if is_as_written(document) {
         pretty(&document.snapshot)

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::files::{self, UNFINISHED};
 use super::{CALLS, Folder, FolderError, PIN, REPLAYS, SIGNATURE};
 
-/// Characters of the beginning of an id that name a snapshot.
+/// Minimum characters of an id's prefix.
 const MIN_PREFIX: usize = 4;
 /// The version of the index; others are ignored.
 const INDEX_VERSION: u32 = 4;
@@ -96,7 +96,7 @@ pub enum Unresolved {
     /// No snapshot has this name.
     #[error("there is no snapshot {0}")]
     Missing(String),
-    /// Several ids begin so, or several snapshots have the name.
+    /// Several ids have this prefix, or several snapshots this name.
     #[error("{name} may be any of {}", among.join(", "))]
     Ambiguous {
         /// The name to resolve.
@@ -276,7 +276,7 @@ impl Folder {
     }
 
     fn keep_index(&self, index: &Index) {
-        // Without it the next list takes longer, and that is all.
+        // Without it, only the next list takes longer.
         if let Ok(bytes) = serde_json::to_vec(index) {
             let _ = files::replace(&self.index_path(), &bytes);
         }

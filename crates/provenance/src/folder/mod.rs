@@ -1,4 +1,4 @@
-//! The folder that snapshots are kept in.
+//! The folder of snapshots.
 //!
 //! ```text
 //! .aiwg/provenance/
@@ -50,7 +50,7 @@ const REPLAYS: &str = "replays.jsonl";
 const PIN: &str = "pin";
 const SIGNATURE: &str = "sig";
 
-/// Bytes of a signature at most.
+/// Maximum bytes of a signature.
 const MAX_SIGNATURE: u64 = 64 << 10;
 
 /// A folder of snapshots. It need not exist yet.
@@ -129,7 +129,7 @@ impl Folder {
         Self::at(root.join(PROJECT_FOLDER))
     }
 
-    /// A folder by itself: `snapshots` and `blobs` lie in it.
+    /// A folder by its path; it contains `snapshots` and `blobs`.
     pub fn at(base: PathBuf) -> Self {
         Self { base }
     }
@@ -192,14 +192,14 @@ impl Folder {
         lines(&beside(snapshot, CALLS), Tail::MustBeWhole)
     }
 
-    /// The name of the file that has the calls of a snapshot.
+    /// The name of the file with the calls of a snapshot.
     pub(crate) fn calls_file(&self, snapshot: &Path) -> String {
         let path = beside(snapshot, CALLS);
         let name = path.file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// Every attempt to replay a snapshot, in order. A last line that was cut off is left out.
+    /// Every attempt to replay a snapshot, in order. A truncated last line is ignored.
     ///
     /// # Errors
     /// When the file cannot be read, or a line other than the last is not an attempt.

@@ -51,7 +51,7 @@ struct Retention {
     alone: Verdict,
     /// The verdict if another needs it.
     where_needed: Verdict,
-    /// The last moment it is kept, as far as time decides.
+    /// The last moment it is kept, by its age.
     until: Timestamp,
 }
 
@@ -78,8 +78,8 @@ impl Folder {
         self.plan_of(now, &|_| true)
     }
 
-    /// As [`Folder::plan`], where only these snapshots may be removed: the others need the contents
-    /// they name.
+    /// As [`Folder::plan`], where only these snapshots may be removed: the others also keep the
+    /// snapshots that they need.
     ///
     /// # Errors
     /// The same.
@@ -94,7 +94,7 @@ impl Folder {
             .iter()
             .map(|entry| self.retention(entry, now))
             .collect();
-        // A kept snapshot needs the contents it names; a removed one does not.
+        // Only kept snapshots keep the ones they need, so this repeats until nothing changes.
         let mut needed: BTreeSet<&str> = BTreeSet::new();
         loop {
             let stays = |entry: &Entry, retention: &Option<Retention>| {
@@ -147,7 +147,7 @@ impl Folder {
         let path = self.snapshots().join(&entry.file);
         let kept = self.read(&path).ok()?;
         let replays = kept.document.snapshot.replays();
-        // A record that cannot be read leaves the status to decide.
+        // Without a readable record, the status decides.
         let attempts = self.attempts(&path).unwrap_or_default();
         let facts = |is_needed| Facts {
             captured: entry.captured_at,
@@ -163,16 +163,16 @@ impl Folder {
         })
     }
 
-    /// Removes the snapshots that may go now, then contents that only they needed. An interruption
-    /// leaves every snapshot complete or removed; the next prune does the rest.
+    /// Removes the snapshots that may go now, then the contents that only they used. An
+    /// interruption leaves every snapshot complete or removed; the next prune does the rest.
     ///
     /// # Errors
-    /// [`FolderError::Busy`] while anybody writes; otherwise when the disk refuses.
+    /// [`FolderError::Busy`] while another process writes; otherwise when the disk rejects a write.
     pub fn prune(&self, now: Timestamp) -> Result<Pruned, FolderError> {
         self.prune_of(now, &|_| true)
     }
 
-    /// As [`Folder::prune`], of the snapshots that may be looked at.
+    /// As [`Folder::prune`], for these snapshots only.
     ///
     /// # Errors
     /// The same.
@@ -202,10 +202,10 @@ impl Folder {
         Ok(pruned)
     }
 
-    /// Removes snapshots with everything that only they need.
+    /// Removes snapshots with everything that only they use.
     ///
     /// # Errors
-    /// [`FolderError::Busy`] while anybody writes; otherwise when the disk refuses.
+    /// [`FolderError::Busy`] while another process writes; otherwise when the disk rejects a write.
     pub fn remove(&self, snapshots: &[PathBuf]) -> Result<Pruned, FolderError> {
         let _hold = self.hold(Hold::Alone)?;
         let mut pruned = Pruned::default();

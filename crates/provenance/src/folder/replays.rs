@@ -16,7 +16,7 @@ use super::files::{self, Hold, lock_file};
 use super::import::as_it_stands;
 use super::{Folder, FolderError, Kept, REPLAYS, beside};
 
-/// Bytes of the name of a snapshot in the lock of the record at most.
+/// Maximum bytes of a snapshot's name in the lock file of the record.
 const MAX_NAME: u64 = 4096;
 
 impl Folder {
@@ -85,7 +85,7 @@ impl Folder {
     /// When a file cannot be read.
     pub(crate) fn check_replays(&self, kept: &Kept) -> Result<Vec<Finding>, FolderError> {
         let path = self.replays_lock();
-        // An attempt may be recorded right now: both files are read between two attempts.
+        // An attempt may be recorded at this moment: read both files between two attempts.
         let lock = files::open(&path, MAX_NAME)?;
         if let Some(lock) = &lock {
             lock.lock_shared().map_err(FolderError::io(&path))?;

@@ -29,7 +29,7 @@ impl KeptRun {
         }
     }
 
-    /// Whether it was written just now.
+    /// Whether it was written by this call.
     pub fn is_new(&self) -> bool {
         matches!(self, Self::New(_))
     }
@@ -75,7 +75,7 @@ impl Writer {
             if content_of(kept.document.raw.clone()) == content {
                 return Ok(KeptRun::Known(kept));
             }
-            // The rules by which secrets are found may be others now.
+            // The redaction rules may have changed.
             if entry.snapshot_id == draft.snapshot_id {
                 draft.snapshot_id = new_id();
             }

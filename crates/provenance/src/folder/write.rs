@@ -162,7 +162,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Calls and attempts, a line each. Calls are chained here; attempts are as they were recorded.
+    /// Calls and attempts, one per line. Calls are chained here; attempts are as recorded.
     pub(crate) fn of(calls: &[Call], replays: &[Attempt]) -> Self {
         Self {
             calls: lines(&chain::linked("", calls)),
@@ -180,7 +180,7 @@ fn lines(values: &[impl Serialize]) -> Vec<u8> {
     lines
 }
 
-/// As files are written: indented by two, with a line break at the end.
+/// The format of files: indented by two, with a line break at the end.
 pub(super) fn pretty(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');

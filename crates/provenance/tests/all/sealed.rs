@@ -1,4 +1,4 @@
-//! Whether anything of a snapshot can be changed without being seen.
+//! Whether any change of a snapshot can go undetected.
 
 use std::fs;
 

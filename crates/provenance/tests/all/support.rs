@@ -1,4 +1,4 @@
-//! Snapshots and folders to try things on.
+//! Snapshots and folders for tests.
 
 use faces::provenance::calls::{Attempt, Call};
 use faces::provenance::document::{Config, MatchStatus, Mode, Model, Snapshot};

@@ -5,7 +5,7 @@ use super::place::Spacing;
 use super::taut::{self, Beside};
 use super::{FRAME_ACROSS, Graph};
 
-/// The least space outside of a frame.
+/// The minimum space outside of a frame.
 const OUTSIDE: f64 = 14.0;
 
 /// The elements of a rank, from left to right.
@@ -78,7 +78,7 @@ pub(super) fn frame(
         .collect()
 }
 
-/// A rank with the sides of all frames in it.
+/// A rank including the sides of all its frames.
 fn posts(items: &Items, layer: &[usize]) -> Vec<Post> {
     let mut posts = Vec::with_capacity(layer.len());
     let mut open: &[usize] = &[];

@@ -2,7 +2,7 @@
 
 use super::Graph;
 
-/// The most bends. The longest links go without when there would be more, and are drawn straight.
+/// Maximum bends. Beyond it, the longest links are drawn straight.
 pub(super) const MAX_BENDS: usize = 30_000;
 
 /// Nodes (first, by their own numbers) and bends.

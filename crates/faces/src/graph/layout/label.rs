@@ -12,7 +12,7 @@ const SPOTS: [f64; 5] = [0.5, 0.68, 0.32, 0.82, 0.2];
 
 /// Puts every label at a free spot on its line.
 pub(super) fn place(graph: &Graph, items: &Items, routes: &mut [Route]) {
-    // Only labels that begin in the same rank can meet.
+    // Only labels that begin in the same rank can collide.
     let mut taken = BTreeMap::<usize, Vec<Rect>>::new();
     for (at, link) in graph.links.iter().enumerate() {
         if link.label == 0.0 {

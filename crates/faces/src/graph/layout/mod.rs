@@ -47,7 +47,7 @@ pub(super) struct Link {
 /// Nodes drawn in a frame of their own.
 pub(super) struct Group {
     pub(super) parent: Option<usize>,
-    /// The links that lead out of the group past everything in it.
+    /// The links that leave the group, which follow everything in it.
     pub(super) exits: Vec<usize>,
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Layout {
     pub(super) groups: Vec<Rect>,
 }
 
-/// The room left for an arrow's head.
+/// The space for an arrow's head.
 pub(super) const ARROW: f64 = 7.0;
 
 /// The distance of a frame from its content, along the ranks and across.
@@ -113,7 +113,7 @@ struct Metrics {
     /// A node's extent along and across the ranks.
     along: f64,
     across: f64,
-    /// The least space between nodes of a rank.
+    /// The minimum space between nodes of a rank.
     apart: f64,
     /// The least space between ranks.
     gap: f64,
@@ -174,7 +174,7 @@ pub(super) fn lay_out(graph: &Graph, node: (f64, f64)) -> Layout {
     route::draw(graph, &items, &placed, &metrics)
 }
 
-/// The direction in which the picture is nearest to the shape of a page.
+/// The direction in which the picture fits a page best.
 fn direction(ranks: &[usize], node: (f64, f64)) -> Direction {
     const PAGE: f64 = 1.4;
     let length = ranks.iter().max().map_or(0, |max| max + 1);

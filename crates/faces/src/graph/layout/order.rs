@@ -135,7 +135,7 @@ impl Sweeper {
         }
     }
 
-    /// Sorts a rank by a wish per item, groups together.
+    /// Sorts a rank by the best positions, groups together.
     fn sort(&mut self, items: &mut Items, rank: usize, wishes: Vec<f64>, by: &GroupsBy<'_>) {
         let layer = &items.layers[rank];
         let mut wishes: Vec<_> = layer
@@ -186,7 +186,7 @@ impl Sweeper {
         }
     }
 
-    /// Exchanges neighbours as long as it helps.
+    /// Exchanges neighbours as long as crossings decrease.
     fn exchange(&mut self, items: &mut Items) {
         for _ in 0..PATIENCE {
             let mut helped = false;

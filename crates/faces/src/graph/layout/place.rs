@@ -8,7 +8,7 @@ use super::{FRAME_ACROSS, Graph, Metrics, frame};
 const PASSES: usize = 24;
 /// The last passes, included in the count above, which consider both neighbouring ranks.
 const LAST_PASSES: usize = 6;
-/// The room a bend takes, to either side.
+/// The space for a bend, on either side.
 const BEND: f64 = 8.0;
 
 /// Positions across the ranks.
@@ -19,7 +19,7 @@ pub(super) struct Placed {
     pub(super) groups: Vec<(f64, f64)>,
 }
 
-/// Places everything; the least position is 0.
+/// Positions everything; the smallest position is 0.
 pub(super) fn place(graph: &Graph, items: &Items, metrics: &Metrics) -> Placed {
     let spacing = Spacing::new(items, metrics);
     let mut across = vec![0.0; items.rank.len()];
@@ -94,7 +94,7 @@ impl<'a> Spacing<'a> {
         }
     }
 
-    /// The least distance between the middles of two neighbours.
+    /// The minimum distance between the centres of two neighbours.
     pub(super) fn between(&self, left: usize, right: usize) -> f64 {
         let bends = [left, right]
             .into_iter()
@@ -111,7 +111,7 @@ impl<'a> Spacing<'a> {
         self.half[left] + self.half[right] + apart + frames as f64 * FRAME_ACROSS
     }
 
-    /// Places a rank close together around 0.
+    /// Packs a rank closely around 0.
     fn pack(&self, layer: &[usize], across: &mut [f64]) {
         let mut x = 0.0;
         for (at, &item) in layer.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which rank each node is in.
+//! Assigns ranks to nodes.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(super) fn ranks(graph: &Graph) -> Vec<usize> {
     ranks
 }
 
-/// From every last node of a group to everything that its head leads to outside.
+/// Pairs of every last node of a group and every successor of its head outside.
 fn after_groups(graph: &Graph) -> Vec<(usize, usize)> {
     let mut is_last = vec![true; graph.nodes];
     for link in graph.links.iter().filter(|link| !link.back) {

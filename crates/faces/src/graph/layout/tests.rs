@@ -181,7 +181,7 @@ fn check(graph: &Graph) -> Layout {
     layout
 }
 
-/// At most an arrow's length away.
+/// Within an arrow's length.
 fn touches(rect: Rect, point: Point) -> bool {
     let near = super::ARROW + 0.1;
     point.x >= rect.x - near

@@ -55,7 +55,7 @@ pub(super) fn render(picture: &Picture) -> String {
     out.0
 }
 
-/// Wide enough for most names and types, within bounds.
+/// Wide enough for most names and types, within limits.
 fn box_width(picture: &Picture) -> f64 {
     let widest = picture
         .nodes

@@ -75,7 +75,7 @@ pub(super) fn escape(text: &str) -> String {
             '\t' | '\n' | '\r' => out.push(' '),
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             _ if c.is_control() => out.push('\u{fffd}'),
-            // These would turn the text around them.
+            // These would change the direction of the surrounding text.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
             }

@@ -32,7 +32,7 @@ pub struct Bundle {
     spans: Vec<Value>,
     /// Events at most.
     most: usize,
-    /// Bytes that are left for events.
+    /// The bytes left for events.
     left: usize,
     nodes: BTreeSet<String>,
     cut: BTreeSet<&'static str>,
@@ -141,7 +141,7 @@ fn say_status(run: &mut Value) {
     run["runStatus"] = exact;
 }
 
-/// Takes the largest parts out of a state that is too large. Answers whether any was.
+/// Removes the largest parts of an oversized state. Returns whether any was removed.
 fn shrink(run: &mut Value) -> bool {
     let mut is_cut = false;
     while let Some(fields) = run.as_object_mut() {

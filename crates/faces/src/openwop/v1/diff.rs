@@ -1,4 +1,4 @@
-//! Two runs side by side: a `RunDiffResponse`.
+//! The comparison of two runs: a `RunDiffResponse`.
 //!
 //! Events are compared place by place, by type, node and payload. Ids, times and causes differ in
 //! every run.
@@ -82,7 +82,7 @@ impl Diff {
         self.build_shown(&snapshot(a), &snapshot(b), have_ended)
     }
 
-    /// As [`Diff::build`], of snapshots of both runs.
+    /// As [`Diff::build`], for snapshots of both runs.
     pub fn build_shown(self, a: &Value, b: &Value, have_ended: bool) -> Value {
         let mut answer = json!({
             "a": a["runId"],

@@ -1,4 +1,4 @@
-//! A JSON object put together field by field, absent ones left out.
+//! A JSON object built field by field, without absent ones.
 
 use std::fmt::Display;
 
@@ -69,7 +69,7 @@ fn to_json(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("kernel values are always JSON")
 }
 
-/// An error with the fields the protocol knows in every place: its text is never empty and its
+/// An error with the fields that the protocol knows everywhere: its text is never empty and its
 /// details are an object.
 pub(super) fn error(error: &NodeError) -> Fields {
     let or_else =

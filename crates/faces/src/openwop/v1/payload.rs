@@ -48,7 +48,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         RunEvent::RunStarted {
             workflow_id,
             inputs,
-            // A reader gets them from the snapshot; here they would repeat the inputs.
+            // Readers get them from the snapshot; here they would repeat the inputs.
             variables: _,
             transport,
             engine_version,
@@ -336,7 +336,7 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
             .with(
                 "value",
                 if *stamped {
-                    // As the entry is kept in the channel.
+                    // In the channel's stored form.
                     json!({ "value": value, "_ts": written_at.0 })
                 } else {
                     value.clone()
@@ -546,7 +546,7 @@ pub fn queue_of_question(data: &Value) -> Option<&str> {
     awaited_queue(data.get("correlation").filter(|_| is_worker)?)
 }
 
-/// An error of a node or run, with whether trying again may help.
+/// An error of a node or run, with whether a retry may help.
 pub(super) fn failure(node_error: &NodeError) -> Value {
     error(node_error)
         .maybe("retryable", node_error.retryable)

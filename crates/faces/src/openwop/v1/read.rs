@@ -142,7 +142,7 @@ fn instant(data: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// A channel that forgets shows each entry with the time of its write.
+/// A channel with expiry has each entry with the time of its write.
 fn unstamp(data: &mut Map<String, Value>) {
     let Some(Value::Object(entry)) = data.get_mut("value") else {
         return;

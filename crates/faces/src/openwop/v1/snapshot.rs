@@ -16,7 +16,7 @@ use super::fields::{Fields, error};
 use super::payload::{counted, failure, interrupt, owner, settings};
 use crate::mask::{Mask, apply_mask};
 
-/// The version of the contract between log and reader that OpenWOP v1 speaks of.
+/// The version of the contract between log and reader in OpenWOP v1.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
 /// A folded run as a `RunSnapshot`.

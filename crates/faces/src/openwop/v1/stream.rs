@@ -94,7 +94,7 @@ impl StreamModes {
         Ok(Self(modes))
     }
 
-    /// Whether frames are snapshots, which takes the folded run ([`state_frame`]).
+    /// Whether frames are snapshots, which need the folded run ([`state_frame`]).
     pub fn are_values(&self) -> bool {
         self.0 == [StreamMode::Values]
     }

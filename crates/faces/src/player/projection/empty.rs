@@ -40,7 +40,7 @@ impl Projection {
         let port = part.get("input")?.as_str()?;
         let name = port.strip_prefix('{')?.strip_suffix('}')?;
         let source = name.rsplit_once('.').and_then(|(id, _)| self.node(id));
-        // A variable may well be empty.
+        // A variable may be empty.
         if source.is_none() && !name.starts_with("prev_") {
             return None;
         }

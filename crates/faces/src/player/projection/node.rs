@@ -27,7 +27,7 @@ impl Node {
         self.may_fail && self.state.status() == NodeStatus::Failed && self.wait == Wait::Nothing
     }
 
-    /// Whether the session is at it, or has yet to come to it.
+    /// Whether the session is at it, or before it.
     pub(super) fn is_open(&self) -> bool {
         let is_over = self.state.status().is_over() || self.has_failed_round();
         !is_over || self.wait != Wait::Nothing
@@ -76,7 +76,7 @@ pub(super) fn exit_code(details: Option<&Value>) -> Option<i64> {
     details?.get("exitCode")?.as_i64()
 }
 
-/// The node an event is about, and its visit.
+/// The node of an event, and its visit.
 pub fn node_of(body: &RunEvent) -> Option<(&NodeId, u32)> {
     match body {
         RunEvent::NodeStarted { node_id, visit, .. }

@@ -11,7 +11,7 @@ use super::super::plan::{self, Cycle, ExecutionPlan};
 use super::rounds::{self, Back, MOST_ROUNDS};
 use super::{Fields, Kind, Node, Part, Template, id_of};
 
-/// Circles that are named; a template with more of them has the rest named when these are gone.
+/// Maximum reported cycles; the rest is reported once these are fixed.
 const MOST_CYCLES: usize = 10;
 
 /// An edge between two nodes of the list.

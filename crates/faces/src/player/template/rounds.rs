@@ -13,13 +13,13 @@ use kernel::problem::{ProblemCode, Problems, quoted};
 use super::super::plan::{self, Batch};
 use super::{Field, Kind, Node, OnFail, Part, Template};
 
-/// The most rounds a loop may have.
+/// Maximum rounds of a loop.
 pub(super) const MOST_ROUNDS: u64 = 20;
 
 /// The place of a node in a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// The node that it is, or is a copy of, by position.
+    /// The position of the node, or of the original of a copy.
     pub of: usize,
     /// The first node of the loop, by position.
     pub first: usize,
@@ -32,7 +32,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Whether the node decides if there is another round.
+    /// Whether the node decides about another round.
     pub fn is_first(&self) -> bool {
         self.of == self.first
     }
@@ -248,7 +248,7 @@ fn check_errors(template: &Template, loops: &[Loop<'_>], problems: &mut Problems
     }
 }
 
-/// The batches of a loop; adds the copies of its nodes.
+/// Plans the batches of a loop; adds the copies of its nodes.
 fn rounds(template: &mut Template, of: &Loop<'_>) -> Vec<Batch> {
     let (first, rounds) = (of.back.first, of.back.rounds);
     let mut batches = Vec::new();
@@ -292,7 +292,7 @@ fn rounds(template: &mut Template, of: &Loop<'_>) -> Vec<Batch> {
     batches
 }
 
-/// The ids of copies are as good as any other.
+/// Ids of copies must be unique and valid.
 fn check_ids(template: &Template, loops: &[Loop<'_>], problems: &mut Problems) {
     let mut seen = BTreeSet::new();
     for node in &template.nodes {

@@ -23,7 +23,7 @@ pub(super) struct Pair {
 /// The result of an alignment.
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
-    /// Units of the first side, all of which have an equal on the other.
+    /// Units of the first side with an equal one on the other.
     pub(super) same: usize,
     /// The rest.
     pub(super) pairs: Vec<Pair>,
@@ -74,7 +74,7 @@ fn keys(units: &[Unit], order: Order, known: &mut HashMap<String, usize>) -> Vec
     keys.collect()
 }
 
-/// Places of both sides between units that are the same.
+/// Places of both sides between equal units.
 type Gap = (Vec<usize>, Vec<usize>);
 
 fn in_order(a: &[usize], b: &[usize], mut equal: impl FnMut(usize, usize)) -> Vec<Gap> {

@@ -66,7 +66,7 @@ pub(super) fn compare(a: &[ToolCall], b: &[ToolCall]) -> FieldReport {
     }
 }
 
-/// The first call that is another.
+/// The first differing call.
 pub(super) fn divergence(
     a: (&Side<'_>, &[ToolCall]),
     b: (&Side<'_>, &[ToolCall]),

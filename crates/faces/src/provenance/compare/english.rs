@@ -1,4 +1,4 @@
-//! The English that the rules know: three closed lists, and a short table of opposites.
+//! The rules' English: three closed lists, and a short table of opposites.
 //!
 //! A text in another language needs none of this: words outside these lists are left for review.
 

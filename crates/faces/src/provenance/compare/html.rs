@@ -1,4 +1,4 @@
-//! A comparison as a page: by itself, without a script.
+//! A comparison as a self-contained page, without a script.
 
 use std::fmt::Write as _;
 

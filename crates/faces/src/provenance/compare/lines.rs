@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Lines that are looked at on each side; of longer texts the part around the first difference.
+/// Maximum lines compared on each side; of longer texts the part around the first difference.
 const MAX_LINES: usize = 2_000;
-/// Lines around a difference that are shown.
+/// Lines shown around a difference.
 const AROUND: usize = 3;
 
 /// A line of each side, or of one.
@@ -20,13 +20,13 @@ pub enum Line {
     Gone(String),
     /// On the other side only.
     New(String),
-    /// Some lines that are the same on both are left out.
+    /// A number of omitted equal lines.
     LeftOut(usize),
 }
 
-/// Characters of a line that are shown.
+/// Maximum characters shown of a line.
 const CHARS: usize = 400;
-/// Characters before a difference that are shown.
+/// Characters shown before a difference.
 const AHEAD: usize = 24;
 
 /// The first line that differs, from 1, and its text on both sides.
@@ -103,7 +103,7 @@ pub fn side_by_side(a: &str, b: &str) -> Vec<Line> {
     shorten(lines)
 }
 
-/// A number for each line, the same for the same lines.
+/// A number for each line, equal for equal lines.
 fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<usize> {
     let mut number = |line: &&'a str| {
         let next = known.len();

@@ -1,5 +1,5 @@
-//! Long texts are compared in a time that grows like their length: each of these would take
-//! minutes if a step looked through the rest of the text, or the line, from each of its places.
+//! Comparing long texts takes linear time: each of these would take minutes if a step searched the
+//! rest of the text, or the line, at each of its places.
 
 use super::super::document::Operation;
 use super::normal::normal;

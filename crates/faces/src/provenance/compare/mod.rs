@@ -249,7 +249,7 @@ pub fn all_pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> V
     pairs.into_iter().collect()
 }
 
-/// Whether a text is read as prose: it is neither data nor a program.
+/// Whether a text is prose: neither data nor a program.
 fn is_prose(text: &Text<'_>) -> bool {
     text.data().is_none() && !text.is_code()
 }

@@ -57,7 +57,7 @@ fn characters(text: &str) -> String {
             '‘' | '’' | '‚' | '‛' | 'ʼ' | '′' | '´' => '\'',
             '“' | '”' | '„' | '‟' | '«' | '»' | '″' => '"',
             '‐' | '‑' | '‒' | '−' => '-',
-            // A range, whichever dash it is written with.
+            // A range, with any dash.
             '–' if shown.ends_with(|before: char| before.is_ascii_digit()) => '-',
             '―' => '—',
             '•' | '◦' | '‣' | '▪' | '●' | '○' | '∙' => '•',
@@ -135,7 +135,7 @@ fn code_end(ticks: &HashMap<usize, Vec<usize>>, from: usize, length: usize) -> O
     starts.get(next).map(|start| start + length)
 }
 
-/// A text with each stretch of white space as one space.
+/// A text with each run of white space as one space.
 pub(super) fn folded(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -142,14 +142,14 @@ impl Quantity {
         })
     }
 
-    /// The whole number from 1 to 31 that it may be as a day.
+    /// The whole number from 1 to 31, if it may be a day.
     pub(super) fn day(&self) -> Option<u32> {
         let is_day = self.measure.is_none() && matches!(&*self.affix, "" | "th");
         let day = self.digits.parse().ok().filter(|_| is_day)?;
         (1..=31).contains(&day).then_some(day)
     }
 
-    /// The four digits that it may be as a year.
+    /// The four digits, if it may be a year.
     pub(super) fn year(&self) -> Option<&str> {
         let is_year = self.measure.is_none() && self.affix.is_empty();
         Some(&*self.digits).filter(|digits| is_year && digits.len() == 4 && !digits.contains('.'))

@@ -10,7 +10,7 @@ use super::drift::{Difference, MetricDelta};
 /// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// The snapshot that is measured by.
+    /// The baseline snapshot.
     pub a: String,
     /// The other snapshot.
     pub b: String,
@@ -83,7 +83,7 @@ pub struct FieldReport {
     /// Whether it is an empty list on both sides.
     #[serde(skip)]
     pub is_empty: bool,
-    /// In which of its entries it differs.
+    /// The entries in which it differs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
 }
@@ -105,7 +105,7 @@ impl FieldReport {
 pub struct FirstDivergence {
     /// In which field.
     pub field: &'static str,
-    /// At which tool call, counted from 1.
+    /// The tool call, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
     /// The tool.
@@ -114,7 +114,7 @@ pub struct FirstDivergence {
     /// The artifact, or the place in an input or output as a JSON pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// At which line of a text, from 1.
+    /// The line of a text, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
     /// A description.
@@ -149,7 +149,7 @@ pub struct Meaning {
         serialize_with = "maybe_rounded"
     )]
     pub mean_f: Option<f32>,
-    /// The part of all units that have an equivalent partner.
+    /// The share of units with an equivalent counterpart.
     pub matching: f64,
     /// The pairs that differ, and those that need review.
     #[serde(skip_serializing_if = "Vec::is_empty")]

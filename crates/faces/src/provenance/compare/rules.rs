@@ -133,7 +133,7 @@ enum Exchange {
     None,
     /// As many on either side.
     OneForOne,
-    /// A number that is counted in the same unit on either side.
+    /// A number with the same unit on either side.
     SameUnit,
     /// More elements on one side.
     Other,
@@ -174,7 +174,7 @@ fn numbers(tokens: &[Token]) -> impl Iterator<Item = &Token> {
 fn exchanged_identifiers(a: &[Token], b: &[Token]) -> Exchange {
     let own = |one: &[Token], other: &[Token]| {
         let known: BTreeSet<&str> = other.iter().map(|token| token.text.as_str()).collect();
-        // A name may begin the other sentence.
+        // A name may be the first word of the other sentence.
         let small: BTreeSet<String> = other
             .iter()
             .map(|token| token.text.to_lowercase())

@@ -18,7 +18,7 @@ use super::units::units;
 const MAX_UNITS: usize = 4_000;
 /// Maximum bytes of a text whose words are counted.
 const MAX_OVERLAP: usize = 1 << 20;
-/// Bytes of a unit that a report repeats.
+/// Maximum bytes of a unit in a report.
 const SHOWN: usize = 300;
 /// Pairs that a report names.
 const WORST: usize = 5;

@@ -1,4 +1,4 @@
-//! Whether two texts have the same shape with other values in it.
+//! Compares the shape of two texts, regardless of values.
 
 use kernel::json::{self, Limits};
 use kernel::limits::{MAX_JSON_DEPTH, MAX_SNAPSHOT_BYTES};
@@ -8,7 +8,7 @@ use super::text::Text;
 use super::units::{ItemKind, Kind, Unit};
 use super::yaml;
 
-/// Whether a response has a structure to go by: it is data, or code above all.
+/// Whether a response has a structure: it is data, or mostly code.
 pub(super) fn is_structured(text: &Text<'_>) -> bool {
     if text.data().is_some() || text.is_code() {
         return true;

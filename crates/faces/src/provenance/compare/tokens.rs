@@ -66,7 +66,7 @@ impl Token {
 pub(super) enum Style {
     /// Capitals begin sentences and names.
     Sentence,
-    /// Capitals are a matter of taste.
+    /// Capitals are ignored.
     Title,
 }
 

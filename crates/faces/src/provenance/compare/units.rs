@@ -1,4 +1,4 @@
-//! A text as the units it is compared by: sentences, headings, list items, table rows, code.
+//! The units of a text for comparison: sentences, headings, list items, table rows, code.
 
 use super::normal::folded;
 use super::tokens::{Style, Token, tokens};

@@ -6,7 +6,7 @@ use kernel::limits::MAX_JSON_DEPTH;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value, json};
 
-/// Bytes of a text that is read.
+/// Maximum bytes of a text.
 const MAX_BYTES: usize = 1 << 20;
 /// Maximum parts of a value, including those that aliases repeat.
 const MAX_PARTS: usize = 1 << 18;
@@ -71,7 +71,7 @@ struct Level {
     open: Open,
     anchor: usize,
     tag: Option<String>,
-    /// Parts of the whole when it began.
+    /// The number of parts at its beginning.
     from: usize,
 }
 

@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use crate::samples;
 use crate::world::World;
 
-/// Four work nodes, two of them parallel, and two checkpoints: the shape of the files that
-/// sessions have had before Runwright.
+/// Four work nodes, two of them parallel, and two checkpoints: the shape of session files from
+/// before Runwright.
 pub(crate) fn review() -> Value {
     let work = |id: &str, name: &str, kind: &str, executor: &str, args: &str| {
         json!({
@@ -96,7 +96,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session that was just begun.
+    /// A new session.
     pub(crate) fn start(document: &Value, context: &[(&str, &str)]) -> Self {
         Self::start_with(document, context, Settings::default())
     }
@@ -131,7 +131,7 @@ impl Session {
         Self { world }
     }
 
-    /// Nodes that the engine would carry out at once end.
+    /// Ends the nodes that the engine would complete at once.
     pub(crate) fn settle_marks(mut self) -> Self {
         loop {
             let live = self.world.run.live_attempts();
@@ -167,7 +167,7 @@ impl Session {
         self.settle_marks()
     }
 
-    /// An open question of a node is answered.
+    /// Answers an open question of a node.
     pub(crate) fn answer(mut self, node: &str, value: Value) -> Self {
         let facts = self.world.run.facts().unwrap();
         let ix = self.world.run.plan.node_ix(node).unwrap();

@@ -30,7 +30,7 @@ fn is_time(value: &Value) -> bool {
     text.len() == "2026-03-17T14:30:22Z".len() && text.ends_with('Z') && !text.contains('.')
 }
 
-/// The state file that sessions of these templates have had before Runwright, field by field.
+/// The state file of such sessions from before Runwright, field by field.
 #[test]
 fn a_session_stopped_at_its_second_node_has_the_documented_state() {
     let (mut state, snapshots) = at_second_node().files();
