@@ -13,7 +13,7 @@ use store::StoreError;
 use crate::remote::Remote;
 use crate::text;
 
-/// Child runs that are added up at most.
+/// Maximum child runs in the sum.
 const MAX_CHILDREN: usize = 1_000;
 
 /// The budget of a run.
@@ -103,18 +103,18 @@ impl Part {
 }
 
 impl Used {
-    /// Adds a run and all its children up.
+    /// Sums a run and all its children.
     pub(crate) async fn of(door: &Door, run: &Run) -> Result<Self, StoreError> {
         let load = async |child: &str| match door.load(&StreamId::new(child)).await {
             Ok(child) => Ok(Some(Part::of(child.facts()))),
-            // It is still to be created, or was erased.
+            // It is not created yet, or was erased.
             Err(StoreError::Missing) => Ok(None),
             Err(error) => Err(error),
         };
         Self::add_up(Part::of(run.facts()), load).await
     }
 
-    /// The same of a run on a server, by its snapshot.
+    /// The same for a run on a server, from its snapshot.
     pub(crate) async fn of_remote(remote: &Remote, snapshot: &Value) -> Self {
         let load = async |child: &str| {
             let found = remote.get(&format!("/v1/runs/{child}")).await;
@@ -179,7 +179,7 @@ impl Used {
     }
 }
 
-/// The budget of a run on a server, by its snapshot.
+/// The budget of a run on a server, from its snapshot.
 pub(crate) fn of_snapshot(snapshot: &Value) -> Budget {
     let told = &snapshot["metrics"]["runwrightBudget"];
     let amounts = |name: &str| -> Amounts {

@@ -1,4 +1,4 @@
-//! The engine of this process, put together.
+//! Assembles the engine of this process.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(crate) fn engine_under(
     Ok(Engine::new(door.store().clone(), nodes, ports, options))
 }
 
-/// Starts processes as this program's children, with their files in the data folder.
+/// Starts processes as children of this program, with their files in the data folder.
 pub(crate) fn supervisor(session: &Session) -> Result<Supervisor, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(format!(

@@ -35,7 +35,7 @@ impl Data {
 
     /// Bytes unchanged.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        // Past the layer that takes colours out: these bytes may be anything.
+        // Bypasses the colour filter: these bytes may be anything.
         self.0.flush()?;
         Ok(io::stdout().lock().write_all(bytes)?)
     }

@@ -61,7 +61,7 @@ impl Source {
         self.object_of(&self.read()?)
     }
 
-    /// The JSON object that its text is.
+    /// Parses a text as a JSON object.
     pub(crate) fn object_of(&self, text: &[u8]) -> Result<Map<String, Value>, Failure> {
         let wrong = |problems| Failure::Problems {
             document: self.name(),

@@ -1,7 +1,7 @@
-//! Every environment variable the program reads, declared once.
+//! Every environment variable of the program, declared once.
 //!
-//! Besides these, colour follows the conventions `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
-//! `TERM=dumb`, which the terminal library reads by itself.
+//! In addition, colour follows the conventions `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and
+//! `TERM=dumb`, which the terminal library reads itself.
 
 use kernel::trace::TraceContext;
 
@@ -29,13 +29,13 @@ pub(crate) const PROVIDERS: &str = "RUNWRIGHT_PROVIDERS";
 /// Tenants whose workflows may run programs, as `--allow-programs`.
 pub(crate) const ALLOW_PROGRAMS: &str = "RUNWRIGHT_ALLOW_PROGRAMS";
 
-/// How `serve` checks JWTs, as `--auth`.
+/// The configuration of JWT checks in `serve`, as `--auth`.
 pub(crate) const AUTH: &str = "RUNWRIGHT_AUTH";
 
-/// The server to ask instead of a store, as `--server`.
+/// The server to use instead of a store, as `--server`.
 pub(crate) const SERVER: &str = "RUNWRIGHT_SERVER";
 
-/// The key that opens the server, as `--key`.
+/// The key for the server, as `--key`.
 pub(crate) const KEY: &str = "RUNWRIGHT_KEY";
 
 /// Where `serve` listens, as `--listen`.
@@ -44,7 +44,7 @@ pub(crate) const LISTEN: &str = "RUNWRIGHT_LISTEN";
 /// The collector of telemetry, as `--otlp-endpoint`. The names are those of OpenTelemetry.
 pub(crate) const OTLP_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// How the collector is spoken to, as `--otlp-protocol`.
+/// The protocol of the collector, as `--otlp-protocol`.
 pub(crate) const OTLP_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 
 /// Headers for the collector, as `--otlp-headers`.
@@ -72,7 +72,7 @@ pub(crate) const LOG: &str = "RUNWRIGHT_LOG";
 /// replace symbols.
 pub(crate) const ENCODING: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 
-/// The same for readers of `--help`.
+/// The same for `--help`.
 pub(crate) const HELP: &str = "\
 Environment:
   RUNWRIGHT_DATA        folder of the store, as --data

@@ -19,11 +19,11 @@ pub(crate) enum Exit {
     Found,
     /// A session waits for an answer.
     Paused,
-    /// Two executions cannot be compared, or went different ways.
+    /// Two executions cannot be compared, or diverged.
     Incomparable,
     /// Evidence was changed.
     Damaged,
-    /// As the tool ended that was run.
+    /// The exit code of the executed tool.
     Code(u8),
     /// Invalid usage or input, or a system error.
     Refused,
@@ -59,7 +59,7 @@ pub(crate) enum Failure {
     Problems {
         /// Which document.
         document: String,
-        /// Everything that is wrong with it.
+        /// All its problems.
         problems: Problems,
     },
     /// Evidence was changed.
@@ -72,7 +72,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A failure that speaks for itself.
+    /// A failure without a next step.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self::Said {
             what: what.into(),

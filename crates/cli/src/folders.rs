@@ -65,7 +65,7 @@ async fn register_file(door: &Door, file: &Path) -> Result<Option<String>, Failu
         .await
         .map_err(|error| Failure::plan(&source.name(), error))?;
     let id = definition.workflow.to_string();
-    // A secret in the open runs like any other text.
+    // A plain secret runs like any other text.
     let is_odd = |warning: &Problem| warning.code != ProblemCode::LiteralSecret;
     let usable = (!warnings.iter().any(is_odd)).then_some(id);
     for warning in warnings {

@@ -12,7 +12,7 @@ use store::{ReadFrom, StoreError};
 /// Events read of a run at a time.
 const PAGE: usize = 1_000;
 
-/// The runs followed, each as far as it was read.
+/// The followed runs, each up to its read events.
 pub(crate) struct Follower {
     door: Door,
     runs: Vec<Followed>,
@@ -22,7 +22,7 @@ pub(crate) struct Follower {
 
 /// A followed run.
 pub(crate) struct Followed {
-    /// Its state as far as it was read.
+    /// Its state at the read event.
     pub run: Run,
     /// Its parent, if another followed run started it.
     pub parent: Option<Parent>,
@@ -34,7 +34,7 @@ pub(crate) struct Followed {
 /// The node that started a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Parent {
-    /// Its run's place among the followed.
+    /// The place of its run among the followed ones.
     pub of: usize,
     /// The node.
     pub node: NodeId,
@@ -47,7 +47,7 @@ struct Expected {
 
 /// An event that was read.
 pub(crate) struct RunUpdate {
-    /// The place of its run among the followed.
+    /// The place of its run among the followed ones.
     pub of: usize,
     /// The event that caused it: the first of its batch.
     pub cause: Option<Seq>,
@@ -92,7 +92,7 @@ impl Follower {
         self.expected.is_empty() && self.runs.iter().all(|followed| followed.run.is_settled())
     }
 
-    /// Follows a run from its first event on.
+    /// Follows a run from its first event.
     pub(crate) async fn read_from_start(&mut self, run: &StreamId) -> Result<(), StoreError> {
         let run = self.unread(run).await?;
         self.push(run, None);

@@ -1,4 +1,4 @@
-//! Inputs of a run as typed on the command line.
+//! Inputs of a run on the command line.
 
 use std::collections::BTreeSet;
 

@@ -16,7 +16,7 @@ use crate::session::Session;
 
 /// Rows per query of the store.
 const PAGE: usize = 1_000;
-/// Ids named when a part of an id fits several.
+/// Maximum ids listed for an ambiguous part.
 const NAMED: usize = 5;
 /// Minimum characters that denote an id.
 pub(crate) const SHORTEST: usize = 4;
@@ -45,7 +45,7 @@ impl std::str::FromStr for RunName {
     }
 }
 
-/// The end of a run id that people are shown and may type. The name of a session is shown whole:
+/// The displayed end of a run id, which users may type. The name of a session is shown as a whole:
 /// its end is a time of day, which others may share.
 pub(crate) fn short(run: &StreamId) -> &str {
     const SHOWN: usize = 8;
@@ -216,7 +216,7 @@ pub(crate) async fn pages(
     }
 }
 
-/// The folder an attempt or a run keeps its files in.
+/// The folder with the files of a run and its attempts.
 pub(crate) fn folder(session: &Session, run: &StreamId) -> PathBuf {
     session.place.attempts().join(run.as_str())
 }

@@ -51,7 +51,7 @@ use session::Session;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // First of all: a supervisor waits for every child of its process and must be alone in it.
+    // First: a supervisor waits for every child of its process, so it must run alone in it.
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|first| first == EXEC_COMMAND) {
         return exec_main(args);

@@ -12,7 +12,7 @@ static PLACE: OnceLock<Place> = OnceLock::new();
 
 /// The beginning of a command in a text.
 const COMMAND: &str = "`runwright ";
-/// Commands that can also ask a server.
+/// Commands that can also use a server.
 const ASK_A_SERVER: [&str; 3] = ["run", "runs", "events"];
 /// Words of a command that names its place, or needs none.
 const PLACED: [&str; 4] = ["--data", "--server", "--help", "completions"];
@@ -45,7 +45,7 @@ fn is_said(variable: &str, value: &OsStr) -> bool {
     std::env::var_os(variable).is_some_and(|said| said == value)
 }
 
-/// A text with its commands as they have to be typed here.
+/// A text with its commands completed for this place.
 pub(crate) fn placed(text: &str) -> Cow<'_, str> {
     match PLACE.get() {
         Some(place) => place.within(text),

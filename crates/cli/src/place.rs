@@ -12,7 +12,7 @@ use crate::exit::Failure;
 
 /// The name of the data folder inside a project folder.
 const DATA_FOLDER: &str = ".runwright";
-/// The settings of a project, which its folder may have before it has a store.
+/// The settings of a project, which may exist before a store.
 const SETTINGS_FILE: &str = runtime::executors::FILE;
 /// Our files in a data folder of another name, in addition to those of SQLite.
 const OWN_NAMES: [&str; 8] = [
@@ -33,7 +33,7 @@ const WORKFLOW_FOLDER: &str = faces::player::names::FOLDER;
 /// The working folder of processes and the folder of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Relative paths of process nodes start here. Absolute.
+    /// The base of process nodes' relative paths. Absolute.
     pub project: PathBuf,
     /// The folder of the store and of attempts. Absolute; may not exist yet.
     pub data: PathBuf,
@@ -91,12 +91,12 @@ impl Place {
         self.data.join("store.db")
     }
 
-    /// The keys that sensitive values of its runs are sealed with.
+    /// The keys that seal sensitive values of its runs.
     pub(crate) fn keyring(&self) -> PathBuf {
         self.data.join("keyring.json")
     }
 
-    /// The folder of secrets, unless another is named.
+    /// The default folder of secrets.
     pub(crate) fn secrets(&self) -> PathBuf {
         self.data.join("secrets")
     }
@@ -106,12 +106,12 @@ impl Place {
         self.data.join("attempts")
     }
 
-    /// The file that every server of the store holds a shared lock on.
+    /// The file on which every server of the store holds a shared lock.
     pub(crate) fn served(&self) -> PathBuf {
         self.data.join("served.lock")
     }
 
-    /// Whether a server drives the runs of the store right now.
+    /// Whether a server currently drives the runs of the store.
     ///
     /// # Errors
     /// The lock file exists and cannot be opened or locked.
@@ -130,7 +130,7 @@ impl Place {
         }
     }
 
-    /// Makes the data folder, and keeps it out of version control.
+    /// Creates the data folder, and keeps it out of version control.
     pub(crate) fn create(&self) -> Result<(), Failure> {
         let fail = |error: std::io::Error| Failure::file(&self.data, &error);
         if self.data.is_dir() {

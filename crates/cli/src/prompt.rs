@@ -26,14 +26,14 @@ pub(crate) struct Prompt {
     left_alone: BTreeSet<InterruptId>,
 }
 
-/// A question that is on the terminal.
+/// A displayed question.
 struct Asking {
     run: StreamId,
     interrupt: InterruptId,
     wanted: Wanted,
     /// The next line; earlier input is dropped.
     answer: oneshot::Receiver<Option<String>>,
-    /// The command that answers it from elsewhere.
+    /// The command that answers it from another terminal.
     how: String,
 }
 

@@ -108,7 +108,7 @@ fn clear(base: &Path, prefix: &str, is_used: impl Fn(&Path) -> io::Result<bool>)
     }
 }
 
-/// Whether a folder of this beginning is called so here.
+/// Whether a folder's name has this prefix and our digits.
 fn is_name(name: &str, prefix: &str) -> bool {
     let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
     name.strip_prefix(prefix)

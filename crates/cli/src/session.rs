@@ -88,13 +88,13 @@ pub(crate) struct Session {
     pub place: Place,
     /// The output format.
     pub form: Form,
-    /// When a write counts as done.
+    /// The condition for a durable write.
     pub durability: Durability,
     /// The tenant of the runs and workflows that this process creates.
     pub tenant: TenantId,
     /// The node types of this program.
     pub nodes: Arc<Registry>,
-    /// The server to ask instead of a store.
+    /// The server to use instead of a store.
     pub remote: Option<Remote>,
 }
 

@@ -1,11 +1,11 @@
-//! Spans of time as people type them: `90s`, `15m`, `24h`, `30d`, `2w`, `1h 30m`.
+//! Spans of time on the command line: `90s`, `15m`, `24h`, `30d`, `2w`, `1h 30m`.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use kernel::time::span_ms;
 
-/// A span of time that was typed.
+/// A typed span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 

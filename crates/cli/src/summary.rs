@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::lookup::short;
 use crate::{style, talk, text};
 
-/// Lines of an output shown; the rest is in the store.
+/// Maximum lines of an output; the rest is in the store.
 const OUTPUT_LINES: usize = 40;
 /// The type of nodes whose outputs are those of a process.
 const PROCESS: &str = "runwright.process";
@@ -33,7 +33,7 @@ pub(crate) struct RunSummary<'a> {
     pub took_ms: u64,
     /// The number of nodes in each state.
     pub counts: String,
-    /// That it was set aside for a person, if it was.
+    /// The message about a dead-lettered run, if it is one.
     pub dead_letter: Option<String>,
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn counts(facts: &Facts) -> String {
     counted(statuses, facts.takeovers)
 }
 
-/// The same of the names of their statuses.
+/// The same for the names of statuses.
 pub(crate) fn counted<'a>(
     statuses: impl Iterator<Item = &'a str> + Clone,
     takeovers: u32,

@@ -18,7 +18,7 @@ use crate::exit::Failure;
 use crate::next;
 use crate::style;
 
-/// The bars on the terminal now.
+/// The bars that are on the terminal.
 static BARS: Mutex<Option<MultiProgress>> = Mutex::new(None);
 
 /// Prints one or more lines; suggested commands are completed with the place.
@@ -26,7 +26,7 @@ pub(crate) fn say(text: impl AsRef<str>) {
     write(&next::placed(text.as_ref()));
 }
 
-/// Writes above the bars, if some are drawn.
+/// Writes above the bars, if there are any.
 fn write(text: &str) {
     let write = || {
         // An error on a closed stderr cannot be reported.
@@ -66,7 +66,7 @@ pub(crate) fn draw_above(bars: Option<MultiProgress>) {
     *BARS.lock().unwrap_or_else(PoisonError::into_inner) = bars;
 }
 
-/// Whether stderr is a terminal that bars can be drawn on.
+/// Whether stderr is a terminal that can show bars.
 pub(crate) fn is_drawable() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

@@ -1,4 +1,4 @@
-//! Figures and foreign text as people read them.
+//! Numbers and foreign text for display.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use faces::transcript::day;
 use kernel::time::Timestamp;
 
-/// A number that is typed, from 1 on.
+/// A typed number, from 1 on.
 pub(crate) fn from_one<T: FromStr>(text: &str) -> Result<T, String> {
     let what = "write a whole number from 1 on";
     text.parse().map_err(|_| what.to_owned())
 }
 
-/// A duration in the two largest units that matter.
+/// A duration in its two largest relevant units.
 pub(crate) fn duration(time: Duration) -> String {
     let ms = time.as_millis();
     let seconds = time.as_secs();
@@ -30,7 +30,7 @@ pub(crate) fn ms(ms: u64) -> String {
     duration(Duration::from_millis(ms))
 }
 
-/// Time passed as a clock shows it: `01:07`, `2:00:03`.
+/// Elapsed time like a clock: `01:07`, `2:00:03`.
 pub(crate) fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -80,7 +80,7 @@ impl Days {
     }
 }
 
-/// Bytes in the largest unit that leaves a figure of at least 1.
+/// Bytes in the largest unit with a figure of at least 1.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     let mut value = count as f64 / 1e3;

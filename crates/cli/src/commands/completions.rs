@@ -1,4 +1,4 @@
-//! `runwright completions`: a script that teaches a shell the commands and options.
+//! `runwright completions`: a shell's completion script for the commands and options.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

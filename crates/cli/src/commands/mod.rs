@@ -99,7 +99,7 @@ pub(crate) enum Command {
 /// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     if let Command::Worker(args) = command {
-        // The same against a server and against a store.
+        // The same code for a server and for a store.
         return worker::run(args, session).await;
     }
     let is_for_stores = matches!(
@@ -146,7 +146,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
 /// Entries are delivered to the audit trail at once, since an engine may not be running.
 pub(crate) async fn tell_trail(door: &runtime::door::Door) {
     if let Err(error) = runtime::access::trail::deliver(&**door.store()).await {
-        // It waits in the outbox for the next engine.
+        // It stays in the outbox for the next engine.
         crate::talk::say(format!("the audit trail is told later: {error}"));
     }
 }

@@ -89,7 +89,7 @@ struct Order {
 }
 
 impl Order {
-    /// Reads and checks everything that can be checked before anything is written.
+    /// Reads and checks all inputs before any write.
     fn of(args: &Args, session: &Session) -> Result<Self, Failure> {
         let plans = Plans::new(session.nodes.clone());
         let compile = |source: &Source| -> Result<(Vec<u8>, Arc<Plan>), Failure> {

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::talk;
 
-/// Bytes of standard input that are read for a secret.
+/// Maximum bytes of standard input for a secret.
 const MAX_INPUT: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]

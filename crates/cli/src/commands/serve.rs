@@ -34,7 +34,7 @@ use crate::session::{Form, Session};
 use crate::span::Span;
 use crate::{compose, env, lookup, talk, text, web};
 
-/// Runs driven at a time; more wait in the queue.
+/// Maximum runs driven at a time; more wait in the queue.
 const MAX_RUNS: usize = 2_048;
 
 /// Command-line arguments.

@@ -42,7 +42,7 @@ enum Spoken {
 }
 
 impl TelemetryArgs {
-    /// Exports for as long as the engine runs, if there is a collector.
+    /// Exports as long as the engine runs, if there is a collector.
     pub(crate) fn export(&self, engine: &Engine) -> Result<(), Failure> {
         let Some(endpoint) = &self.otlp_endpoint else {
             return Ok(());

@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             }
         }
         None => {
-            // The operator's own command: every tenant, every kind.
+            // An operator's command: it covers every tenant and every kind.
             let rows = lookup::pages(&door, ListQuery::default(), usize::MAX).await;
             let rows = match rows {
                 Ok(rows) => rows,
@@ -373,7 +373,7 @@ enum Fold {
     Registry(Box<Registry>),
     Deliveries(Box<Deliveries>),
     Coordinator(Box<Coordinator>),
-    /// With the messages it has kept.
+    /// With the messages it has recorded.
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
     /// The notes about a run; `None` before the first.
     Notes(Box<StreamHeader>, Option<Box<Notes>>),

@@ -1,6 +1,6 @@
 //! `runwright webhooks`: addresses that receive events of runs.
 //!
-//! The same commands work on a store and against a server, and print the same.
+//! The same commands work on a store and on a server, with the same output.
 
 use clap::Subcommand;
 use kernel::ids::{TenantId, WebhookId};

@@ -1,4 +1,4 @@
-//! `runwright workbench`: run bundles of the LLM Workbench on disk.
+//! `runwright workbench`: run bundles of the LLM Workbench as files.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

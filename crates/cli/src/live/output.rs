@@ -22,7 +22,7 @@ pub(crate) struct Outputs {
 /// A line a process wrote.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OutputLine {
-    /// The place of its run among the followed.
+    /// The place of its run among the followed ones.
     pub of: usize,
     /// Its node.
     pub node: NodeId,
@@ -72,7 +72,7 @@ impl Outputs {
         lines
     }
 
-    /// The last line a node's process wrote.
+    /// The last line of a node's process.
     pub(crate) fn last(&self, of: usize, node: &NodeId) -> Option<&str> {
         self.last.get(&(of, node.clone())).map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! The moving part of the view: a row per run and per node that something is going on at.
+//! The redrawn part of the view: a row per run and per active node.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::runs_view::{Activity, Going, OpenNode, OpenRun, RunsView, name};
 use crate::lookup::short;
 use crate::{style, talk, text};
 
-/// Rows of nodes shown at a time; the rest is counted.
+/// Maximum rows of nodes; further ones are counted.
 const MOST_NODES: usize = 10;
-/// Rows of runs shown at a time; the rest is counted.
+/// Maximum rows of runs; further ones are counted.
 const MOST_RUNS: usize = 6;
-/// The longest name of a node shown.
+/// Maximum length of a node's name.
 const WIDEST_NAME: usize = 40;
-/// Cells of the bar of a run.
+/// Cells of a run's bar.
 const CELLS: usize = 24;
 
 /// The current rows. `frame` turns the wheel.

@@ -15,7 +15,7 @@ use crate::{style, talk, text};
 /// The longest error in the live display; the final message has it in full.
 const ERROR_WIDTH: usize = 160;
 
-/// A mark in front of a sentence.
+/// A mark before a message.
 enum Mark {
     Go,
     Done,

@@ -10,7 +10,7 @@ use kernel::time::Timestamp;
 use crate::follow::{Follower, Parent};
 use crate::text;
 
-/// Runs that are watched, by their place among them.
+/// Watched runs, by their place.
 pub(crate) trait RunsView {
     /// The id of a run.
     fn id(&self, of: usize) -> &StreamId;
@@ -18,13 +18,13 @@ pub(crate) trait RunsView {
     fn parent(&self, of: usize) -> Option<&Parent>;
     /// When a run began.
     fn began(&self, of: usize) -> Option<Timestamp>;
-    /// The nodes that something is going on at.
+    /// The active nodes.
     fn open_nodes(&self) -> Vec<OpenNode<'_>>;
     /// The requested runs that have not ended.
     fn open_runs(&self) -> Vec<OpenRun<'_>>;
 }
 
-/// A node that something is going on at.
+/// An active node.
 pub(crate) struct OpenNode<'a> {
     /// The place of its run.
     pub of: usize,
@@ -32,7 +32,7 @@ pub(crate) struct OpenNode<'a> {
     pub id: &'a NodeId,
     /// Its state.
     pub activity: Activity,
-    /// When this visit of it began.
+    /// The start of this visit.
     pub since: Option<Timestamp>,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct OpenNode<'a> {
 pub(crate) enum Activity {
     /// An attempt runs.
     InFlight,
-    /// It waits for a point in time.
+    /// It waits for a timer.
     Delayed,
     /// It waits for an answer from outside.
     Suspended,
     /// It waits for a worker.
     WithWorker,
-    /// It failed and is tried again later.
+    /// It failed and will be retried.
     Backoff,
     /// It may continue at any moment.
     Next,
@@ -59,7 +59,7 @@ pub(crate) struct OpenRun<'a> {
     pub id: &'a StreamId,
     /// Its workflow.
     pub workflow: &'a str,
-    /// Nodes of it that have settled.
+    /// Its settled nodes.
     pub settled: usize,
     /// Nodes it has.
     pub total: usize,
@@ -84,7 +84,7 @@ pub(crate) enum Going {
     Stopping,
 }
 
-/// A node by the path that leads to it through the runs watched.
+/// A node by its path through the watched runs.
 pub(crate) fn name(runs_view: &dyn RunsView, of: usize, node: &str) -> String {
     let mut name = text::one_line(node, 60);
     let mut parent = runs_view.parent(of);
@@ -95,7 +95,7 @@ pub(crate) fn name(runs_view: &dyn RunsView, of: usize, node: &str) -> String {
     name
 }
 
-/// When a run began, as far as this event of it knows.
+/// The beginning of a run, as far as this event shows it.
 pub(super) fn began(runs_view: &dyn RunsView, of: usize, event: &Event) -> Timestamp {
     runs_view.began(of).unwrap_or(event.at)
 }

@@ -15,7 +15,7 @@ pub(crate) fn app_id(row: &Listed) -> &str {
     row.index.summary["id"].as_str().unwrap_or_default()
 }
 
-/// Every document that a query matches, the latest begun first.
+/// Every document that a query matches, newest first.
 pub(crate) async fn all(door: &Door, query: ListQuery) -> Result<Vec<Listed>, Failure> {
     let ListQuery {
         statuses,

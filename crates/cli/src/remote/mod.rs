@@ -1,4 +1,4 @@
-//! The same commands against a server instead of a store.
+//! The same commands on a server instead of a store.
 
 mod artifact;
 mod lineage;
@@ -22,7 +22,7 @@ use crate::session::Session;
 
 /// The timeout of an answer; a poll is held for less.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of an answer at most.
+/// Maximum bytes of an answer.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// A server, and our credentials.
@@ -127,7 +127,7 @@ impl Remote {
         read(self.sent(method, path, body, headers, TIMEOUT).await?).await
     }
 
-    /// Sends a request. The body of the answer may come within the `timeout`.
+    /// Sends a request. The body of the answer must arrive within the `timeout`.
     async fn sent(
         &self,
         method: Method,
@@ -248,7 +248,7 @@ pub(crate) async fn dispatch(
     }
 }
 
-/// A text as a part of an address.
+/// A text, encoded as part of an address.
 fn urlencoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes())
         .collect::<String>()

@@ -21,7 +21,7 @@ use crate::summary::RunSummary;
 use crate::text::Days;
 use crate::{style, summary, talk, text};
 
-/// Pages looked through for a run that is named by a part of its id.
+/// Maximum pages searched for a run by a part of its id.
 const PAGES: usize = 20;
 
 /// The run with this name: an id, a part of one, or `last`.
@@ -29,7 +29,7 @@ pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Fail
     let typed = name.as_str();
     let is_last = matches!(typed, "last" | "latest");
     let is_stream = ["run-", "doc-"].iter().any(|kind| typed.starts_with(kind));
-    // A server knows a run of a browser app by the app's own id, too.
+    // A server also finds a run of a browser app by the app's own id.
     if is_stream && typed.len() > 24 || is_run_id(typed) {
         return Ok(typed.to_owned());
     }

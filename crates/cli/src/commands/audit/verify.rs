@@ -94,7 +94,7 @@ impl Anchor {
     }
 }
 
-/// Prints the newest checkpoint, to be kept elsewhere.
+/// Prints the newest checkpoint, to be stored elsewhere.
 pub(super) async fn checkpoint(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let keyring = FileKeyring::new(session.place.keyring());
@@ -143,7 +143,7 @@ pub(super) async fn export(args: ExportArgs, session: &Session) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// Prints the key that signatures are checked with.
+/// Prints the public key for checking signatures.
 pub(super) fn key(session: &Session) -> Result<Exit, Failure> {
     let keyring = FileKeyring::new(session.place.keyring());
     let signer = Signer::of(&keyring).map_err(|error| Failure::new(error.to_string()))?;

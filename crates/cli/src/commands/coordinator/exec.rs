@@ -13,7 +13,7 @@ use super::folder::{Folder, NAME, TENANT};
 use super::options::{Options, ViewChoice};
 use super::{Refused, pretty, serve, views};
 
-/// The longest command that is read from a file or from stdin.
+/// Maximum bytes of a command from a file or from stdin.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// The printed event of the command.

@@ -1,4 +1,4 @@
-//! A state directory: our store is the truth in it, the published files are views of that.
+//! A state directory: our store is authoritative, the published files are views of it.
 
 use std::fs::File;
 use std::future::Future;
@@ -29,7 +29,7 @@ pub(super) const TENANT: &str = "local";
 /// Its name.
 pub(super) const NAME: &str = "runtime";
 
-/// Held for the whole of a command that changes something: commands are serial.
+/// Held during the whole of a changing command: commands are serial.
 pub(super) const MUTATION_LOCK: &str = "runtime-mutation.lock";
 /// Held while reading or writing the files that form one state.
 pub(super) const ENGINE_LOCK: &str = "engine.lock";
@@ -284,7 +284,7 @@ impl Folder {
         self.wait(self.door.tell_coordinator_all(&named, orders))
     }
 
-    /// Its events from a place on.
+    /// Its events from a sequence on.
     pub(super) fn events(&self, from: Seq) -> Result<Vec<Event>, StoreError> {
         let stream = Coordinator::stream(&self.named.tenant, &self.named.name);
         let loaded = (self.door.store()).load(&stream, ReadFrom::Seq(from), usize::MAX);
@@ -304,7 +304,7 @@ impl Folder {
     }
 }
 
-/// A directory that is being changed by a process that keeps it open.
+/// A directory that a long-running process is changing.
 pub(super) struct Changing<'a> {
     keeper: Option<&'a Keeper>,
     _mutation: File,
@@ -341,7 +341,7 @@ pub(super) fn store_file(path: &Path) -> PathBuf {
     data(path).join("store.db")
 }
 
-/// Takes a lock of the directory, for as long as the file is open.
+/// Takes a lock of the directory, as long as the file is open.
 pub(super) fn lock(dir: &Path, name: &str, how: FlockOperation) -> std::io::Result<File> {
     let file = open_lock(dir, name)?;
     flock_whole(&file, how)?;
@@ -358,7 +358,7 @@ pub(super) fn open_lock(dir: &Path, name: &str) -> std::io::Result<File> {
         .open(dir.join(name))
 }
 
-/// Takes a lock, however long that takes.
+/// Takes a lock, with any wait.
 pub(super) fn flock_whole(file: &File, how: FlockOperation) -> std::io::Result<()> {
     loop {
         match flock(file, how) {

@@ -18,7 +18,7 @@ use super::views::{
     EVENTS, LEDGER, LEDGER_EPOCH, LEDGER_MISSING, LEDGER_VERSION, MAILBOX, SNAPSHOT,
 };
 
-/// The ids ever used for a request.
+/// All ids that requests ever used.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ledger {

@@ -23,7 +23,7 @@ use super::{Refused, views};
 pub(crate) const KEEPER_COMMAND: &str = "__views";
 /// Sent by a process whose files are complete.
 const DONE: &[u8] = b".";
-/// The argument by which leases run out.
+/// The argument that enforces the expiry of leases.
 const ENFORCE: &str = "--enforce-leases";
 
 /// The lock of the files, and the process that waits as long as this value lives.

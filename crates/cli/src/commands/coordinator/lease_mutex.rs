@@ -155,7 +155,7 @@ impl Held {
         }
     }
 
-    /// Whether directory and file are still the ones that were locked, by handle and by name.
+    /// Whether directory and file are unchanged since the lock, by handle and by name.
     fn check(&self) -> Result<(), Refused> {
         let (dir, file) = self.identity;
         if Identity::from(&stat(&self.dir)?) != dir {

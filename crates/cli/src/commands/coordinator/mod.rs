@@ -1,4 +1,4 @@
-//! `runwright runtime`: the published command line of the runtime contract, over a store of ours.
+//! `runwright runtime`: the published command line of the runtime contract, over our store.
 //!
 //! Its clients start one process per command, read its output, and read the files it writes. So its
 //! words, texts, exit codes and files are the published ones, and its arguments are parsed as by
@@ -28,7 +28,7 @@ use options::Options;
 
 pub(crate) use keeper::{KEEPER_COMMAND, keeper_main};
 
-/// The name under which this program is its published namesake.
+/// The program name under which it acts as the published program.
 const PUBLISHED_NAME: &str = "omx-runtime";
 
 /// The variable in which clients look for the published program first.
@@ -139,7 +139,7 @@ pub(crate) fn main(args: &[OsString]) -> ExitCode {
 
 /// The output of a command.
 fn dispatch(args: &[OsString]) -> Result<String, Refused> {
-    // These are given paths as the system has them.
+    // These take paths in the system's encoding.
     match args.first().and_then(|command| command.to_str()) {
         Some("lease-mutex") => return lease_mutex::run(&args[1..]),
         Some("fs-rename-no-replace") => return rename::text(&args[1..]),
@@ -185,7 +185,7 @@ fn asks_for_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "-h" || word == "--help")
 }
 
-/// Pretty JSON with a line end, as every command prints it.
+/// Pretty JSON with a final line break, as in every command's output.
 fn pretty(value: &impl serde::Serialize) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("what is printed is always JSON");
     text.push('\n');

@@ -14,7 +14,7 @@ pub(super) struct Options {
     pub state_dir: Option<PathBuf>,
     /// Remove settled requests from the displayed state.
     pub compact: bool,
-    /// Which files to bring up to date.
+    /// The files to update.
     pub views: ViewChoice,
     /// The contract of a new state, which an existing one must have; if given.
     pub contract: Option<Contract>,
@@ -22,7 +22,7 @@ pub(super) struct Options {
     pub rule: LeaseRule,
     /// The notifier of requests while the directory is served.
     pub notify: Option<Notify>,
-    /// Print again whenever something has changed.
+    /// Print again after every change.
     pub watch: bool,
     /// The store of a server, to read one of its queues.
     pub data: Option<PathBuf>,
@@ -50,7 +50,7 @@ pub(super) enum Notify {
     Tmux,
 }
 
-/// Which files are brought up to date.
+/// The files that commands update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ViewChoice {
     /// All that clients read.

@@ -52,12 +52,12 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
     let mut shown: Option<(Seq, SnapshotJson)> = None;
     loop {
         let (seq, overview) = reader.read()?;
-        // A lease runs out without an event.
+        // A lease expires without an event.
         let now = Some((seq, overview.snapshot.clone()));
         let is_news = shown != now;
         let text = match (json, is_terminal) {
             (true, _) if is_news => serde_json::to_string(&overview).map(|line| line + "\n"),
-            // Ages grow: a screen is drawn again each time.
+            // Ages grow: a screen is redrawn each time.
             (false, true) => Ok(format!("\x1b[H\x1b[2J{}", painted(lines(&overview)))),
             (false, false) if is_news => Ok(painted(lines(&overview)) + "\n"),
             _ => Ok(String::new()),
@@ -86,7 +86,7 @@ fn unheard(queue: &Queue) {
     let _ = writeln!(std::io::stderr(), "note: {note}");
 }
 
-/// A state directory, to be read.
+/// Opens a state directory to read it.
 fn state(dir: &Path, options: &Options) -> Result<Folder, Refused> {
     let fail = |error: std::io::Error| Refused(format!("io error: {error}"));
     let _reading = lock(dir, ENGINE_LOCK, FlockOperation::LockShared).map_err(fail)?;
@@ -101,7 +101,7 @@ fn painted(text: String) -> String {
     }
 }
 
-/// Foreign text that is shown on a line.
+/// Width of foreign text on a line.
 const WIDTH: usize = 80;
 
 /// For each file, the data that shows whether it was written since.
@@ -117,7 +117,7 @@ fn looks(dir: &Path) -> Looks {
     files.iter().chain([&store_file(dir)]).map(look).collect()
 }
 
-/// A runtime that is read again and again.
+/// A runtime that is polled.
 struct Reader {
     folder: Folder,
     options: Options,
@@ -233,7 +233,7 @@ fn lines(overview: &OverviewJson) -> String {
     lines.join("\n")
 }
 
-/// Which rules are kept, and whether they may still be others.
+/// The contract in force, and whether it may still change.
 fn contract(overview: &OverviewJson) -> String {
     let kept = overview.contract;
     let other = match kept {

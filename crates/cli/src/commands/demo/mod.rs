@@ -23,7 +23,7 @@ use client::Client;
 use stage::{Server, Stage};
 use watch::{Story, Until};
 
-/// The workflow that is run: processes in parallel that take some seconds.
+/// The workflow that is run: parallel processes that take some seconds.
 const RUN: &str = "log-report";
 /// The examples, from their source files.
 const EXAMPLES: [&str; 5] = [
@@ -33,7 +33,7 @@ const EXAMPLES: [&str; 5] = [
     include_str!("../../../../../examples/data-check.json"),
     include_str!("../../../../../examples/shop-report.json"),
 ];
-/// The whole demo takes a quarter of this on a quiet machine.
+/// Four times the duration of the demo on an idle machine.
 const LONGEST: Duration = Duration::from_secs(180);
 
 /// Command-line arguments.

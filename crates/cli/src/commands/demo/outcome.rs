@@ -10,7 +10,7 @@ use crate::{style, text};
 
 /// The outcome of the nodes of a run whose server was killed.
 pub(super) struct Outcome {
-    /// The last event that was seen before the kill.
+    /// The last event seen before the kill.
     pub(super) killed_at: u64,
     /// Finished before the kill; not repeated.
     pub(super) kept: Vec<String>,

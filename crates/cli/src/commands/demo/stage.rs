@@ -69,7 +69,7 @@ impl Stage {
         self.folder.path()
     }
 
-    /// This program with the folder as its world.
+    /// This program, restricted to the folder.
     fn program(&self, args: &[&str]) -> Result<Command, Failure> {
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(format!(
@@ -99,7 +99,7 @@ impl Stage {
         Ok(command)
     }
 
-    /// Makes a key as anybody would.
+    /// Creates a key with the ordinary command.
     pub(super) async fn key(&self) -> Result<String, Failure> {
         let mut command = self.program(&["keys", "create", "--principal", "demo"])?;
         let output = command
@@ -116,12 +116,12 @@ impl Stage {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// The folder that the server registers workflows from.
+    /// The folder of workflows for the server.
     fn workflows(&self) -> PathBuf {
         self.folder().join("workflows")
     }
 
-    /// Writes the workflows that the server registers.
+    /// Writes the workflows for the server.
     pub(super) fn write_workflows(&self, documents: &[&str]) -> Result<(), Failure> {
         let folder = self.workflows();
         std::fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
@@ -145,14 +145,14 @@ impl Stage {
         command.arg("--workflows").arg(self.workflows());
         // The pipe ends with this program, even if that is killed and cannot end the server.
         command.stdin(Stdio::piped());
-        // A group of its own: Ctrl-C is for this program, which ends the server itself.
+        // In its own group: Ctrl-C is for this program, which ends the server itself.
         command.stdout(Stdio::piped()).stderr(file).process_group(0);
         let mut child = command.spawn().map_err(|error| cannot_start(&error))?;
         let silent = || Failure::new("the server ended before it answered").hint(said_in(&log));
         let pid = child.id().ok_or_else(silent)?;
         let stdout = child.stdout.take().ok_or_else(silent)?;
         let mut lines = BufReader::new(stdout).lines();
-        // It prints its address once it answers.
+        // It prints its address when it is ready.
         let url = match tokio::time::timeout(START, lines.next_line()).await {
             Ok(Ok(Some(url))) => url,
             Ok(_) => return Err(silent()),
@@ -172,7 +172,7 @@ impl Stage {
         })
     }
 
-    /// Lets the server end in order.
+    /// Stops the server in order.
     pub(super) async fn stop(&mut self) -> Result<(), Failure> {
         let Some(server) = &mut self.server else {
             return Ok(());
@@ -202,7 +202,7 @@ impl Stage {
         let (pause, times) = CLEAR;
         let mut looks = 0;
         for _ in 0..times {
-            // A process that was still there may make it again.
+            // A remaining process may recreate it.
             match std::fs::remove_dir_all(self.folder.path()) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => looks += 1,
                 _ => looks = 0,
@@ -229,7 +229,7 @@ fn said_in(log: &Path) -> String {
     format!("it said: {}", crate::text::one_line(last, 300))
 }
 
-/// A key as it may be shown.
+/// A key, shortened for display.
 pub(super) fn shown(key: &str) -> String {
     let head: String = key.chars().take(11).collect();
     format!("{head}…")

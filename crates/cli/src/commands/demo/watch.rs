@@ -146,7 +146,7 @@ impl Story {
         talk::say(format!("  {} {sentence}", style::dim(clock)));
     }
 
-    /// The time of an event since the run began.
+    /// The time of an event since the beginning of the run.
     fn clock(&self, event: &Value) -> String {
         let read = |text: Option<&str>| text?.parse::<jiff::Timestamp>().ok();
         let began = read(self.began.as_deref());

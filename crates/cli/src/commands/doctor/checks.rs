@@ -26,7 +26,7 @@ const SYNC_SLOW: Duration = Duration::from_millis(30);
 /// Free space below which to warn, and below which operation soon fails.
 const SPACE_LOW: u64 = 1 << 30;
 const SPACE_NONE: u64 = 50 << 20;
-/// Bytes that settled runs may leave in the folder of attempts.
+/// Bytes of leftovers in the folder of attempts that cause a warning.
 const LEFTOVERS_MANY: u64 = 100 << 20;
 
 pub(super) fn version() -> Finding {
@@ -147,7 +147,7 @@ fn syncs(folder: &Path) -> Finding {
     }
 }
 
-/// The median time of a write with its sync.
+/// The median time of a synced write.
 fn measure(path: &Path) -> std::io::Result<Duration> {
     let mut file = File::options().append(true).open(path)?;
     let begun = Instant::now();

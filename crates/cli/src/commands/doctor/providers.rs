@@ -4,7 +4,7 @@ use super::Finding;
 use crate::commands::PortArgs;
 use crate::exit::Failure;
 
-/// Looks at each provider of the file, without asking any.
+/// Checks each provider of the file without calling any.
 pub(super) async fn check(args: &PortArgs) -> Result<Vec<Finding>, Failure> {
     let models = match args.models() {
         Ok(models) => models,

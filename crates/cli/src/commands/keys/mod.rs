@@ -22,7 +22,7 @@ use crate::{style, talk, text};
 const DEFAULT_TENANT: &str = "local";
 /// The length of a key id's end that distinguishes keys of a tenant.
 const SHORT: usize = 8;
-/// Characters of the end of a key id that are enough to name a key.
+/// Minimum characters of a key id's end that name a key.
 const SHORTEST: usize = 4;
 
 #[derive(Debug, Subcommand)]
@@ -124,7 +124,7 @@ fn short(key: &KeyId) -> &str {
     id.get(id.len().saturating_sub(SHORT)..).unwrap_or(id)
 }
 
-/// Prints a token: on stdout it alone, so that `KEY=$(runwright keys create)` works.
+/// Prints a token: alone on stdout, so that `KEY=$(runwright keys create)` works.
 fn print(session: &Session, tenant: &TenantId, issued: &Issued) -> Result<(), Failure> {
     let mut data = Data::new();
     let token = issued.token.reveal();

@@ -19,7 +19,7 @@ use crate::exit::Failure;
 use crate::session::Session;
 use crate::{style, talk, text};
 
-/// A session of another player that is taken over.
+/// A session of another player to adopt.
 pub(super) struct Adopting<'a> {
     pub(super) id: &'a str,
     pub(super) left: Left,
@@ -29,7 +29,7 @@ pub(super) struct Adopting<'a> {
 }
 
 impl Adopting<'_> {
-    /// Makes a run of the session's folder.
+    /// Creates a run from the session's folder.
     pub(super) async fn run(&self, engine: &Engine) -> Result<StreamId, Failure> {
         let Self { id, session, .. } = self;
         self.may_go_on().await?;

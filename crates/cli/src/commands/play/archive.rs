@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{talk, text};
 
-/// Moves the folder of a session that has ended below `archive/`. The run stays in the store.
+/// Moves the folder of an ended session below `archive/`. The run stays in the store.
 pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, Failure> {
     let door = sessions::store(session)?;
     let project = &session.place.project;
@@ -71,8 +71,8 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Moves the folder of a session that another player began and ended. Only its status and its paths
-/// change. The state is written first, so that a crash leaves a session that can be archived again.
+/// Moves the folder of another player's ended session. Only its status and its paths change. The
+/// state is written first, so that a crash leaves a session that can be archived again.
 fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
     let project = &session.place.project;
     let folder = sessions::folder(session, id);

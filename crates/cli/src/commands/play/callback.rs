@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::talk;
 
-/// Bytes of an output that later nodes can be given.
+/// Maximum bytes of an output for later nodes.
 const MAX_OUTPUT: usize = 256 << 10;
 
 /// Command-line arguments.

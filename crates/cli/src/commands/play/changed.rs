@@ -1,4 +1,4 @@
-//! Whether the template of a session was changed since the session began.
+//! Detects changes of a session's template since its beginning.
 
 use faces::player::projection::METADATA;
 use kernel::digest::Digest;

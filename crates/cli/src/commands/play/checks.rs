@@ -1,4 +1,4 @@
-//! A template with everything that must be right before a session of it can begin.
+//! A template with all checks that precede a session.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Reads a template and plans it.
+    /// Parses and plans a template.
     pub(super) fn of(found: &Found, given: &BTreeSet<String>) -> Result<Self, Failure> {
         let wrong = |problems: Problems| Failure::Problems {
             document: found.shown.clone(),
@@ -70,7 +70,7 @@ pub(super) fn executors(session: &Session) -> Result<Executors, Failure> {
     Executors::nearest(&session.place.project).map_err(|error| Failure::new(error.to_string()))
 }
 
-/// The type of a node's call, and the name by which its executor is chosen.
+/// The type of a node's call, and the name that selects its executor.
 pub(super) fn called(work: &Work) -> (Type, &str) {
     match &work.call {
         Call::Skill => (Type::Skill, &work.executor),

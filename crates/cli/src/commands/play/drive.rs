@@ -29,7 +29,7 @@ const FRAME: Duration = Duration::from_millis(100);
 /// After this many frames the log is read even without a hint.
 const FRAMES_PER_SWEEP: usize = 5;
 
-/// Whether a session was just begun.
+/// Whether a session is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     /// It was.
@@ -94,7 +94,7 @@ enum Ended {
 }
 
 impl<'a> Playing<'a> {
-    /// A session that this process is going to drive.
+    /// A session that this process will drive.
     pub(super) async fn new(
         args: &'a Args,
         session: &'a Session,

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The plan and everything that keeps it from being played, for programs.
+/// The plan and all obstacles, for programs.
 fn told(outlook: &Outlook, given: &Context) -> Value {
     let problems = outlook.problems();
     let mut told = json!({ "valid": problems.is_empty(), "problems": problems });

@@ -146,7 +146,7 @@ pub(super) fn are_behind(project: &Path, id: &str) -> bool {
     !state["completed_at"].is_string() || says_archived != is_archived
 }
 
-/// Reads the log of a session and brings its files up to date.
+/// Updates the files of a session from its log.
 pub(super) async fn bring_up_to_date(
     door: &Door,
     project: &Path,

@@ -40,7 +40,7 @@ enum Picture {
     Svg,
 }
 
-/// Draws a template as it would be played.
+/// Draws the plan of a template.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let found = templates::find(&args.template, &session.place.project)?;
     let checked = Checked::of(&found, &Default::default())?;

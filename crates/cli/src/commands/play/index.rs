@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::files::replace;
 use super::templates::{TemplateFile, in_folder};
 
-/// A template as lists show it.
+/// A template in lists.
 pub(super) struct Listed {
     pub(super) file: TemplateFile,
     /// `None` when it cannot be read.

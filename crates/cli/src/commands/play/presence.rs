@@ -13,7 +13,7 @@ const FILE: &str = ".player";
 /// Maximum length of a holder's name.
 const LONGEST: u64 = 1_000;
 
-/// This process is the player of a session for as long as this lives.
+/// Registers this process as the player of a session, as long as this value lives.
 pub(super) struct Presence {
     path: PathBuf,
     name: HolderId,
@@ -30,14 +30,14 @@ impl Presence {
 
 impl Drop for Presence {
     fn drop(&mut self) {
-        // Another player may have sat down since.
+        // Another player may have registered since.
         if read(&self.path).as_ref() == Some(&self.name) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// The player that sits at a session, unless it is this process or known to be dead.
+/// The player that attends a session, unless it is this process or known to be dead.
 pub(super) fn player(folder: &Path) -> Option<HolderId> {
     let name = read(&folder.join(FILE))?;
     (name != holder::this_process() && !holder::is_dead(&name)).then_some(name)

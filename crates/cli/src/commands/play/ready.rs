@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::session::Session;
 use crate::talk;
 
-/// Something that keeps a session from beginning.
+/// An obstacle to a session.
 #[derive(Debug)]
 pub(super) struct Obstacle {
     code: &'static str,
@@ -25,7 +25,7 @@ pub(super) struct Obstacle {
 }
 
 impl Obstacle {
-    /// An obstacle by its stable code.
+    /// An obstacle with its stable code.
     pub(super) fn new(code: &'static str, failure: Failure) -> Self {
         Self { code, failure }
     }
@@ -50,7 +50,7 @@ impl Obstacle {
 /// The checks before a session.
 #[derive(Default)]
 pub(super) struct Outlook {
-    /// The template; `None` when it is wrong.
+    /// The template; `None` when it is invalid.
     pub(super) checked: Option<Checked>,
     /// The executors of the project; empty when their file is invalid.
     pub(super) executors: Executors,
@@ -59,7 +59,7 @@ pub(super) struct Outlook {
 }
 
 impl Outlook {
-    /// Looks at everything a session of a template needs, given these variables.
+    /// Checks all requirements of a session with these variables.
     pub(super) fn of(args: &Args, session: &Session, found: &Found, given: &Context) -> Self {
         let mut outlook = Self::default();
         let checked = Checked::of(found, &context::names(given));
@@ -169,7 +169,7 @@ fn compiles(
     })
 }
 
-/// Warns of variables that the template neither declares nor uses.
+/// Warns about variables that the template neither declares nor uses.
 fn unused(template: &Template, given: &Context) -> Vec<Problem> {
     let used: BTreeSet<&str> = template.variables().collect();
     let unknown = given.keys().filter(|name| !used.contains(name.as_str()));

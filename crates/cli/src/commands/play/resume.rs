@@ -1,4 +1,4 @@
-//! Going on with a session that was left.
+//! Continues a session.
 
 use kernel::ids::StreamId;
 use kernel::problem::{closest, quoted};
@@ -95,7 +95,7 @@ async fn catch_up(
     }
 }
 
-/// A session that has ended: its files are brought up to date, and that is all.
+/// Handles an ended session: only updates its files.
 async fn ended(
     args: &Args,
     session: &Session,

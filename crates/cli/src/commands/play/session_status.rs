@@ -21,7 +21,7 @@ pub(super) enum SessionStatus {
     Driven(String),
     /// Its player waits for an answer or a callback.
     Attended(String),
-    /// A node is tried again at a point in time.
+    /// A node waits for its retry.
     Delayed,
     /// It waits for an answer, without a player.
     Waits,
@@ -49,7 +49,7 @@ impl SessionStatus {
         let now = door.store().now();
         let run = door.load(&run).await?;
         Ok(match run.next_timer() {
-            // It ended since the files were made.
+            // It ended after the files were written.
             _ if run.is_settled() => Self::Ended,
             Some((_, due)) if due > now => Self::Delayed,
             _ => Self::Left,

@@ -1,4 +1,4 @@
-//! Which session is meant: runs of the store, and folders that other players have left.
+//! Finds sessions: runs of the store, and folders of other players.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::session::Session;
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Its id, also that of its run.
+    /// Its id, which is also that of its run.
     pub(super) id: String,
     /// Its state here.
     pub(super) kind: Kind,
@@ -131,7 +131,7 @@ pub(super) async fn find(
     }
 }
 
-/// As [`find`], of sessions that this player began. `for_what` is the verb and its option.
+/// As [`find`], for sessions of this player. `for_what` is the verb and its option.
 pub(super) async fn find_own(
     session: &Session,
     name: Option<&str>,
@@ -203,7 +203,7 @@ pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<Stri
     }))
 }
 
-/// Refuses a session that another process drives.
+/// An error for a session that another process drives.
 pub(super) async fn check_free(door: &Door, run: &StreamId) -> Result<(), Failure> {
     match driven_by(door, run).await? {
         Some(who) => Err(held(run.as_str(), &who)),
@@ -218,7 +218,7 @@ pub(super) fn held(id: &str, who: &str) -> Failure {
     ))
 }
 
-/// That the state file of another player's session cannot be read.
+/// The error for an unreadable state file of another player's session.
 pub(super) fn unreadable(session: &Session, id: &str) -> Failure {
     let path = folder(session, id).join(names::STATE);
     let why = match std::fs::read(&path) {

@@ -10,7 +10,7 @@ use crate::{style, text};
 /// Maximum files listed per node.
 const MOST_FILES: usize = 5;
 
-/// The lines, each with its end. `begun` is when the session began.
+/// The lines, each with its line break. `begun` is the start of the session.
 pub(super) fn lines(
     state: &SessionState,
     checkpoint: &str,

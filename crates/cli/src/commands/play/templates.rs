@@ -57,7 +57,7 @@ pub(super) fn in_folder(folder: &Path) -> Vec<TemplateFile> {
     files
 }
 
-/// Reads the template that was meant.
+/// Reads the named template.
 pub(super) fn find(typed: &str, project: &Path) -> Result<Found, Failure> {
     if typed == "-" {
         return Ok(Found {

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// The longest value of a variable shown.
+/// Maximum length of a displayed value.
 const WIDEST_VALUE: usize = 60;
 /// Artifacts named at the end.
 const MOST_ARTIFACTS: usize = 10;
@@ -188,7 +188,7 @@ fn artifacts(state: &SessionState) {
 pub(super) struct Tally {
     completed: usize,
     skipped: usize,
-    /// Rounds of loops that others followed.
+    /// Failed rounds of loops that others followed.
     failed: usize,
     all: usize,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     pub(crate) run: RunName,
 }
 
-/// Follows a run of a store upwards.
+/// Lists the ancestors of a run of a store.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let mut next = Some(lookup::find(&door, &args.run).await?.to_string());
@@ -71,7 +71,7 @@ pub(crate) fn step(run: &str, snapshot: Option<&Value>) -> Value {
     Value::Object(step)
 }
 
-/// The run that a step leads to.
+/// The next run above a step.
 pub(crate) fn above(step: &Value) -> Option<String> {
     let source = &step["forkedFrom"]["runId"];
     let above = source.as_str().or(step["parentRunId"].as_str());

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 }
 
-/// Bundles a run of a store.
+/// Writes the bundle of a run of a store.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let id = lookup::find(&door, &args.run).await?;

@@ -15,7 +15,7 @@ use crate::lookup::{self, RunName, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// Differing events that are shown to people.
+/// Maximum differing events shown to people.
 const SHOWN: usize = 20;
 /// Characters of an event shown.
 const WIDTH: usize = 160;

@@ -103,7 +103,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Reads a log onwards from a place.
+/// Reads a log from a sequence on.
 pub(super) struct Reader<'a> {
     door: &'a Door,
     /// The header of the log.

@@ -119,7 +119,7 @@ async fn app_id_of(door: &Door, document: &StreamId) -> Result<StreamId, Failure
     ))
 }
 
-/// A run as lists show it.
+/// A run in lists.
 pub(crate) struct Row {
     pub(crate) run: StreamId,
     /// For a run that a browser app saved, the id from the app.

@@ -1,4 +1,4 @@
-//! `runwright runs replay`: decides a log again and compares.
+//! `runwright runs replay`: decides a log again and compares the events.
 
 use kernel::replay::{Divergence, ReplayError};
 use kernel::run::Event;

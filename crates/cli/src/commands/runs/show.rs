@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     Ok(Exit::Done)
 }
 
-/// Shows a run that a browser app saved, as a server does.
+/// Shows a run that a browser app saved, in the form of a server.
 async fn show_document(
     session: &Session,
     door: &Door,

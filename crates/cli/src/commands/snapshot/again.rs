@@ -241,7 +241,7 @@ fn is_worth_naming(found: &Divergence, kind: Kind, status: MatchStatus) -> bool 
     kind == Kind::Verify || status != MatchStatus::ExactMatch || found.reason != Reason::OtherResult
 }
 
-/// A command that ended otherwise than it did, after the same calls.
+/// A command with the same calls and another exit code.
 fn other_end(process: &Value, outcome: &Outcome) -> Option<Divergence> {
     let recorded = process.get("exit_code")?;
     if *recorded == json!(outcome.exit_code) {

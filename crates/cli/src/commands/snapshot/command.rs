@@ -36,7 +36,7 @@ use crate::{style, talk, text};
 
 /// The prefix of folders with the scripts for Python and Node.
 const SCRIPTS: &str = "runwright-preload-";
-/// Bytes that are taken from standard input at most.
+/// Maximum bytes of standard input.
 const MAX_STDIN: u64 = 64 << 20;
 
 /// Command-line arguments about a command.
@@ -478,7 +478,7 @@ pub(super) fn names_of(root: &Path, typed: &Path) -> Vec<PathBuf> {
     names
 }
 
-/// The environment of this program, as far as it is text.
+/// The environment of this program, without variables that are not text.
 pub(super) fn surroundings() -> BTreeMap<String, String> {
     let variables = std::env::vars_os();
     variables
@@ -656,7 +656,7 @@ fn nothing_came(outcome: &Outcome) -> Option<String> {
     )
 }
 
-/// Waits for the turn of this capture, which holds until the file is closed.
+/// Waits for the lock of this capture, which is held until the file is closed.
 async fn turn(folder: &Folder, stop: &Stop) -> Result<std::fs::File, Failure> {
     const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
     let mut is_told = false;

@@ -1,4 +1,4 @@
-//! `runwright snapshot diff`: two executions step by step.
+//! `runwright snapshot diff`: compares two executions step by step.
 
 use std::sync::Arc;
 

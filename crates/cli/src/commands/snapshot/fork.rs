@@ -1,4 +1,4 @@
-//! `runwright snapshot fork`: from a step of a recorded execution on for real.
+//! `runwright snapshot fork`: continues a recorded execution live from a step.
 
 use capture::folder_keep::{Contents, FolderKeep};
 use capture::replayer::{Replayer, Sources};

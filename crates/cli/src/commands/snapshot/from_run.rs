@@ -72,7 +72,7 @@ pub(super) async fn capture(
     Ok(Exit::Done)
 }
 
-/// The document that was meant: a run that a browser recorded, by its id here or there.
+/// The document with this name: a run that a browser recorded, by its id here or there.
 async fn document_named(door: &Door, name: &RunName) -> Result<Option<StreamId>, Failure> {
     let query = ListQuery {
         kind: Some(StreamKind::Document),
@@ -127,7 +127,7 @@ pub(super) async fn read(
     captured.ok_or_else(|| Failure::new("nothing has happened in this run"))
 }
 
-/// The log of a run as far as it was read.
+/// The log of a run up to the read event.
 pub(super) async fn events(door: &Door, run: &Run) -> Result<Vec<Event>, Failure> {
     let id = &run.header.stream;
     let mut events: Vec<Event> = Vec::new();

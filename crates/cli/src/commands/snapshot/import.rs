@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
 /// The bundle in a file; `None` for other content.
 fn bundle(file: &Path) -> Result<Option<Bundle>, Failure> {
     let facts = std::fs::metadata(file).map_err(|error| Failure::file(file, &error))?;
-    // With everything written in base64 and escaped.
+    // With all contents in base64 and escaped.
     if facts.len() > 4 * MAX_BUNDLED as u64 {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! The report of replays that CI systems read.
+//! The report of replays for CI systems.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `runwright snapshot key`: the key that captures are signed with.
+//! `runwright snapshot key`: the key for signing captures.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,7 @@ pub(super) fn sign(writer: &Writer, kept: &Kept) {
     }
 }
 
-/// Whether this user signed a snapshot, so that its command is this user's own.
+/// Whether this user signed a snapshot, so that its command is trusted.
 pub(super) fn is_own(folder: &Folder, kept: &Kept) -> bool {
     let seal = faces::provenance::seal::text(&kept.document.raw);
     let signature = folder.signature(&kept.path).ok().flatten();
@@ -60,7 +60,7 @@ pub(super) fn is_own(folder: &Folder, kept: &Kept) -> bool {
         .is_some_and(|signature| Some(&signature.key) == own().as_ref() && signature.is_of(seal))
 }
 
-/// The key that is meant by a text, or by the file that has it.
+/// The key given as a text, or as a file with it.
 pub(super) fn named(typed: &str) -> Result<PublicKey, Failure> {
     if let Some(key) = PublicKey::parse(typed) {
         return Ok(key);

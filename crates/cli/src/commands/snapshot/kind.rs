@@ -37,7 +37,7 @@ pub(crate) struct Typed {
     pub(super) argv: Vec<String>,
 }
 
-/// Which of models and tools are taken from the recording.
+/// Whether models and tools are served from the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// Models and tools are: did our own code change?
@@ -96,12 +96,12 @@ impl Typed {
         }
     }
 
-    /// Whether something was typed that only commands have.
+    /// Whether an option for commands was typed.
     pub(super) fn is_of_commands(&self) -> bool {
         self.in_place || !self.argv.is_empty() || matches!(self.on_miss, TypedMiss::Live)
     }
 
-    /// From the recording, as far as it goes.
+    /// From the recording, up to its end.
     pub(super) fn fork(argv: Vec<String>, in_place: bool, yes: bool) -> Self {
         Self {
             kind: Some(Kind::Verify),
@@ -154,7 +154,7 @@ pub(super) enum NotReplayed {
         "a browser carried the run out; its record can be read again (--kind verify), not done again"
     )]
     OfBrowser,
-    /// Other runs have logs of their own.
+    /// Child runs have logs of their own.
     #[error(
         "the run started the run {0}, whose log is not in this store; replay with --kind verify or rerun"
     )]

@@ -1,4 +1,5 @@
-//! `runwright snapshot mcp`: between a captured command and a server of tools on standard streams.
+//! `runwright snapshot mcp`: a proxy between a captured command and a tool server on standard
+//! streams.
 
 mod asked;
 mod notifications;
@@ -35,7 +36,7 @@ pub(crate) struct Args {
     argv: Vec<String>,
 }
 
-/// A server of tools, its input and its lines.
+/// A tool server, its input and its lines.
 type Server = (Child, ChildStdin, Lines<BufReader<ChildStdout>>);
 
 /// The state between client and server.
@@ -317,7 +318,7 @@ impl Between {
         Ok(())
     }
 
-    /// Learns from a list of tools which of them only read.
+    /// Learns from a list of tools which of them have no effects.
     fn learn(&mut self, list: &Value) {
         let tools = list["tools"].as_array().into_iter().flatten();
         let readers = tools.filter(|tool| tool["annotations"]["readOnlyHint"] == true);

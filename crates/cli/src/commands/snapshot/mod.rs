@@ -1,4 +1,4 @@
-//! `runwright snapshot`: evidence of executions: captured, compared, kept.
+//! `runwright snapshot`: evidence of executions: capture, comparison, storage.
 
 mod again;
 mod capture;
@@ -130,7 +130,7 @@ pub(crate) struct Rooted {
 }
 
 impl Rooted {
-    /// The folder that paths in snapshots start from.
+    /// The base folder of paths in snapshots.
     pub(crate) fn root<'a>(&'a self, session: &'a Session) -> &'a Path {
         self.root.as_deref().unwrap_or(&session.place.project)
     }
@@ -154,7 +154,7 @@ impl Rooted {
         }
     }
 
-    /// The folder of snapshots, which is made by the first that is written.
+    /// The folder of snapshots, which the first write creates.
     pub(crate) fn folder_to_write(&self, session: &Session) -> Folder {
         Folder::of_project(self.root(session))
     }

@@ -42,10 +42,10 @@ use crate::live::{Detail, Live};
 use crate::prompt::Prompt;
 use crate::session::Session;
 
-/// The tag of a branch that is a replay.
+/// The tag of branches for replays.
 const TAG: &str = "replay";
 
-/// A run that is done again.
+/// A replay of a run.
 pub(super) struct OfRun<'a> {
     pub recorded: &'a Snapshot,
     pub run: &'a str,
@@ -128,7 +128,7 @@ impl OfRun<'_> {
         self.judged(snapshot, (divergence, has_left), facts).await
     }
 
-    /// Does it again from its beginning, some of it for real.
+    /// Replays it as a branch from its beginning, partly live.
     async fn branch(&self, door: &Door, session: &Session) -> Result<Replayed, ReplayError> {
         let source = match door.load(&StreamId::new(self.run)).await {
             Ok(source) => source,
@@ -197,7 +197,7 @@ impl OfRun<'_> {
         (divergence, has_left): (Option<Divergence>, bool),
         facts: Facts,
     ) -> Result<Replayed, ReplayError> {
-        // The log has the contents of both.
+        // The log has both contents.
         let held = |snapshot: &Snapshot| Held {
             snapshot: snapshot.clone(),
             calls: Vec::new(),
@@ -287,7 +287,7 @@ async fn give_up(engine: &Engine, fork: &StreamId) -> Result<(), Failure> {
     }
 }
 
-/// The event of a log that is decided otherwise now, as readers are shown it.
+/// The first event of a log that is now decided differently, masked for readers.
 fn decided_otherwise(divergence: &replay::Divergence, mask: Mask<'_>) -> Divergence {
     let side = |event: &Option<Event>| {
         let mut input = json!(mask.event(event.as_ref()?));

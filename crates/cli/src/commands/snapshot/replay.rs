@@ -1,4 +1,4 @@
-//! `runwright snapshot replay`: an execution once more, from its recording or for real.
+//! `runwright snapshot replay`: repeats an execution, from its recording or live.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

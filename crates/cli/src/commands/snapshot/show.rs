@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
 
-/// Characters of a text that are shown.
+/// Maximum characters shown of a text.
 const SHOWN: usize = 2_000;
 
 /// Command-line arguments.

@@ -1,4 +1,4 @@
-//! `runwright snapshot tool`: a tool of a captured command, recorded or answered.
+//! `runwright snapshot tool`: a tool of a captured command, recorded or served.
 
 mod input;
 
@@ -21,7 +21,7 @@ use super::command::{said, surroundings};
 use crate::exit::{Exit, Failure};
 use crate::talk;
 
-/// Bytes of each output that are recorded.
+/// Maximum recorded bytes of each output.
 const MAX_OUTPUT: usize = 16 << 20;
 /// The exit code for a program that cannot be started, as in shells.
 const NOT_STARTED: u8 = 127;

@@ -40,7 +40,7 @@ pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
     }
 }
 
-/// By which rules a snapshot was made, and is made again.
+/// The redaction policy of a snapshot, also for its replay.
 pub(super) fn policy_of(snapshot: &Snapshot) -> Policy {
     if snapshot.is_unredacted() {
         Policy::Off

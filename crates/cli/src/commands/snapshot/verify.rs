@@ -50,7 +50,7 @@ fn unread(error: Option<FolderError>) -> Option<(&'static str, String)> {
     }
 }
 
-/// A file that cannot be read as a snapshot.
+/// A file that is not readable as a snapshot.
 #[derive(Serialize)]
 struct Unread {
     file: String,

@@ -46,7 +46,7 @@ impl Check<'_> {
         self.document_checkpoint(&document, &blobs).await
     }
 
-    /// The checkpoint of a document must be as it was written, and lead to the same document.
+    /// Checks that the checkpoint of a document is unchanged, and leads to the same document.
     async fn document_checkpoint(
         &mut self,
         whole: &Document,
@@ -56,7 +56,7 @@ impl Check<'_> {
         let newest = ReadFrom::Checkpoint;
         let loaded = self.door.store().load(stream, newest, usize::MAX).await;
         let loaded = match loaded {
-            // The log itself was read to its end just now.
+            // The log itself was just read to its end.
             Err(StoreError::Corrupt(_)) => {
                 self.find(stream, DAMAGED);
                 return Ok(());
@@ -69,7 +69,7 @@ impl Check<'_> {
         let header = whole.header().clone();
         let mut history = match History::from_checkpoint(header, at.next_seq, at.chain, &at.state) {
             Ok(history) => history,
-            // It is folded anew whenever it is met.
+            // It is always folded anew.
             Err(Unusable::OtherBuild) => return Ok(()),
             Err(Unusable::Damaged) => {
                 self.find(stream, DAMAGED);

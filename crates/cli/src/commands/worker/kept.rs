@@ -1,4 +1,4 @@
-//! Programs that are kept running: each reads a task per line and answers each with a line.
+//! Persistent programs: each reads one task per line and answers each with a line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ use super::output::Output;
 use super::source::Word;
 use super::task::{Cut, GRACE, Order, is_missing};
 
-/// Bytes of a line that answers a task, at most.
+/// Maximum bytes of an answer line.
 const MAX_LINE: usize = MAX_TASK_RESULT_BYTES + (64 << 10);
 /// Bytes that a program writes before it is replaced: its output is kept in a file until then.
 const MAX_WRITTEN: usize = 64 << 20;
@@ -27,7 +27,7 @@ const ANSWER_UNREADABLE: &str = "answer_unreadable";
 /// A program's answer to a task.
 type Answer = Result<Map<String, Value>, TaskError>;
 
-/// The programs that wait for a task.
+/// The idle programs.
 #[derive(Default)]
 pub(super) struct Programs {
     // Held to put or take one, never across an await.
@@ -155,7 +155,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Ends the programs that wait for a task.
+    /// Ends the idle programs.
     pub(super) async fn stop_programs(&self, programs: &Programs) {
         let idle = std::mem::take(&mut *programs.idle.lock());
         let stops = idle.into_iter().map(|program| program.running.stop());
@@ -189,7 +189,7 @@ impl Programs {
 }
 
 impl Program {
-    /// Whether it may be given another task.
+    /// Whether it may receive another task.
     fn is_fit(&self) -> bool {
         self.line.is_empty() && self.written < MAX_WRITTEN
     }
@@ -212,7 +212,7 @@ impl Program {
     }
 }
 
-/// Reads a line that answers an assignment.
+/// Parses an answer line for an assignment.
 fn read(line: &[u8], assignment: &str) -> Result<Answer, String> {
     let example = format!(
         "answer with one line {{\"assignment_id\": \"{assignment}\", \"outputs\": {{…}}}}, or with \

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::output::Output;
 
-/// Bytes of the end of standard error that a failure's message has.
+/// Bytes of standard error's end in a failure's message.
 const TAIL: usize = 1_024;
-/// Bytes of plain output that a result has.
+/// Maximum bytes of plain output in a result.
 const MAX_TEXT: usize = 256 << 10;
 /// Bytes of the same as JSON, where control characters are longer: half of a result, so that masks
 /// for secrets fit, too.
@@ -96,7 +96,7 @@ pub(super) fn with_tail(code: &str, what: String, stderr: &Output) -> TaskError 
     }
 }
 
-/// As much of a text as a result may have of plain output.
+/// A text cut to the limit of plain output in a result.
 fn beginning(text: &str) -> &str {
     let (mut bytes, mut written) = (0, 0);
     for char in text.chars() {
@@ -127,7 +127,7 @@ fn is_code(code: &str) -> bool {
     (1..=64).contains(&code.len()) && code.bytes().all(is_plain)
 }
 
-/// The JSON object that a program left: in its result file, else as its output.
+/// The JSON object of a program: from its result file, else from its output.
 fn said(stdout: &Output, result: &Path) -> Result<Option<Map<String, Value>>, TaskError> {
     match std::fs::metadata(result) {
         Ok(file) if file.len() > MAX_TASK_RESULT_BYTES as u64 => return Err(too_large()),

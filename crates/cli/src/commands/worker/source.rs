@@ -59,7 +59,7 @@ pub(super) enum Word {
 }
 
 impl<'a> Source<'a> {
-    /// The server that was named, or the store.
+    /// The named server, or the store.
     pub(super) fn open(
         session: &'a Session,
         ports: &PortArgs,
@@ -93,7 +93,7 @@ impl<'a> Source<'a> {
         Ok(Self::Store(Box::new((Api::new(engine), who))))
     }
 
-    /// Lets go of the store, in order.
+    /// Closes the store in order.
     pub(super) async fn close(&self) {
         if let Self::Store(store) = self {
             store.0.engine().drain(Duration::from_secs(5)).await;

@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) code: Option<String>,
 }
 
-/// An assignment, as far as it matters here.
+/// The needed parts of an assignment.
 pub(super) struct Order {
     request: String,
     pub(super) assignment: String,
@@ -57,7 +57,7 @@ impl Order {
         })
     }
 
-    /// The whole of it, as a line.
+    /// The whole assignment, as a line.
     pub(super) fn line(&self) -> String {
         format!("{}\n", self.json)
     }
@@ -101,7 +101,7 @@ pub(super) enum Cut {
 }
 
 impl Worker<'_> {
-    /// Carries a task out and reports its end.
+    /// Carries out a task and reports its end.
     pub(super) async fn carry_out(&self, json: Value) -> Ended {
         let Some(order) = Order::of(json) else {
             return Ended {
@@ -256,7 +256,7 @@ impl Worker<'_> {
         outcome
     }
 
-    /// Follows a program to its end, saying that it runs.
+    /// Follows a program to its end, with heartbeats.
     async fn follow(
         &self,
         order: &Order,

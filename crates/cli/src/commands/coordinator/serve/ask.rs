@@ -48,7 +48,7 @@ fn was_unread(error: &std::io::Error) -> bool {
     cfg!(target_os = "linux") && error.kind() == ErrorKind::ConnectionReset
 }
 
-/// A connection to a server that has greeted. A socket that a killed server left refuses it.
+/// A connection to a server that has greeted. A killed server's leftover socket refuses it.
 fn reach(dir: &Path) -> Option<UnixStream> {
     let near = Near::new(&data(dir)).ok()?;
     let mut stream = UnixStream::connect(near.path(SOCKET)).ok()?;

@@ -17,7 +17,7 @@ use crate::commands::coordinator::{Refused, exec, import, views};
 /// The message for a store that is not the opened one.
 const TAKEN_AWAY: &str = "io error: the state directory was taken away or replaced";
 
-/// Commands that are done together at most.
+/// Maximum commands per group.
 const MAX_GROUP: usize = 128;
 
 /// A command and the receiver of its answer.

@@ -119,7 +119,7 @@ fn failed(error: std::io::Error) -> Refused {
     Refused(format!("io error: {error}"))
 }
 
-/// The right to serve the directory, for as long as the file is open.
+/// The right to serve the directory, as long as the file is open.
 fn claim(data: &Path, dir: &Path) -> Result<File, Refused> {
     let file = private::file()
         .create(true)
@@ -136,7 +136,7 @@ fn claim(data: &Path, dir: &Path) -> Result<File, Refused> {
     }
 }
 
-/// A socket that is there for as long as this is.
+/// A socket that exists as long as this value.
 struct Socket {
     listener: UnixListener,
     path: PathBuf,
@@ -155,7 +155,7 @@ impl Socket {
         let listener = UnixListener::bind(&fresh)?;
         std::fs::set_permissions(&fresh, Permissions::from_mode(0o600))?;
         let path = data.join(SOCKET);
-        // Under its own name it is never seen with other permissions.
+        // Under its final name it never has other permissions.
         std::fs::rename(&fresh, near.path(SOCKET))?;
         Ok(Self { listener, path })
     }

@@ -1,4 +1,4 @@
-//! The notifier: puts pending requests before their targets, by typing into panes of tmux.
+//! The notifier: delivers pending requests to their targets, by typing into panes of tmux.
 //!
 //! It uses only what every client may: it reads the log, types, and reports the outcome. After a
 //! crash between typing and reporting, it types again.
@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(500);
 const MAX_SENT: u32 = 3;
 /// The delay between two presses of enter, and before the check for a message.
 const PRESS: Duration = Duration::from_millis(100);
-/// Lines of a pane that are looked through.
+/// The lines of a pane that are searched.
 const TAIL: &str = "-80";
 /// Programs that would run a message instead of reading it.
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "fish", "dash", "ksh", "tcsh", "nu"];
@@ -57,7 +57,7 @@ enum Authority {
     Native(String),
 }
 
-/// A pane, as tmux lists it.
+/// A pane in tmux's list.
 struct Pane {
     id: String,
     handle: String,
@@ -87,7 +87,7 @@ impl Notifier {
         }
     }
 
-    /// Looks again and again, until the other end is gone.
+    /// Polls until the other end is dropped.
     pub(super) fn work(mut self, stop: &Receiver<()>) {
         while self.look().is_some() {
             match stop.recv_timeout(TICK) {
@@ -272,7 +272,7 @@ impl Waiting {
             Some(text) => text.to_owned(),
             None => format!("request {}", self.record.request_id),
         };
-        // A control character would end the program that reads, and a shell might read the rest.
+        // A control character would end the reading program, and a shell might execute the rest.
         text.replace(char::is_control, " ")
     }
 }

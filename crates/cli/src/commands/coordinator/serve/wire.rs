@@ -18,17 +18,17 @@ pub(super) const GREETING: &str = "runwright-runtime 2\n";
 /// The longest line: a command, escaped.
 pub(super) const MAX_LINE: u64 = 64 << 20;
 
-/// The longest path that fits the address of a socket everywhere.
+/// The longest path that fits a socket's address on every system.
 const MAX_PATH: usize = 100;
 
-/// A command, as `exec` was given it.
+/// A command passed to `exec`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     /// The command's JSON, unparsed.
     pub json: String,
     /// Remove settled requests from the displayed state.
     pub compact: bool,
-    /// Bring the files up to date before the answer.
+    /// Update the files before the answer.
     pub refresh: bool,
     /// Let leases of the published contract expire.
     pub enforce_leases: bool,
@@ -66,7 +66,7 @@ impl Request {
     }
 }
 
-/// The folder of a socket, by a path that is short enough for its address.
+/// The folder of a socket, with a path short enough for its address.
 pub(super) struct Near {
     folder: PathBuf,
     /// Keeps the short path true.
@@ -91,7 +91,7 @@ impl Near {
         })
     }
 
-    /// The path of something in the folder.
+    /// The path of a name in the folder.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-/// A value as pretty JSON, moved to the right.
+/// A value as indented pretty JSON.
 pub(super) fn pretty(value: &impl Serialize, indent: usize) -> String {
     let text = serde_json::to_string_pretty(value).expect("a view is always JSON");
     let margin = " ".repeat(indent);
@@ -32,7 +32,7 @@ pub(super) struct RecordFile {
 }
 
 impl RecordFile {
-    /// The file of all these records.
+    /// The file with all these records.
     pub(super) fn of<'a, T: Serialize + 'a>(records: impl Iterator<Item = &'a T>) -> Self {
         let records: Vec<String> = records.map(|record| pretty(record, INDENT)).collect();
         let text = match records.as_slice() {
@@ -77,7 +77,7 @@ impl RecordFile {
         Some((range.clone(), &self.text[range]))
     }
 
-    /// Puts a record in the place of another.
+    /// Replaces a record.
     pub(super) fn put(&mut self, range: std::ops::Range<usize>, record: &impl Serialize) {
         self.text.replace_range(range, &pretty(record, INDENT));
     }

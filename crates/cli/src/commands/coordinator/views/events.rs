@@ -40,7 +40,7 @@ fn entry(event: &Event, origin: Origin) -> Option<String> {
     is_shown.then(|| edit::pretty(&json, 2))
 }
 
-/// Whether an event may make earlier ones of the authority void, which then leave the file.
+/// Whether an event may void earlier events of the authority, which then leave the file.
 pub(super) fn voids(event: &CoordinatorEvent) -> bool {
     matches!(
         event,

@@ -52,7 +52,7 @@ pub(super) fn check_ledger(dir: &Path, data: &Path) -> Result<(), Refused> {
     }
 }
 
-/// Brings every file up to date.
+/// Updates every file.
 pub(super) fn refresh(
     folder: &Folder,
     coordinator: &Coordinator,
@@ -150,7 +150,7 @@ fn follow(
     }
 }
 
-/// Makes the files again from the whole log.
+/// Rebuilds the files from the whole log.
 fn whole(folder: &Folder) -> Result<u64, Failed> {
     let events = folder.events(0)?;
     let dir = &folder.path;

@@ -19,7 +19,7 @@ fn ledger_head() -> String {
     )
 }
 
-/// Whether an event takes entries out of files, which are then made again.
+/// Whether an event removes entries from files, which are then rebuilt.
 pub(super) fn rewrites(event: &CoordinatorEvent) -> bool {
     matches!(
         event,
@@ -29,7 +29,7 @@ pub(super) fn rewrites(event: &CoordinatorEvent) -> bool {
     )
 }
 
-/// Makes the files from the whole log.
+/// Writes the files from the whole log.
 pub(super) fn write_all(dir: &Path, log: &[Event]) -> Result<(), Failed> {
     let mut records = Records::default();
     let mut ids = reserved(dir);
@@ -131,7 +131,7 @@ fn change<T: serde::Serialize + serde::de::DeserializeOwned>(
     Some(())
 }
 
-/// A file that is read when it is needed and written when it was.
+/// A file that is read on demand and written if it changed.
 struct Lazy<'a> {
     dir: &'a Path,
     name: &'static str,

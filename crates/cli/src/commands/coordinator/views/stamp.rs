@@ -15,7 +15,7 @@ const NAME: &str = "views.json";
 /// The state that the files show.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Stamp {
-    /// They show the log up to here.
+    /// They show the log up to this sequence.
     pub next_seq: Seq,
     /// The number of listed events.
     pub events: u64,
@@ -43,7 +43,7 @@ impl From<Metadata> for Look {
 }
 
 impl Stamp {
-    /// The stamp of the files as they lie in the directory.
+    /// The stamp of the files' current state.
     pub(super) fn of(dir: &Path, next_seq: Seq, events: u64) -> Result<Self, Failed> {
         Ok(Self {
             next_seq,

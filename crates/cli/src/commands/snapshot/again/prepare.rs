@@ -50,7 +50,7 @@ pub(in super::super) struct Prepared {
     pub calls: Vec<Call>,
     /// The storage of their contents.
     pub source: Arc<dyn Keep>,
-    /// The copy of the folder, for as long as it is needed.
+    /// The copy of the folder, as long as it is needed.
     pub copied: Scratch,
 }
 
@@ -84,7 +84,7 @@ impl Again {
         };
         let source: Arc<dyn Keep> = Arc::new(Recording(self.folder.clone()));
 
-        // A copy is called as the folder is: programs print that.
+        // The copy has the folder's name, which programs may print.
         let copied = tokio::task::spawn_blocking(|| {
             // The command ends with its replay, so a leftover folder is never in use.
             Scratch::new(&std::env::temp_dir(), COPIES, |_| Ok(false))
@@ -474,7 +474,7 @@ impl Again {
     }
 }
 
-/// The settings that were put into requests; others are the command's own to send.
+/// The settings that were put into requests; others belong to the command.
 fn declared(recorded: &Snapshot) -> ModelParams {
     let config = &recorded.config;
     let more = recorded.extensions.as_ref();

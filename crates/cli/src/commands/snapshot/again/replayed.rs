@@ -27,20 +27,20 @@ pub(in super::super) struct Replayed {
     pub divergence: Option<Divergence>,
     pub(in super::super) judgement: Comparison,
     pub(in super::super) facts: Facts,
-    /// Whether it left the recording, which is worse than to come to something else.
+    /// Whether it left the recording, which is worse than a different result.
     pub(in super::super) has_left: bool,
 }
 
 /// Further facts about a replay.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Facts {
-    /// Whether some calls were made although they were to be answered.
+    /// Whether some calls were live although they should have been served.
     pub is_mixed: bool,
-    /// Requests that really went to a model.
+    /// Live requests to a model.
     pub live_models: u64,
     /// Tools that were really run.
     pub live_tools: u64,
-    /// Requests to elsewhere that were refused.
+    /// Refused requests to other servers.
     pub denied: u64,
     /// The status of the run.
     pub run_status: String,

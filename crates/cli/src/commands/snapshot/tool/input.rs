@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::as_output;
 
-/// Bytes of it that are recorded.
+/// Maximum recorded bytes.
 const MAX_INPUT: usize = 16 << 20;
 
 /// The source of a tool's standard input.
@@ -22,7 +22,7 @@ pub(super) enum Given {
     Recorded(Input),
 }
 
-/// A standard input that is recorded.
+/// A recorded standard input.
 pub(super) struct Input {
     pieces: mpsc::Receiver<Vec<u8>>,
     /// The bytes so far, at most one piece more than is recorded.
@@ -30,7 +30,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// This program's; read on a thread of its own, as a read cannot be given up.
+    /// This program's input, read on its own thread, since a blocking read cannot be cancelled.
     pub(super) fn own() -> Self {
         let (sender, pieces) = mpsc::channel(4);
         std::thread::spawn(move || {
@@ -58,7 +58,7 @@ impl Input {
         }
     }
 
-    /// Passes it on to a tool for as long as that runs, which may be less than all of it.
+    /// Passes it on to a tool while that runs, possibly only a part.
     pub(super) async fn pass_on_during<T>(
         &mut self,
         to: ChildStdin,
