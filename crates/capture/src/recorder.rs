@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Every call begins and ends here, from any source (the proxy of models, a tool, a tool server).
-//! If its kind is served, the tape answers at once and nothing is executed.
+//! If its kind is served, the replayer answers at once and nothing is executed.
 
 mod diverged;
 mod lookahead;

@@ -151,7 +151,7 @@ pub struct Replayer {
     keys: BTreeMap<u64, Digest>,
 }
 
-/// The tape's result for a call.
+/// The result of looking up a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     /// This, at its place in [`Tape::calls`].

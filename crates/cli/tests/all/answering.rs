@@ -18,7 +18,7 @@ fn gated(lab: &Lab) -> String {
     lab.workflow(&workflow("ships", &nodes, &[("review", "ship")]))
 }
 
-/// Everything a lab's folder of workflows has is served.
+/// Serves a lab's folder of workflows.
 fn served(lab: &Lab) {
     std::fs::create_dir_all(lab.path().join("flows")).unwrap();
     let file = gated(lab);
@@ -156,7 +156,7 @@ fn a_question_is_answered_through_a_server() {
     serving.stop();
 }
 
-/// Waits until a run has an event, however long its server takes.
+/// Waits until a run has an event, with any delay of its server.
 fn wait_for(call: &impl Fn(&[&str]) -> Ended, run: &str, kind: &'static str) {
     while !call(&["events", run, "--json"])
         .with(0)
@@ -177,7 +177,7 @@ fn soak_answers_outlive_kills() {
         let run = run.stdout.trim().to_owned();
         let to_server = |args: &[&str]| call(&lab, &serving, "", args);
         wait_for(&to_server, &run, "node.suspended");
-        // In every other round the server is killed while it waits, too.
+        // In every other round the server is killed during the wait, too.
         let serving = match seed % 2 {
             0 => serving,
             _ => {

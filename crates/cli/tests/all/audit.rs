@@ -1,4 +1,4 @@
-//! The audit trail of the real program: signed, exported, changed and found out.
+//! The audit trail of the real program: signed, exported, changed and detected.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

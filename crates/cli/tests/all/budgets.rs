@@ -1,4 +1,4 @@
-//! Limits of money and tokens, kept by the real program against a server of models.
+//! Limits of money and tokens, enforced by the real program with a model server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

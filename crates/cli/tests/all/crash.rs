@@ -1,7 +1,7 @@
 //! The state after a `kill -9` of the engine, and how the next `runwright resume` continues.
 //!
-//! Every process writes into a ledger when it starts and ends, and counts the living processes
-//! of its attempt. The tests hold the ledger against the log.
+//! Every process records its start and end in a ledger, and counts the living processes of its
+//! attempt. The tests compare the ledger with the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,7 +105,7 @@ impl Kill {
     }
 }
 
-/// Holds the ledger and the log of a finished run against its kills.
+/// Compares the ledger and the log of a finished run with its kills.
 fn check(lab: &Lab, run: &str, kills: &[Kill], nodes: usize) {
     let ledger = ledger(lab);
     let events = lab.events(run);
@@ -266,7 +266,7 @@ fn a_killed_run_goes_on_where_its_log_ends() {
         .says("there is nothing to resume");
 }
 
-/// Kills at moments that a seed chooses, again and again, until the run ends.
+/// Repeated kills at random moments, until the run ends.
 #[test]
 fn soak_kills_at_any_moment() {
     for seed in testkit::seeds(5, 200) {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// The demo, with the lab as the place of its temporary folder.
+/// The demo, with the lab as its temporary folder.
 fn demo(lab: &Lab, args: &[&str]) -> Command {
     let mut command = lab.command(&["demo"]);
     command.args(args).env("TMPDIR", lab.path());

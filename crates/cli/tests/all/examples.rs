@@ -14,7 +14,7 @@ fn root() -> PathBuf {
     root.canonicalize().unwrap()
 }
 
-/// Runs an example as a newcomer would, with the store in the lab.
+/// Runs an example like a new user, with the store in the lab.
 fn run(lab: &Lab, example: &str, more: &[&str]) -> Ended {
     let mut command = lab.command(&["run"]);
     command
@@ -25,7 +25,7 @@ fn run(lab: &Lab, example: &str, more: &[&str]) -> Ended {
         .arg(root())
         .arg("--data")
         .arg(lab.path().join("store"));
-    // Cargo finds its toolchain by these.
+    // Cargo needs these to find its toolchain.
     for name in ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Two steps that leave a line each time they run; the second needs a file.
+/// Two steps that write a line each time they run; the second needs a file.
 fn two_steps(lab: &Lab) -> String {
     let nodes = [
         script("first", "echo first >> ran; echo one"),
@@ -64,7 +64,7 @@ fn a_branch_goes_on_from_an_event_and_runs_only_what_follows() {
         .prints("again");
     lab.call(&["runs", "replay", &branch]).with(0);
     lab.call(&["verify"]).with(0);
-    // The source is as it was.
+    // The source is unchanged.
     assert_eq!(lab.events(&source), events);
 }
 
@@ -167,7 +167,7 @@ fn a_purged_fork_leaves_the_runs_its_source_started() {
     );
 }
 
-/// A log that was rewritten, hash chain and all, is found by deciding it again.
+/// A rewritten log with a valid hash chain is detected by deciding it again.
 #[test]
 fn replay_finds_what_nobody_decided() {
     let lab = Lab::new();
@@ -207,7 +207,7 @@ fn replay_finds_what_nobody_decided() {
     assert!(!replay.stdout.is_empty());
 }
 
-/// Changes the content of the only event of the only run and makes its hash fit.
+/// Changes the content of the only event of the only run and its hash.
 pub(crate) fn forge(lab: &Lab, old: &str, new: &str) {
     let connection = Connection::open(lab.path().join(".runwright/store.db")).unwrap();
     let columns: Vec<(String, String)> = {

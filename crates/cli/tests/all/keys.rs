@@ -252,7 +252,7 @@ fn who_cancelled_a_run_is_on_the_trail() {
     let mut engine = lab.engine(&["run", &ask]);
     engine.wait_for(is("interrupt.requested"));
     let run = lab.last_run();
-    // The engine and this command deliver the same entry, at the same time perhaps.
+    // The engine and this command may deliver the same entry at the same time.
     lab.call(&["runs", "cancel", &run]).with(0);
     assert_eq!(engine.end().0, 1);
     let told = lab.audit("local");

@@ -1,5 +1,5 @@
-//! The protocol's round trip of a tool, by the real program and servers of tools by the official
-//! SDK: on their standard streams, and over HTTP.
+//! The protocol's round trip of a tool, by the real program and tool servers with the official SDK:
+//! on their standard streams, and over HTTP.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,12 +16,12 @@ const SERVER: &str = concat!(
     "/../runtime/tests/all/mcp_server.py"
 );
 
-/// A server of tools over HTTP.
+/// A tool server over HTTP.
 fn http_server(python: &str) -> testkit::Server {
     testkit::Server::start(Command::new(python).args([SERVER, "http"]))
 }
 
-/// The protocol's definition under another name, or the skip of a test without it.
+/// The protocol's definition under another name; otherwise skips the test.
 fn definition(test: &str) -> Option<Value> {
     let shared = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(shared) => std::path::PathBuf::from(shared),

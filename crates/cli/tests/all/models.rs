@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::forks::content;
 use crate::support::*;
 
-/// The interpreter that has a model, or the skip of a test without it.
+/// The interpreter with a model; otherwise skips the test.
 pub(crate) fn python(test: &str) -> Option<OsString> {
     let python = std::env::var_os("RUNWRIGHT_MODEL_PYTHON");
     if python.is_none() {

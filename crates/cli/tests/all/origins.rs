@@ -1,4 +1,4 @@
-//! Web pages of other origins, and host names that were made to lead here, against `serve --dev`.
+//! Web pages of other origins, and host names that resolve here, against `serve --dev`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +16,7 @@ use crate::support::*;
 /// No step here takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// An operation of the server: its method, its path as OpenAPI writes it, and an address of it.
+/// An operation of the server: its method, its path in OpenAPI's form, and an example address.
 struct Operation {
     method: String,
     path: String,
@@ -57,7 +57,7 @@ fn send(serving: &Serving, request: &str, head: &[&str], body: &str) -> (u16, St
     (status, body.to_owned())
 }
 
-/// Sends a request as a program on this machine does.
+/// Sends a request like a program on this machine.
 fn get(serving: &Serving, path: &str) -> String {
     let host = format!("host: {}", place(serving));
     let (status, body) = send(serving, &format!("GET {path}"), &[&host], "");
@@ -173,7 +173,7 @@ fn a_foreign_host_or_page_reaches_no_route() {
         }
     }
     is_untouched(&lab, &serving);
-    // Pages of the server itself, and programs, are let in.
+    // The server's own pages, and programs, are accepted.
     for head in [
         vec![own.to_owned()],
         vec![format!("host: localhost:{port}")],
@@ -244,7 +244,7 @@ struct Browser(Child);
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // With every process of its own.
+        // With all its processes.
         let group = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.0.wait();

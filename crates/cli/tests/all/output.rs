@@ -21,7 +21,7 @@ fn peak(pid: i32) -> u64 {
 /// Runs a process that writes `bytes` bytes; returns the peaks of engine and supervisor in KiB.
 fn peaks(bytes: u64) -> (u64, u64) {
     let lab = Lab::new();
-    // The last line waits, so that both can be looked at once everything before it is through.
+    // The last line waits, so that both can be measured once everything before it has passed.
     let text = format!(
         "echo ready; yes 'a line that is like every other line' | head -c {bytes}; \
          echo all >&2; read -r _ < gate"
@@ -37,7 +37,7 @@ fn peaks(bytes: u64) -> (u64, u64) {
     });
     let so_far = (peak(engine.pid()), peak(supervisors[0]));
     gate.open();
-    // The artifact is made when the process has ended.
+    // The artifact is created when the process has ended.
     let mut highest = so_far.0;
     let mut kept = None;
     while let Some(event) = engine.next() {

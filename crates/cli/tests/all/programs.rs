@@ -1,4 +1,4 @@
-//! Programs of workflows that tenants put: refused, or confined.
+//! Programs of tenants' workflows: refused, or confined.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn put(serving: &Serving, key: &str, workflow: &Value) -> (u16, Value) {
     (status, json_of(&body))
 }
 
-/// A run of a workflow to its end.
+/// Runs a workflow to its end.
 fn ran(serving: &Serving, key: &str, workflow: &str) -> Value {
     let run = made(serving, key, "/v1/runs", &json!({ "workflowId": workflow }));
     json_of(&get(serving, key, &format!("/v1/runs/{run}")))

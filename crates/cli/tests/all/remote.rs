@@ -145,7 +145,7 @@ fn an_artifact_of_a_server_is_what_the_process_wrote() {
     let step = node("step", "runwright.process", config);
     let shown = lab.workflow(&workflow("w", std::slice::from_ref(&step), &[]));
     let there = |args: &[&str]| call(&lab, &serving, "", args);
-    // Its id, which `runs show` prints of either.
+    // Its id, which `runs show` prints in both cases.
     let left_by = |file: &str| {
         there(&["run", file, "--quiet"]).with(0);
         let shown = there(&["runs", "show", "last"]).with(0);

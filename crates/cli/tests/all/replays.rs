@@ -81,7 +81,7 @@ impl Peer {
     }
 }
 
-/// A program that leaves a line each time it runs, a request and a question to a peer, and a step
+/// A program that writes a line each time it runs, a request and a question to a peer, and a step
 /// after all of them.
 fn effects(peer: &Peer) -> Value {
     let fetch = node(
@@ -104,7 +104,7 @@ fn effects(peer: &Peer) -> Value {
     workflow("effects", &nodes, &edges)
 }
 
-/// Lets a lab ask the peer as if it were a model.
+/// Makes the peer a lab's model provider.
 fn provide(lab: &Lab, peer: &Peer) {
     let base = format!("http://{}/v1", peer.address);
     lab.write(
@@ -113,7 +113,7 @@ fn provide(lab: &Lab, peer: &Peer) {
     );
 }
 
-/// A request over a connection of its own: status and body.
+/// A request over its own connection: status and body.
 fn send(serving: &Serving, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();
@@ -143,7 +143,7 @@ fn fork(serving: &Serving, run: &str, body: Value) -> Value {
     answer
 }
 
-/// The events of a run, as soon as it has ended.
+/// The events of a run after its end.
 fn events_of(serving: &Serving, run: &str) -> Vec<Value> {
     let mut events: Vec<Value> = Vec::new();
     loop {
@@ -381,7 +381,7 @@ fn a_fork_killed_in_the_middle_is_cleared_away() {
     let mut left = Vec::new();
     // The source has 41 events: a branch continues after them, a replay decides the last again.
     for (mode, at, whole) in [("branch", "41", 42), ("replay", "40", 42)] {
-        // A fork may be whole before it is killed: then once more.
+        // A fork may be complete before it is killed: then repeat.
         let half = (0..50).find_map(|_| {
             let known = lengths(&lab);
             let args = ["runs", "fork", &source, "--mode", mode, "--at", at];
@@ -415,7 +415,7 @@ fn a_fork_killed_in_the_middle_is_cleared_away() {
     lab.call(&["verify"]).with(0);
     lab.call(&["resume", &left[0]]).with(2).says("cut off");
 
-    // The next engine that looks after the store takes both away.
+    // The maintenance of the next engine removes both.
     let serving = Serving::at(&lab, ".runwright", &["--dev"]);
     for half in &left {
         loop {

@@ -87,7 +87,7 @@ fn saved(serving: &Serving, document: &Value) -> u64 {
     answer.save()
 }
 
-/// A save that was acknowledged: its number and its document.
+/// An acknowledged save: its number and its document.
 type Acknowledged = (String, u64, Value);
 
 /// Saves a run repeatedly until the server dies.

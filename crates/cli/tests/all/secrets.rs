@@ -73,7 +73,7 @@ fn streamed(token: &str) -> String {
     said.replace("\"[DONE]\"", "[DONE]")
 }
 
-/// A request over a connection of its own: status and body.
+/// A request over its own connection: status and body.
 pub(crate) fn send(
     serving: &Serving,
     key: &str,
@@ -313,7 +313,7 @@ fn what_is_given_a_secret_and_says_it_back_does_not_spread_it() {
             }
             _ => {}
         }
-        // A copy of the run is as discreet.
+        // A copy of the run is equally confidential.
         let fork = json!({ "mode": "replay" });
         let fork = made(&serving, &ada, &format!("/v1/runs/{run}:fork"), &fork);
         has_none(

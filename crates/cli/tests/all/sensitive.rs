@@ -90,7 +90,7 @@ fn a_sensitive_value_is_given_on_and_neither_printed_nor_stored() {
         .call(&["events", "last", "--data", "store", "--json"])
         .with(0);
     let lines = lab.call(&["events", "last", "--data", "store"]).with(0);
-    // The next program was given the ten bytes themselves.
+    // The next program received the ten original bytes.
     assert_eq!(
         shown.json()["nodeStates"]["counts"]["outputs"]["stdout"]
             .as_str()

@@ -1,4 +1,4 @@
-//! `serve`, and the other commands against it.
+//! `serve`, and the other commands as its clients.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// A server on a store of its own and the workflows of `flows`.
+    /// A server on its own store with the workflows of `flows`.
     pub(crate) fn of(lab: &Lab, more: &[&str]) -> Self {
         Self::with(lab, more, |_| {})
     }
@@ -38,7 +38,7 @@ impl Serving {
         Self::changed(lab, "store", address, more, |_| {})
     }
 
-    /// A server on a store there is.
+    /// A server on an existing store.
     pub(crate) fn at(lab: &Lab, data: &str, more: &[&str]) -> Self {
         Self::changed(lab, data, "127.0.0.1:0", more, |_| {})
     }

@@ -134,7 +134,7 @@ fn a_run_is_captured_shown_verified_compared_and_exported() {
     assert!(lab.path().join("other/.aiwg/provenance/snapshots").is_dir());
     lab.call(&["snapshot", "verify", "--strict", "--root", "other"])
         .with(0);
-    // Capturing the same log again is the same snapshot by its id.
+    // A repeated capture of the same log has the same id.
     let again = lab
         .call(&["snapshot", "capture", "--run", "last", "--json"])
         .with(0)
@@ -308,7 +308,7 @@ fn planted_secrets_lie_in_no_file_of_evidence() {
     assert_eq!(shown["extensions"]["redaction"]["policy"], "on");
 }
 
-/// Starts a command and kills it after some microseconds of its life, unless it ended before.
+/// Starts a command and kills it after some microseconds, unless it ended before.
 fn killed(lab: &Lab, args: &[&str], micros: u64) {
     let mut command = lab.command(args);
     let command = command

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A run that waits in its first step until something is written to `gate`.
+/// A run that waits in its first step for a write to `gate`.
 fn gated(lab: &Lab) -> (String, Gate) {
     let gate = lab.gate("gate");
     let config = json!({

@@ -47,7 +47,7 @@ fn steps(count: usize) -> Value {
 struct Came {
     /// The types of all events of its run, in order.
     types: Vec<String>,
-    /// Frames that were read and thrown away with a connection that was cut in their middle.
+    /// Frames discarded with a connection that was cut in their middle.
     cut: u64,
     /// The number of reconnections.
     back: u64,
@@ -69,7 +69,7 @@ fn request(method: Method, url: &str, key: &str, body: String) -> Request {
     }
 }
 
-/// Follows a run to its end over connections that are given up at random moments.
+/// Follows a run to its end over connections that are dropped at random moments.
 async fn follow(
     client: &Outbound,
     (url, key, run): (&str, &str, &str),
@@ -142,7 +142,7 @@ fn take(text: &mut String, types: &mut Vec<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes a process has in memory: now, and at its highest.
+/// Resident bytes of a process: current, and peak.
 fn memory(pid: i32) -> (u64, u64) {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let of = |name: &str| {
@@ -161,7 +161,7 @@ fn soak_subscribers_miss_nothing_and_see_nothing_twice() {
     let seeds: Vec<u64> = testkit::seeds(40, 1_000).collect();
     let runs = seeds.len().div_ceil(OF_ONE);
     let lab = lab();
-    // Long enough that all are there while it runs.
+    // Long enough for all to connect while it runs.
     let flow = steps(if runs > 10 { 60 } else { 8 });
     lab.write("flows/steps.json", flow.to_string());
     let serving = Serving::of(&lab, &[]);

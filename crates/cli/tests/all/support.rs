@@ -1,4 +1,4 @@
-//! A folder of its own for each test, the program in it, and ways to wait that end.
+//! A separate folder for each test, the program in it, and bounded waits.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -107,7 +107,7 @@ impl Lab {
         self.folder.path()
     }
 
-    /// A text that only processes of this lab have in their environment.
+    /// A text in the environment of this lab's processes only.
     pub(crate) fn mark(&self) -> String {
         let name = self.path().file_name().unwrap().to_str().unwrap();
         format!("lab-{}", name.trim_start_matches('.'))
@@ -130,7 +130,7 @@ impl Lab {
         name
     }
 
-    /// Writes a workflow into the folder that servers register from.
+    /// Writes a workflow into the folder for servers.
     pub(crate) fn write_flow(&self, workflow: &Value) {
         fs::create_dir_all(self.path().join("flows")).unwrap();
         let name = format!("flows/{}.json", workflow["id"].as_str().unwrap());
@@ -140,7 +140,7 @@ impl Lab {
     pub(crate) fn gate(&self, name: &str) -> Gate {
         let path = self.path().join(name);
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
-        // Open for both, so that neither this nor a script waits for the other to open it.
+        // Opened for both directions, so that neither this nor a script blocks in opening it.
         Gate(File::options().read(true).write(true).open(path).unwrap())
     }
 
@@ -164,7 +164,7 @@ impl Lab {
         self.command(args).output().unwrap().into()
     }
 
-    /// Calls the program with something to read.
+    /// Calls the program with an input.
     pub(crate) fn call_with(&self, args: &[&str], stdin: &[u8]) -> Ended {
         let mut command = self.command(args);
         let command = command
@@ -177,7 +177,7 @@ impl Lab {
         child.wait_with_output().unwrap().into()
     }
 
-    /// Starts the program and follows the events it prints.
+    /// Starts the program and follows its printed events.
     pub(crate) fn engine(&self, args: &[&str]) -> Engine {
         let mut command = self.command(args);
         let mut child = command
@@ -275,7 +275,7 @@ fn alive(file: &str, is_ours: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     .collect()
 }
 
-/// Waits until a process is gone, without looking again and again.
+/// Waits for the end of a process without polling.
 pub(crate) fn wait_until_gone(pid: i32) {
     let Ok(handle) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
         return;
@@ -397,7 +397,7 @@ pub(crate) fn one_script(id: &str, text: &str) -> Value {
     workflow(id, &[script("step", text)], &[])
 }
 
-/// As good as needed to choose moments, the same on every machine.
+/// Sufficient to choose moments, and the same on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -63,7 +63,7 @@ impl Drop for Server {
     }
 }
 
-/// A run of the tenant `acme` that was cut off with its server, and the gate it waits at.
+/// A run of the tenant `acme` that lost its server, and its gate.
 fn cut_off(lab: &Lab) -> (String, Gate) {
     let gate = lab.gate("gate");
     std::fs::create_dir(lab.path().join("workflows")).unwrap();

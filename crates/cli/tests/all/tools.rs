@@ -205,7 +205,7 @@ fn a_tool_that_ran_when_the_engine_was_killed_does_not_run_again() {
     let file = asking(&lab, script);
     let mut engine = lab.engine(&with(&["run", &file], &options));
     engine.wait_for(is("agent.toolCalled"));
-    // Only a tool that has begun can have had its effect.
+    // Only a started tool can have had its effect.
     let begun = std::fs::File::open(lab.path().join("begun")).unwrap();
     BufReader::new(begun).read_line(&mut String::new()).unwrap();
     engine.kill();
@@ -291,7 +291,7 @@ fn a_call_under_way_is_made_again_where_the_workflow_says_that_it_may_be() {
     let model = Model::new();
     let options = model.options(&lab);
     let (_gate, _begun) = (lab.gate("gate"), lab.gate("begun"));
-    // The first time it waits for ever.
+    // The first time it waits forever.
     let script = "echo \"$1\" >> notes; \
                   if [ \"$(wc -l < notes)\" = 1 ]; then echo > begun; read -r _ < gate; fi; echo noted";
     let file = asking_with(&lab, script, json!({ "repeat": "repeatable" }));

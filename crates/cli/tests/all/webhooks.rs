@@ -98,7 +98,7 @@ fn survive(seed: u64) -> (u64, usize, usize) {
             let snapshot = run.json_lines().pop().unwrap();
             ids.push(snapshot["runId"].as_str().unwrap().to_owned());
         }
-        // Somewhere in the middle of the deliveries that these runs cause.
+        // Somewhere in the middle of the deliveries of these runs.
         for _ in 0..(seed + 3 * kill) % 8 + 1 {
             take(&mut runs, arrivals.recv_timeout(DEADLINE).unwrap());
         }

@@ -1,4 +1,4 @@
-//! Servers of tools that ask something themselves: their client, or a model.
+//! Tool servers that send requests themselves: to their client, or to a model.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Capture and replay of an agent that works.
+//! Capture and replay of a working agent.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,11 +13,11 @@ use crate::support::wait_until_gone;
 fn whistle(bench: &Bench) -> File {
     let path = bench.lab.path().join("started");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
-    // Open for both, so that neither side waits for the other to open it.
+    // Opened for both directions, so that neither side blocks in opening it.
     File::options().read(true).write(true).open(path).unwrap()
 }
 
-/// The processes that a process has started.
+/// The child processes of a process.
 fn children(of: u32) -> Vec<i32> {
     let listed = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
     let listed = listed.unwrap_or_default();
@@ -27,7 +27,7 @@ fn children(of: u32) -> Vec<i32> {
         .collect()
 }
 
-/// Waits until the agent is there.
+/// Waits until the agent has started.
 fn hear(whistle: &mut File) {
     whistle.read_exact(&mut [0; 5]).unwrap();
 }
@@ -317,7 +317,7 @@ fn a_model_that_answers_otherwise_is_told() {
     }
     let bench = bench();
     bench.capture(&[]);
-    // The peer counts on, so that its answers are others now.
+    // The peer continues counting, so its answers have changed.
     let report = bench.replay("model", 1);
     assert_eq!(report["live"]["models"], 3, "{report}");
     assert_eq!(report["live"]["tools"], 0);
@@ -622,7 +622,7 @@ fn a_capture_that_is_killed_leaves_nothing_that_counts() {
     assert_eq!(verified["unfinished"], listed["broken"]);
     bench.call(&verify[..4]).with(0).prints("unfinished");
     assert_eq!(listed["snapshots"][0]["replay_count"], 0);
-    // Half a snapshot under a name of its own was never left by a writer: that is damage.
+    // A writer never leaves half a snapshot under a final name: that is damage.
     bench.write(".aiwg/provenance/snapshots/half.json", "{");
     let verified = bench.call(&verify).with(4).json();
     assert_eq!(verified["broken"][0]["file"], "half.json");

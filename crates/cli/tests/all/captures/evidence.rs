@@ -363,7 +363,7 @@ fn ctrl_c_reaches_the_command_as_sigint() {
     let lab = Lab::new();
     let fifo = lab.path().join("gate");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
-    // Open for both, so that neither side waits for the other to open it.
+    // Opened for both directions, so that neither side blocks in opening it.
     let gate = fs::File::options()
         .read(true)
         .write(true)

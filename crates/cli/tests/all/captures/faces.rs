@@ -124,7 +124,7 @@ fn a_run_that_a_browser_recorded_becomes_a_snapshot() {
     }
 }
 
-/// A request over a connection of its own: status, head and body.
+/// A request over its own connection: status, head and body.
 fn ask(serving: &Serving, method: &str, path: &str, body: &str) -> (u16, String, Value) {
     let address = serving.url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).unwrap();

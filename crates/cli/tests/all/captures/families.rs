@@ -1,4 +1,4 @@
-//! Runs that started other runs, done again as families.
+//! Runs with child runs, replayed as families.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -41,7 +41,7 @@ use serde_json::{Value, json};
 use crate::support::{Ended, Lab};
 use peer::Peer;
 
-/// Whether the agents of these tests can run; else the test is a named skip.
+/// Whether the agents of these tests can run; otherwise the test is a named skip.
 pub(crate) fn has_python(test: &str) -> bool {
     let found = Command::new("python3").arg("--version").output();
     if found.is_err() {
@@ -83,7 +83,7 @@ impl Bench {
         self.lab.write("steps.jsonl", lines.join("\n") + "\n");
     }
 
-    /// The program in the environment that the agent needs.
+    /// The program in the agent's environment.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.lab.command(args);
         command
@@ -123,7 +123,7 @@ impl Bench {
         head.iter().chain(options).chain(&tail).copied().collect()
     }
 
-    /// Captures a command that ends well.
+    /// Captures a successful command.
     pub(crate) fn record(&self, argv: &[&str]) -> Ended {
         let head = ["snapshot", "capture", "--root", "shop", "--"];
         self.call(&[&head[..], argv].concat()).with(0)

@@ -80,7 +80,7 @@ fn a_list_is_given_as_often_as_it_is_asked_for() {
                 "{recorded} {lists}: {report}"
             );
         }
-        // A call of a tool is another matter.
+        // A different tool call is a divergence.
         let report = replay(&bench, "[0,1]", "other", 3);
         let found = &report["first_divergence"];
         assert_eq!(found["expected"]["name"], "add", "{report}");

@@ -1,4 +1,4 @@
-//! Calls that run at the same time, and calls within calls.
+//! Concurrent calls, and calls within calls.
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -53,7 +53,7 @@ else:
 print(json.dumps(sorted(texts)))
 "#;
 
-/// Each question of a round is answered when both are there.
+/// Each question of a round is answered when both have arrived.
 fn in_rounds() -> Bench {
     let rounds = Barrier::new(2);
     let bench = Bench::new(move |_, came: &Came| {

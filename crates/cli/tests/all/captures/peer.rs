@@ -1,4 +1,4 @@
-//! A server of models of the tests' own writing: it answers from a script and counts.
+//! A model server of the tests: it answers from a script and counts.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ impl Peer {
         Self { address, came }
     }
 
-    /// Makes it the provider `small` of a lab.
+    /// Makes it a lab's provider `small`.
     pub(crate) fn provides(&self, lab: &Lab) {
         let address = &self.address;
         let file = format!("[provider.small]\nbase_url = \"http://{address}/v1\"\nmodel = \"m\"\n");

@@ -1,4 +1,4 @@
-//! Files that values were taken out of are never put into a replay's folder without them.
+//! Files with redacted values are never put into a replay's folder without these values.
 
 use serde_json::Value;
 

@@ -218,7 +218,7 @@ fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
         assert!(said.contains(stays), "{stays}");
     }
 
-    // A server on the same store captures it, too.
+    // A server on the same store has the same result.
     let serving = Serving::at(&lab, ".runwright", &["--dev"]);
     for run in &runs {
         let (status, body) = post(&serving, "/v1/snapshots", &json!({ "runId": run }));

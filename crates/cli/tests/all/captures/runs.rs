@@ -1,4 +1,4 @@
-//! Snapshots of runs: of every face they come in by, and done again as forks of the engine.
+//! Snapshots of runs of every face, replayed as forks by the engine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,7 +67,7 @@ impl Works {
         Self { lab, peer }
     }
 
-    /// The program with leave to ask the peer.
+    /// The program with access to the peer.
     fn call(&self, args: &[&str]) -> Ended {
         let more = self.peer.options();
         let args: Vec<&str> = args.iter().chain(&more).copied().collect();

@@ -171,7 +171,7 @@ fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
             assert!(!shown.contains(secret), "{secret} in {args:?}: {shown}");
         }
     }
-    // The recorded command had a secret, so it is given again.
+    // The recorded command had a secret, so it gets one again.
     let args = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
     run(&args).with(2).says("--");
     let command = [

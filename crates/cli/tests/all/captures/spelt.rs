@@ -1,4 +1,4 @@
-//! A working folder by a name that leads to it through a link.
+//! A working folder whose name leads through a link.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn a_folder_that_a_link_leads_to_is_called_the_same_again() {
     assert_eq!(said, format!("in {}\n{}", link.display(), real.display()));
     assert_eq!(response, format!("in {root}\n{root}\n"));
     assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
-    // From within a folder below, the link is in the middle of the name.
+    // Inside a subfolder, the link is in the middle of the name.
     let below = link.join("below");
     let (said, response) = capture(&bench, &below, &link.display().to_string());
     let shown = below.display();

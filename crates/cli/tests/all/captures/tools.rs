@@ -1,4 +1,4 @@
-//! Tools: recorded, only seen, or of a server.
+//! Tools: recorded, only observed, or of a server.
 
 use serde_json::{Value, json};
 

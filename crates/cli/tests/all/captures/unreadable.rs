@@ -44,7 +44,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// Writes a file with the folders above it.
+/// Writes a file with its parent folders.
 fn put(lab: &Lab, name: &str, text: &str) {
     let path = lab.path().join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

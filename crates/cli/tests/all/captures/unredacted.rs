@@ -1,4 +1,4 @@
-//! Snapshots that were captured with their secrets.
+//! Snapshots captured with their secrets.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn path_of(ended: &Ended) -> PathBuf {
     PathBuf::from(ended.stdout.lines().last().unwrap())
 }
 
-/// Files of evidence that have a text in them.
+/// Files of evidence that contain a text.
 fn having(bench: &Bench, text: &str) -> Vec<String> {
     let all = files(&bench.root().join(".aiwg")).into_iter();
     let having = all.filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains(text));
@@ -105,7 +105,7 @@ fn unredacted_capture_is_confirmed_and_reported() {
     assert!(!replays.contains(LATER), "{replays}");
 }
 
-/// Runs a program at a terminal, types a line at its question, and ends as it does.
+/// Runs a program at a terminal, types a line at its question, and ends with its exit code.
 const AT_A_TERMINAL: &str = r#"
 import os, pty, sys
 child, terminal = pty.fork()

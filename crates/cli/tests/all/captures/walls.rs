@@ -1,4 +1,4 @@
-//! Commands that ask past the recording proxy.
+//! Commands with requests past the recording proxy.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
@@ -213,7 +213,7 @@ fn a_replay_reaches_no_network_at_all() {
     bench.write("probe", "");
     let replayed = bench.replay("verify", 0);
     assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
-    // With the scripts a connection leads to the proxy, which refuses it.
+    // With the scripts a connection is redirected to the proxy, which refuses it.
     let args = [
         "snapshot", "replay", "latest", "--root", "shop", "--json", "--", "python3", "agent.py",
     ];

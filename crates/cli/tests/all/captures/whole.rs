@@ -31,7 +31,7 @@ fn call(lab: &Lab, within: &Path, args: &[&str]) -> Ended {
     command.current_dir(within).output().unwrap().into()
 }
 
-/// Captures the command of a project; the path of its snapshot.
+/// Captures the command of a project; returns the path of its snapshot.
 fn captured(lab: &Lab, name: &str) -> PathBuf {
     let args = [
         "snapshot", "capture", "--root", name, "--stdin", "--", "sh", "a.sh",

@@ -1,4 +1,4 @@
-//! The client of the published program, with this program in its place.
+//! The client of the published program, with this program instead of it.
 
 use std::path::Path;
 use std::process::Command;

@@ -11,7 +11,7 @@ use crate::support::{Ended, Lab, node, workflow};
 
 /// The folder of the client libraries.
 pub(crate) const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
-/// The folder of the programs that use them here.
+/// The folder of the test programs that use them.
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/coordinator");
 
 /// A server with workflows for the queues that the programs serve.

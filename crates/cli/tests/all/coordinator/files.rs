@@ -130,7 +130,7 @@ fn of_authorities_the_files_have_the_one_that_leads() {
     let events = lab.view("events.json");
     assert_eq!(named(&events), ["DispatchQueued", "AuthorityAcquired"]);
     assert_eq!(events[1]["owner"], "two");
-    // Also a log that has both is taken over.
+    // A log with both is also taken over.
     let first = json!({
         "event": "AuthorityAcquired", "owner": "one", "lease_id": "l0",
         "leased_until": "2100-01-01T00:00:00Z",

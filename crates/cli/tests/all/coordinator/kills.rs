@@ -1,4 +1,4 @@
-//! Commands that are killed, and readers and commands at the same time.
+//! Killed commands, and concurrent readers and commands.
 
 use std::collections::HashSet;
 use std::fs;

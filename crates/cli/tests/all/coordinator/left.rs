@@ -1,4 +1,4 @@
-//! State directories that another program left.
+//! State directories of another program.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use super::{acquire, deliver, notify, queue};
 use crate::support::{Ended, Lab};
 
 impl Lab {
-    /// A directory as the published program leaves it.
+    /// A directory in the published program's form.
     fn left(&self, events: &Value, ids: &[&str]) {
         self.left_as(&events.to_string(), ids);
     }
@@ -126,8 +126,7 @@ fn a_directory_of_the_published_program_is_taken_over() {
         .says("duplicate dispatch request id");
 }
 
-/// Requests that were taken out were there: the ledger must hold their ids, or they could be taken
-/// again.
+/// Removed requests existed: the ledger must contain their ids, or they could be used again.
 #[test]
 fn a_ledger_without_the_id_of_a_request_that_was_taken_out_is_refused() {
     let lab = Lab::new();

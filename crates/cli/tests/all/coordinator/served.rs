@@ -192,7 +192,7 @@ fn soak_kills_of_a_server() {
                     })
                 })
                 .collect();
-            // The moments lie within the life of the commands, the seed spreads over them.
+            // The moments spread over the duration of the commands by the seed.
             let until =
                 std::time::Instant::now() + std::time::Duration::from_micros(seed * 7_333 % 90_000);
             while std::time::Instant::now() < until {

@@ -58,7 +58,7 @@ fn request(id: &str, target: &str, metadata: &Value) -> Value {
     json!({ "command": "QueueDispatch", "request_id": id, "target": target, "metadata": metadata })
 }
 
-/// Waits until a request is as it should be, by a reader that prints whenever something changes.
+/// Waits for a state of a request, with a reader that prints every change.
 fn wait_until(lab: &Lab, is_so: impl Fn(&Value) -> bool) {
     let args = [
         "runtime",
@@ -88,7 +88,7 @@ fn requests_are_typed_into_their_panes() {
     }
     let lab = Lab::new();
     let tmux_server = Tmux(&lab);
-    // A program that reads lines and keeps them, and a shell that would run them.
+    // A program that reads and stores lines, and a shell that would execute them.
     let reader = tmux_server.pane("exec cat > heard");
     let shell = tmux_server.pane("exec sh");
     let copying = tmux_server.pane("exec cat");

@@ -53,7 +53,7 @@ fn a_process_is_told_from_a_later_one_of_its_number() {
     assert_eq!(gone, "{\"outcome\":\"gone\"}\n");
 }
 
-/// A lock held by a process of its own.
+/// A lock held by a separate process.
 struct Mutex {
     child: Child,
     lines: BufReader<std::process::ChildStdout>,
@@ -131,7 +131,7 @@ fn a_lock_is_held_for_as_long_as_stdin_is_open() {
     assert!(closed.contains(r#""id":4,"ok":false"#), "{closed}");
     assert!(second.child.wait().unwrap().success());
 
-    // Neither the directory nor the file may be reached by a link.
+    // Neither the directory nor the file may be reached through a link.
     let place = lab.path().join("place");
     fs::create_dir(&place).unwrap();
     std::os::unix::fs::symlink(&place, lab.path().join("link")).unwrap();

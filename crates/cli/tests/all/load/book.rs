@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Everything that was acknowledged to the parent of the engines.
+/// All acknowledgements to the parent of the engines.
 #[derive(Default)]
 pub(super) struct Book {
     /// Runs with an acknowledged creation.
@@ -20,7 +20,7 @@ pub(super) struct Book {
     events: BTreeMap<(String, u64), Value>,
     /// The length of the ledger when the completion of an attempt was shown, by attempt key.
     completed: BTreeMap<String, usize>,
-    /// Engines killed while they drove something.
+    /// Engines killed while driving.
     pub(super) kills: usize,
 }
 
@@ -57,7 +57,7 @@ fn ledger(lab: &Lab) -> Vec<(String, String)> {
     text.lines().map(entry).collect()
 }
 
-/// The key of the attempt that an event is about.
+/// The key of an event's attempt.
 fn key_of(event: &Value) -> Option<String> {
     let payload = &event["payload"];
     let number = |name: &str| {
@@ -75,7 +75,7 @@ fn key_of(event: &Value) -> Option<String> {
 }
 
 impl Book {
-    /// Takes note of a line that an engine printed.
+    /// Records a line that an engine printed.
     pub(super) fn shown(&mut self, lab: &Lab, event: &Value) {
         let (Some(run), Some(seq)) = (event["runId"].as_str(), event["sequence"].as_u64()) else {
             return;
@@ -91,7 +91,7 @@ impl Book {
         assert_eq!(earlier, event, "one place in a log, one event");
     }
 
-    /// Holds everything against the logs and the ledger, once every run should have ended.
+    /// Compares everything with the logs and the ledger, once every run should have ended.
     pub(super) fn check(&self, lab: &Lab) -> Figures {
         let listed = lab.call(&["runs", "list", "--limit", "5000", "--json"]);
         let rows = listed.with(0).json_lines();

@@ -29,7 +29,7 @@ impl Moment {
     }
 }
 
-/// An engine that drives every run there is.
+/// An engine that drives all runs.
 pub(super) struct Resumed {
     child: Child,
     lines: Receiver<Value>,

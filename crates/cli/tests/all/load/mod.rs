@@ -1,9 +1,8 @@
 //! Repeated `kill -9` of an engine with many runs in flight, on one store.
 //!
-//! The parent, which is never killed, keeps a book of everything that was acknowledged to it:
-//! runs it created, signals and cancellations it sent, and every event that an engine has shown,
-//! which is durable by then. In the end the book, the logs and the ledger that the processes
-//! wrote themselves must agree.
+//! The parent, which is never killed, records everything that was acknowledged to it: runs it
+//! created, signals and cancellations it sent, and every event that an engine has shown, which is
+//! durable by then. In the end this book, the logs and the ledger of the processes must agree.
 
 mod book;
 mod engine;

@@ -26,7 +26,7 @@ else
 fi
 "#;
 
-/// The interrupt that some runs wait at, by the key that signals name.
+/// The key of the interrupt at which some runs wait, for signals.
 pub(super) const QUESTION: &str = "go-on";
 
 /// A folder with the files for the steps.

@@ -104,7 +104,7 @@ fn survive(seed: u64, expected: &Value, outputs: &BTreeMap<String, String>) -> (
     let mut random = Random::of(seed);
     let lab = Lab::with_template(&thirty());
     let mut kills = 0;
-    // By node: kills it was in flight at.
+    // By node: the kills during its attempt.
     let mut hit: BTreeMap<String, usize> = BTreeMap::new();
     let mut args = vec!["play".to_owned(), "sample".to_owned()];
     for _ in 0..KILLS {

@@ -1,4 +1,4 @@
-//! `--abort` and `--archive`: sessions that are ended and put away.
+//! `--abort` and `--archive`: ending and archiving sessions.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::support::{Lab, wait_until_gone};
 const WAITS: &str = "echo $$ > pid; echo ready; exec tail -f /dev/null";
 
 impl Lab {
-    /// The process that a node noted as its own.
+    /// The process id that a node recorded.
     fn noted(&self) -> i32 {
         self.read("pid").trim().parse().unwrap()
     }
@@ -35,7 +35,7 @@ fn is_stopped(pid: i32) -> bool {
     stats.all(|stat| stat.is_ok_and(|stat| stat.rsplit_once(')').unwrap().1.starts_with(" T")))
 }
 
-/// Plays until the process of the node is there, and kills the player.
+/// Plays until the process of the node exists, and kills the player.
 fn killed(lab: &Lab) {
     let mut player = lab.engine(&["play", "sample"]);
     player.wait_for(|line| line["type"] == "output" && line["text"] == "ready\n");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{chain, member, node, statuses, template};
 use crate::support::Lab;
 
-/// A node that fails until there is a file `ok`.
+/// A node that fails until a file `ok` exists.
 fn fragile() -> Value {
     let script = "echo tried >> tries; [ -e ok ] || { echo 'no ok' >&2; exit 3; }";
     node("b", script, "")

@@ -94,7 +94,7 @@ fn a_session_goes_on_once_the_disk_has_room() {
         return;
     };
     player.wait_for("the disk is full");
-    // The file system is seen through the process that lives on it.
+    // The file system is visible through the process that lives on it.
     let seen = format!("/proc/{}/cwd/fill", player.child.id());
     std::fs::remove_file(seen).unwrap();
     player.wait_for("is saved again");

@@ -1,4 +1,4 @@
-//! Checkpoints, resuming, and beginning from an old session.
+//! Checkpoints, resuming, and forks of an old session.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;

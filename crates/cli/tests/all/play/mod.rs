@@ -1,4 +1,4 @@
-//! `runwright play`: templates in, real processes run, files on disk.
+//! `runwright play`: templates, real processes, files on disk.
 
 mod crash;
 mod documented;

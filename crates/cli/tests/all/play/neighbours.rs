@@ -1,4 +1,4 @@
-//! Two projects that play the same template at the same time.
+//! Two projects that play the same template concurrently.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Work that is launched and ends elsewhere, and sessions seen through other faces.
+//! Work that is launched and ends externally, and sessions in other faces.
 
 use serde_json::{Value, json};
 

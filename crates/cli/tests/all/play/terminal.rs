@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{chain, checkpoint, node, statuses};
 use crate::support::Lab;
 
-/// Runs a program on a terminal and types each answer when its question is on the screen.
+/// Runs a program on a terminal and types each answer when its question is displayed.
 const DRIVER: &str = r#"
 import json, os, pty, sys
 argv, answers = json.loads(sys.argv[1]), json.loads(sys.argv[2])

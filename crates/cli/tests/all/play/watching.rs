@@ -149,7 +149,7 @@ fn quiet_does_not_hide_why_a_node_failed() {
         .says("--retry b");
 }
 
-/// The whole id and an answer: it can be copied.
+/// The whole id and an answer, so that it can be copied.
 #[test]
 fn what_answers_a_checkpoint_can_be_copied() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("a", "exit 1", "")]));

@@ -13,11 +13,11 @@ use super::soak::Dice;
 use super::*;
 use crate::coordinator::clients::{CLIENTS, compiled};
 
-/// Tasks of a case, each of a run of its own.
+/// Tasks of a case, each of its own run.
 const TASKS: usize = 80;
 /// Workers at a time.
 const WORKERS: usize = 3;
-/// The folder of the programs here.
+/// The folder of these programs.
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/workers");
 
 /// A proxy to a server that drops one of this many answers, with its connection.

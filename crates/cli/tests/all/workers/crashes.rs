@@ -23,7 +23,7 @@ fn soak_kills_of_a_server_amid_hand_outs() {
         let id = run(&lab, &serving, "many");
         let mut dice = soak::Dice(seed);
         for _ in 0..KILLS {
-            // Amid something, at another place each time.
+            // At a different place each time.
             for _ in 0..1 + dice.below(6) {
                 said.recv_timeout(DEADLINE)
                     .expect("somebody is given something");

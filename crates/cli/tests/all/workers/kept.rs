@@ -1,4 +1,4 @@
-//! Programs that are kept running and answer their tasks line by line.
+//! Persistent programs that answer their tasks line by line.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn start(lab: &Lab, serving: &Serving, script: &str, said: &Sender<Said>) -> Wor
     Worker::start(lab, &place, "w", script, said)
 }
 
-/// A program that does something for each line, with the assignment in `$id`.
+/// A program that handles each line, with the assignment in `$id`.
 fn answering(body: &str) -> String {
     format!(
         r#"while read -r line; do
@@ -87,7 +87,7 @@ fn an_answer_to_another_task_is_refused() {
         assert!(error["message"].as_str().unwrap().contains(why), "{error}");
         worker.stop();
     }
-    // An error that the program names is the failure of the task.
+    // An error in the program's answer is the failure of the task.
     let script = answering(
         r#"printf '{"assignment_id":"%s","error":{"code":"no_page","message":"none"}}\n' "$id""#,
     );

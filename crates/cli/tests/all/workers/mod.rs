@@ -191,7 +191,7 @@ fn runs_left(lab: &Lab) -> (usize, usize) {
     )
 }
 
-/// Waits for something that other processes do.
+/// Waits for an effect of other processes.
 fn wait(what: impl Fn() -> bool) {
     let began = Instant::now();
     while !what() {

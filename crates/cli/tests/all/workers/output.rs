@@ -3,11 +3,11 @@
 use super::soak::Dice;
 use super::*;
 
-/// Lines of a case, each with a secret of its own.
+/// Lines of a case, each with its own secret.
 const LINES: usize = 12;
 /// One piece in this many is sent to a server that is killed before it answers.
 const KILLED: usize = 6;
-/// Bytes of a piece at most.
+/// Maximum bytes of a piece.
 const PIECE: usize = 24;
 
 /// A credential by its shape.
@@ -36,7 +36,7 @@ fn told(serving: &Serving, path: &str, body: &Value, is_it: impl Fn(&Value) -> b
     });
 }
 
-/// Sends something to a server and kills it without waiting for an answer.
+/// Sends a server a request and kills it without waiting for an answer.
 fn tell_and_kill(serving: Serving, path: &str, body: &Value, dice: &mut Dice) {
     let mut stream = TcpStream::connect(serving.url.trim_start_matches("http://")).unwrap();
     let body = body.to_string();

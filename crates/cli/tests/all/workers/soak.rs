@@ -20,7 +20,7 @@ const SCRIPT: &str = r#"echo "$RUNWRIGHT_REQUEST_ID" >> begun
     head -c 100000 /dev/zero | cksum > /dev/null
     printf '{"fence": %s}' "$RUNWRIGHT_FENCE""#;
 
-/// Numbers that follow from a seed.
+/// Numbers determined by a seed.
 pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
