@@ -97,7 +97,7 @@ impl PortArgs {
             None => Ok(Providers::default()),
             Some(file) => Providers::read(file).map_err(|error| {
                 Failure::new(format!("--providers cannot be used: {error}"))
-                    .hint("docs/guide/workflows.md says what stands in such a file")
+                    .hint("docs/reference/workflows.md says what stands in such a file")
             }),
         }
     }

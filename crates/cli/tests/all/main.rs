@@ -19,6 +19,7 @@ mod demo;
 mod documents;
 mod examples;
 mod forks;
+mod guides;
 mod keys;
 mod lineage;
 mod load;

@@ -187,7 +187,7 @@ pub enum ApiError {
 
 /// The remedy for a task without a worker.
 pub const BY_HAND: &str = "start a worker, or settle the task by a command to the queue \
-                           (docs/guide/workers.md, By hand)";
+                           (docs/reference/workers.md, By hand)";
 
 /// A command that the run's state does not allow.
 #[derive(Clone, Debug, thiserror::Error)]

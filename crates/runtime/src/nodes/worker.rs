@@ -3,7 +3,7 @@
 //! Config `{ "queue": …, "repeat": "repeatable" | "once", "heartbeatTimeoutMs": 30000,
 //! "maxAssignments": 5 }`. Its inputs are the task. The request leaves with the events by which the
 //! node begins to wait (`kernel/src/run/decide/workers.rs`), so nothing is sent here; the run is
-//! parked until its worker reports the result. See `docs/guide/workers.md`.
+//! parked until its worker reports the result. See `docs/reference/workers.md`.
 
 use async_trait::async_trait;
 use kernel::coordinator::{WORKER_NODE, WorkerConfig, awaiting_worker, is_queue_name};

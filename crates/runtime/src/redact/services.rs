@@ -63,7 +63,7 @@ const ANY: usize = 4096;
 #[rustfmt::skip]
 pub(super) const SERVICES: &[Service] = &[
     // Ours.
-    of(("Runwright", "docs/keys.md"), "rw_", Word, 89, 89),
+    of(("Runwright", "docs/reference/access.md"), "rw_", Word, 89, 89),
     // Code and packages.
     of(("GitHub", "docs.github.com, token formats"), "ghp_|gho_|ghu_|ghs_|ghr_", Alnum, 30, 255),
     of(("GitHub, fine-grained", "docs.github.com, token formats"), "github_pat_", Word, 30, 255),

@@ -608,7 +608,7 @@ fn taken_out(snapshot: &Snapshot) -> Option<String> {
     };
     let count = usize::try_from(redaction.count).unwrap_or(usize::MAX);
     Some(format!(
-        "{} taken out of what is kept ({}{of_files}); `docs/guide/provenance.md`, Values that were taken out, says \
+        "{} taken out of what is kept ({}{of_files}); `docs/reference/provenance.md`, Values that were taken out, says \
          how a replay gets them",
         text::count(count, "value"),
         listed(&redaction.kinds),

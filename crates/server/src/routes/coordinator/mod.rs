@@ -1,5 +1,5 @@
 //! Queues of tasks: their state, their events, commands of the runtime contract, and the requests
-//! of workers. The contract is described in `docs/guide/workers.md`.
+//! of workers. The contract is described in `docs/reference/workers.md`.
 
 mod batch;
 mod events;

@@ -129,7 +129,7 @@ async fn command(mut cx: Cx) -> Result<Reply, Problem> {
     let wrong = || {
         Problem::invalid(
             "the body must be a command of the runtime contract with all of its fields; \
-             docs/guide/runtime.md lists them",
+             docs/reference/runtime.md lists them",
         )
     };
     let command: CommandJson = serde_json::from_value(Value::Object(body)).map_err(|_| wrong())?;
