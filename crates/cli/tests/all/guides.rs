@@ -1,9 +1,9 @@
-//! The examples of the guides in `docs/guide/`, run as they stand.
+//! The examples of the guides in `docs/guide/`, run unchanged.
 //!
-//! Each page is one shell session in a folder with the examples: `sh` blocks are run in order, of
-//! `console` blocks the lines after `$ ` are run and their output is compared (`…` stands for any
-//! text), and a block with a file name after its language is written to that file. Any other block
-//! fails the test, so that no example is left out.
+//! Each page is one shell session in a folder with the examples. `sh` blocks are run in order. In
+//! `console` blocks the lines after `$ ` are run and their output is compared; `…` matches any
+//! text. A block with a file name after its language is written to that file. Any other block fails
+//! the test, so that no example is left out.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::Lab;
 
-/// The pages, each with a test of its own.
+/// The pages, with one test each.
 macro_rules! pages {
     ($($page:ident),* $(,)?) => {
         const PAGES: &[&str] = &[$(stringify!($page)),*];
@@ -103,7 +103,7 @@ fn run_page(page: &str) {
     }
 }
 
-/// The script of a page, and what its commands have to print.
+/// The script of a page, and the expected output of its commands.
 fn script(page: &str) -> (String, Vec<Shown>) {
     let mut script = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n".to_owned();
     let mut shown: Vec<Shown> = Vec::new();
@@ -153,7 +153,7 @@ fn console(block: &[&str], script: &mut String, shown: &mut Vec<Shown>) {
     }
 }
 
-/// Whether a text is the shown one, in which `…` stands for any text.
+/// Whether a text matches the shown one, in which `…` matches any text.
 fn fits(found: &str, shown: &str) -> bool {
     let parts: Vec<&str> = shown.split('…').collect();
     let [first, middle @ .., last] = parts.as_slice() else {
