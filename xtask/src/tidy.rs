@@ -75,7 +75,7 @@ type Rule = fn(&Tree) -> Vec<Finding>;
 
 const RULES: &[Rule] = &[
     size::file_length,
-    size::architecture_page,
+    size::short_pages,
     size::sqlite_store,
     lines::whitespace,
     lines::unfinished,

@@ -5,7 +5,12 @@ use super::tree::Tree;
 
 const FAIL_LINES: usize = 1_000;
 const WARN_LINES: usize = 600;
-const ARCHITECTURE_LINES: usize = 200;
+/// Pages that stay short, by the beginning of their path.
+const SHORT_PAGES: &[(&str, usize)] = &[
+    ("ARCHITECTURE.md", 200),
+    ("README.md", 150),
+    ("docs/guide/", 150),
+];
 const SQLITE_LINES: usize = 1_500;
 
 /// Files that may be longer than [`WARN_LINES`], each with its reason.
@@ -40,21 +45,21 @@ pub(super) fn file_length(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// The architecture page stays short.
-pub(super) fn architecture_page(tree: &Tree) -> Vec<Finding> {
-    let path = "ARCHITECTURE.md";
-    let lines = tree.file(path).map_or(0, |text| text.lines().count());
-    if lines < ARCHITECTURE_LINES {
-        return Vec::new();
+/// Pages for a first look stay short.
+pub(super) fn short_pages(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (path, text) in tree.files() {
+        let bound = SHORT_PAGES.iter().find(|(page, _)| path.starts_with(page));
+        let lines = text.lines().count();
+        if let Some((_, bound)) = bound.filter(|(_, bound)| lines >= *bound) {
+            let message = format!(
+                "{lines} lines; keep it under {bound} and move detail into docs/reference/ or \
+                 docs/design/"
+            );
+            findings.push(Finding::fail(path, None, message));
+        }
     }
-    vec![Finding::fail(
-        path,
-        None,
-        format!(
-            "{lines} lines; keep it under {ARCHITECTURE_LINES} and move detail into docs/ or the \
-             crate's own documentation"
-        ),
-    )]
+    findings
 }
 
 /// A growing store takes over rules of the kernel.
@@ -98,11 +103,15 @@ mod tests {
     }
 
     #[test]
-    fn the_architecture_page_is_short() {
-        let check = |n| architecture_page(&Tree::from([("ARCHITECTURE.md", lines(n).as_str())]));
-        assert_eq!(check(199), []);
-        assert_eq!(check(200).len(), 1);
-        assert_eq!(architecture_page(&Tree::from([])), []);
+    fn pages_for_a_first_look_are_short() {
+        let check = |path, n| short_pages(&Tree::from([(path, lines(n).as_str())])).len();
+        assert_eq!(check("ARCHITECTURE.md", 199), 0);
+        assert_eq!(check("ARCHITECTURE.md", 200), 1);
+        assert_eq!(check("README.md", 150), 1);
+        assert_eq!(check("docs/guide/a.md", 149), 0);
+        assert_eq!(check("docs/guide/a.md", 150), 1);
+        assert_eq!(check("docs/reference/a.md", 900), 0);
+        assert_eq!(check("examples/README.md", 900), 0);
     }
 
     #[test]

@@ -32,16 +32,11 @@ pages!(
 );
 
 #[test]
-fn each_guide_is_run_and_short() {
+fn each_guide_has_a_test() {
     for entry in fs::read_dir(folder()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         let page = name.strip_suffix(".md").unwrap();
         assert!(PAGES.contains(&page), "{name} has no test here");
-        let lines = fs::read_to_string(entry.path()).unwrap().lines().count();
-        assert!(
-            lines < 150,
-            "{name} has {lines} lines; move details to docs/reference/"
-        );
     }
 }
 
