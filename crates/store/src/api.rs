@@ -34,8 +34,8 @@ pub trait Store: Send + Sync + 'static {
     /// and in other processes. After an error, nothing of the batch is visible. Where several
     /// refusals apply, the first of these is returned:
     ///
-    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the lease on record. There is
-    ///    none for a stream that is unknown, purged, never claimed or released.
+    /// 1. `Fenced`: the guard is `Holder` and its epoch is not that of the lease on record. There
+    ///    is none for a stream that is unknown, purged, never claimed or released.
     /// 2. `Conflict::Sequence`: the log does not hold exactly `batch.first_seq()` events. A
     ///    first batch needs a stream that does not exist and was never purged.
     /// 3. `Conflict::Held`: `LeaseChange::Take` while a live lease of the same tenant has the
@@ -58,8 +58,8 @@ pub trait Store: Send + Sync + 'static {
         lease: LeaseChange,
     ) -> Result<Appended, StoreError>;
 
-    /// Reads a stream at one moment: header, at most `limit` events, index row, lease. `Missing` for
-    /// an unknown or purged stream. A sequence past the end is valid and returns no records;
+    /// Reads a stream at one moment: header, at most `limit` events, index row, lease. `Missing`
+    /// for an unknown or purged stream. A sequence past the end is valid and returns no records;
     /// `first_seq` is then the requested sequence.
     async fn load(
         &self,
@@ -79,22 +79,22 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<Lease, StoreError>;
 
-    /// Renews leases: each expires `ttl` from now. Returns one result per lease, in order. `Missing`
-    /// for an unknown or purged stream; `Fenced` for a lease that was released or whose epoch has
-    /// passed. An expired lease that was not claimed again becomes live, unless a live lease has
-    /// taken its concurrency key meanwhile; then it is `Fenced` too. Touches no log.
+    /// Renews leases: each expires `ttl` from now. Returns one result per lease, in order.
+    /// `Missing` for an unknown or purged stream; `Fenced` for a lease that was released or whose
+    /// epoch has passed. An expired lease that was not claimed again becomes live, unless a live
+    /// lease has taken its concurrency key meanwhile; then it is `Fenced` too. Touches no log.
     async fn renew(
         &self,
         leases: &[Lease],
         ttl: Duration,
     ) -> Result<Vec<Result<Lease, StoreError>>, StoreError>;
 
-    /// Releases a lease, so that another process may claim at once. Does nothing for a lease that has
-    /// passed to another holder or a stream that does not exist.
+    /// Releases a lease, so that another process may claim at once. Does nothing for a lease that
+    /// has passed to another holder or a stream that does not exist.
     async fn release(&self, lease: &Lease) -> Result<(), StoreError>;
 
     /// Streams that are runnable, or have a timer due by the store's clock. Streams with a live
-    /// hold and streams blocked by their concurrency key are left out. Streams of a tenant that
+    /// lease and streams blocked by their concurrency key are left out. Streams of a tenant that
     /// share a concurrency key are represented by the first. This is a hint: the claim decides.
     ///
     /// Greater priorities go first, then the longest wait. A runnable stream waits since its
@@ -103,9 +103,9 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// `next_at` is later than now. It is not later than the first moment at which a blocked stream
     /// becomes due, if nothing is appended, claimed, renewed or released; it may be earlier. A
-    /// stream is blocked when it is not runnable and its timers are in the future, when a live lease
-    /// is on it, or when one is on its concurrency key. `next_at` is set whenever there is such a
-    /// moment. It is `None` if the queue has neither a live lease nor a timer to come.
+    /// stream is blocked when it is not runnable and its timers are in the future, when a live
+    /// lease is on it, or when one is on its concurrency key. `next_at` is set whenever there is
+    /// such a moment. It is `None` if the queue has neither a live lease nor a timer to come.
     async fn due(&self, query: DueQuery) -> Result<DueAnswer, StoreError>;
 
     /// Looks up an unexpired unique key.
@@ -166,7 +166,7 @@ pub trait Store: Send + Sync + 'static {
     /// those with a digest and an expiry: those belong to no stream from then on and answer
     /// repeated requests until they expire. Unreferenced blobs are erased too, except those put
     /// within [`BLOB_GRACE`]. Messages of other streams to it stay. `Conflict::Held` while a live
-    /// hold is on it; `Missing` if unknown. A second purge returns the first tombstone.
+    /// lease is on it; `Missing` if unknown. A second purge returns the first tombstone.
     async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError>;
 
     /// The tombstone of a purged stream.

@@ -32,7 +32,7 @@ pub struct Lease {
     pub stream: StreamId,
     /// The fencing number.
     pub epoch: Epoch,
-    /// Who holds it.
+    /// The holder.
     pub holder: HolderId,
     /// When it expires by the store's clock, unless renewed.
     pub expires_at: Timestamp,
@@ -41,9 +41,9 @@ pub struct Lease {
 /// The right by which an append is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
-    /// As the holder: refused as `Fenced` unless the lease on record has this epoch. An expired lease
-    /// passes if no later claim was made, because the epoch alone guarantees safety; a released one
-    /// does not.
+    /// As the holder: refused as `Fenced` unless the lease on record has this epoch. An expired
+    /// lease passes if no later claim was made, because the epoch alone guarantees safety; a
+    /// released one does not.
     Holder(Epoch),
     /// From outside (cancel, resolve, signal, save): only the sequence is checked.
     Outside,

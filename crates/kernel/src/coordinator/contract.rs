@@ -1,4 +1,4 @@
-//! The two contracts of a coordinator, and its standing at a time.
+//! The two contracts of a coordinator, and its status at a time.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +32,7 @@ pub enum LeaseRule {
 /// The reason for a stale lease in snapshots.
 pub const LEASE_EXPIRED: &str = "lease expired";
 
-/// The standing of a coordinator: a view of its state at a time, stored nowhere.
+/// The status of a coordinator: a view of its state at a time, stored nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoordinatorStatus {
     /// The lease, live or not.
@@ -116,7 +116,7 @@ impl Coordinator {
         self.header.policy.contract.unwrap_or_default()
     }
 
-    /// Its standing.
+    /// Its status at a time.
     pub fn standing(&self, now: Timestamp, rule: LeaseRule) -> CoordinatorStatus {
         let state = &self.state;
         let contract = self.contract();

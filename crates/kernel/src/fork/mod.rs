@@ -200,8 +200,8 @@ impl Fork {
         }
     }
 
-    /// The next batch to append; `None` when the fork is complete. A replay recomputes outcomes with
-    /// `nodes`.
+    /// The next batch to append; `None` when the fork is complete. A replay recomputes outcomes
+    /// with `nodes`.
     ///
     /// # Errors
     /// A damaged source, or a rejected overlay. The fork cannot be finished then.

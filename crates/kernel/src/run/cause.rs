@@ -149,7 +149,7 @@ pub enum CausedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
-    /// The creator takes the hold in the same transaction; entry nodes start in the first batch.
+    /// The creator takes the lease in the same transaction; entry nodes start in the first batch.
     Now,
     /// The run waits in its queue as `pending`.
     WhenClaimed,
