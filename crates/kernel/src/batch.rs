@@ -54,6 +54,33 @@ pub struct IndexRow {
     pub summary: serde_json::Value,
 }
 
+impl IndexRow {
+    /// The row of a stream that no worker drives.
+    pub(crate) fn new(
+        header: &StreamHeader,
+        updated_at: Timestamp,
+        (subject, status): (&str, &str),
+        summary: serde_json::Value,
+    ) -> Self {
+        Self {
+            kind: header.kind,
+            workspace: header.owner.workspace.clone(),
+            subject: subject.to_owned(),
+            status: status.to_owned(),
+            settled: false,
+            runnable: false,
+            queue: header.policy.queue.clone(),
+            priority: 0,
+            concurrency_key: None,
+            parent: None,
+            created_at: header.created_at,
+            updated_at,
+            tags: Vec::new(),
+            summary,
+        }
+    }
+}
+
 /// A change to the named timers of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TimerChange {
@@ -86,6 +113,19 @@ pub struct KeyClaim {
     pub answer: Option<Vec<u8>>,
     /// When the key becomes free.
     pub expires_at: Option<Timestamp>,
+}
+
+impl KeyClaim {
+    /// A claim for good, by nothing but the key.
+    pub(crate) fn permanent(namespace: impl Into<String>, key: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            key: key.into(),
+            digest: None,
+            answer: None,
+            expires_at: None,
+        }
+    }
 }
 
 /// A message to another stream, committed with the events that cause it and delivered at least once

@@ -142,6 +142,13 @@ impl TenantId {
 pub type Seq = u64;
 
 impl StreamId {
+    /// The id of a stream of which there is one per subject, derived from the subject.
+    pub fn derived(prefix: &str, subject: &[&str]) -> Self {
+        let text = [&[prefix], subject].concat().join("\0");
+        let hex = Digest::of(text.as_bytes()).to_string();
+        Self::new(format!("{prefix}-{}", &hex[..32]))
+    }
+
     /// The id of the event at `seq` of this stream.
     pub fn event(&self, seq: Seq) -> EventId {
         EventId::new(format!("{self}.{seq}"))

@@ -25,6 +25,7 @@ pub mod fork;
 pub mod ids;
 pub mod json;
 pub mod limits;
+pub mod log;
 pub mod notes;
 pub mod problem;
 pub mod recompute;

@@ -262,6 +262,26 @@ pub struct StreamHeader {
 }
 
 impl StreamHeader {
+    /// The header of a new stream. Seal its genesis once everything else is set.
+    pub fn new(stream: StreamId, kind: StreamKind, owner: Owner, created_at: Timestamp) -> Self {
+        Self {
+            stream,
+            kind,
+            owner,
+            format: FORMAT_VERSION,
+            engine_version: None,
+            created_at,
+            definition: None,
+            origin: None,
+            parent: None,
+            trace: None,
+            policy: Policy::default(),
+            genesis: Digest([0; 32]),
+            predecessor: None,
+            nonce: None,
+        }
+    }
+
     /// The origin of attempt keys: the root run, and the nonce if there is one.
     pub fn key_origin(&self) -> Cow<'_, StreamId> {
         match &self.nonce {

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use kernel::batch::KeyClaim;
 use kernel::definition::{ControlKind, NodeTypes as _, Plan};
-use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::problem::{ProblemCode, Problems, pointer};
 use kernel::run::{Command, Create, Envelope, Event, Rejection, Run};
 use kernel::sealed::has_sealed;
-use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use kernel::stream::{Owner, Policy, StreamHeader, StreamKind};
 use kernel::trace::TraceContext;
 use parking_lot::Mutex;
 use store::{Lease, LeaseChange, Store, StoreError};
@@ -328,20 +327,12 @@ impl Engine {
         let stream = new.id.unwrap_or_else(new_run_id);
         let (tenant, plan) = (new.owner.tenant.clone(), new.prepared.plan.clone());
         let header = StreamHeader {
-            stream: stream.clone(),
-            kind: StreamKind::Run,
-            owner: new.owner,
-            format: FORMAT_VERSION,
             engine_version: Some(new.create.engine_version),
-            created_at: now,
             definition: Some(new.prepared.definition),
-            origin: None,
-            parent: None,
             trace: new.trace.map(hand_on),
             policy: new.policy,
-            genesis: Digest([0; 32]),
-            predecessor: None,
             nonce: new.nonce,
+            ..StreamHeader::new(stream.clone(), StreamKind::Run, new.owner, now)
         }
         .seal_genesis();
         let waits = is_held && new.create.start == kernel::run::Start::WhenClaimed;

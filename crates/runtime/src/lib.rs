@@ -18,6 +18,7 @@ pub mod hints;
 pub mod holder;
 pub mod keyring;
 mod leases;
+mod logs;
 pub mod maintenance;
 pub mod models;
 pub mod nodes;

@@ -13,6 +13,7 @@ use kernel::delivery::Deliveries;
 use kernel::digest::{Digest, Hasher};
 use kernel::document::History;
 use kernel::ids::{MessageId, StreamId, TenantId};
+use kernel::log::AnyLog;
 use kernel::notes::Notes;
 use kernel::registry::Registry;
 use kernel::run::{Artifact, Event, Run, RunIndex};
@@ -155,18 +156,14 @@ impl Check<'_> {
         self.genesis(&header);
         let mut fold = match header.kind {
             StreamKind::Run => Fold::Run(Box::new(self.unborn(&header).await?)),
-            StreamKind::Registry => Fold::Registry(Box::new(Registry::at_start(header.clone()))),
-            StreamKind::Notes => Fold::Notes(Box::new(header.clone()), None),
             StreamKind::Audit => {
                 let trail = AuditTrail::at_start(header.clone());
                 Fold::Audit(Box::new(trail), BTreeSet::new())
             }
-            StreamKind::Deliveries => {
-                Fold::Deliveries(Box::new(Deliveries::at_start(header.clone())))
-            }
-            StreamKind::Coordinator => {
-                Fold::Coordinator(Box::new(Coordinator::at_start(header.clone())))
-            }
+            StreamKind::Registry => Fold::Other(Box::new(Registry::at_start(header.clone()))),
+            StreamKind::Notes => Fold::Other(Box::new(Notes::at_start(header.clone()))),
+            StreamKind::Deliveries => Fold::Other(Box::new(Deliveries::at_start(header.clone()))),
+            StreamKind::Coordinator => Fold::Other(Box::new(Coordinator::at_start(header.clone()))),
             StreamKind::Document => Fold::Document(Box::new(History::at_start(header.clone()))),
         };
         let mut chain = header.genesis;
@@ -254,12 +251,8 @@ impl Check<'_> {
     fn index(&mut self, stream: &StreamId, fold: &Fold, loaded: &Loaded) {
         let expected = match fold {
             Fold::Run(run) => RunIndex::of(run),
-            Fold::Registry(registry) => registry.index(),
             Fold::Audit(trail, _) => trail.index(),
-            Fold::Deliveries(deliveries) => deliveries.index(),
-            Fold::Coordinator(coordinator) => coordinator.index(),
-            Fold::Notes(_, Some(notes)) => notes.index(),
-            Fold::Notes(_, None) => return,
+            Fold::Other(log) => log.index_row(),
             // Its row depends on contents in blobs, and is checked with them.
             Fold::Document(_) => return,
         };
@@ -370,15 +363,11 @@ impl Check<'_> {
 /// The folded state of a log.
 enum Fold {
     Run(Box<Run>),
-    Registry(Box<Registry>),
-    Deliveries(Box<Deliveries>),
-    Coordinator(Box<Coordinator>),
-    /// With the messages it has recorded.
+    /// With the messages it has kept.
     Audit(Box<AuditTrail>, BTreeSet<MessageId>),
-    /// The notes about a run; `None` before the first.
-    Notes(Box<StreamHeader>, Option<Box<Notes>>),
     /// Its saves, without contents in blobs.
     Document(Box<History>),
+    Other(Box<dyn AnyLog>),
 }
 
 impl Fold {
@@ -389,18 +378,6 @@ impl Fold {
                 .fold_content(content)
                 .map(Some)
                 .map_err(|bad| bad.to_string()),
-            Self::Registry(registry) => registry
-                .fold_content(content)
-                .map(|()| None)
-                .ok_or_else(|| "an event of the registry does not fold".to_owned()),
-            Self::Deliveries(deliveries) => deliveries
-                .fold_content(content)
-                .map(|()| None)
-                .ok_or_else(|| "an event of the deliveries does not fold".to_owned()),
-            Self::Coordinator(coordinator) => coordinator
-                .fold_content(content)
-                .map(|_| None)
-                .ok_or_else(|| "an event of the coordinator does not fold".to_owned()),
             Self::Audit(trail, kept) => {
                 let event = trail
                     .fold_content(content)
@@ -414,25 +391,18 @@ impl Fold {
                     Err(format!("entry {} is kept twice", event.seq))
                 }
             }
-            Self::Notes(header, notes) => {
-                let is_next = match notes {
-                    Some(notes) => notes.fold_content(content).is_some(),
-                    None => {
-                        let first = Notes::at_start((**header).clone(), content);
-                        *notes = first.map(|(notes, _)| Box::new(notes));
-                        notes.is_some()
-                    }
-                };
-                if is_next {
-                    Ok(None)
-                } else {
-                    Err("a note does not fold".to_owned())
-                }
-            }
             Self::Document(history) => history
                 .fold_content(content)
                 .map(|()| None)
                 .ok_or_else(|| "an event of the document does not fold".to_owned()),
+            Self::Other(log) => {
+                if log.accept(content) {
+                    Ok(None)
+                } else {
+                    let kind = log.index_row().kind;
+                    Err(format!("an event of the {} does not fold", kind.as_str()))
+                }
+            }
         }
     }
 }

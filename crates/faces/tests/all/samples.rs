@@ -15,9 +15,7 @@ use kernel::run::report::{
     ToolReturned, ToolStatus, ToolTransport,
 };
 use kernel::run::{Artifact, Cause, CausedBy, Driving, Event, NodeError, RunEvent, Usage};
-use kernel::stream::{
-    DefinitionRef, FORMAT_VERSION, Owner, Parent, Policy, StreamHeader, StreamKind,
-};
+use kernel::stream::{DefinitionRef, Owner, Parent, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -25,31 +23,21 @@ use serde_json::{Map, Value, json};
 pub(crate) const START: Timestamp = Timestamp(1_750_000_000_005);
 
 pub(crate) fn header() -> StreamHeader {
+    let owner = Owner {
+        tenant: "acme".into(),
+        workspace: Some("letters".into()),
+        principal: Some("user-7".into()),
+        issuer: Some("https://id.example".into()),
+    };
     StreamHeader {
-        stream: "run-sample".into(),
-        kind: StreamKind::Run,
-        owner: Owner {
-            tenant: "acme".into(),
-            workspace: Some("letters".into()),
-            principal: Some("user-7".into()),
-            issuer: Some("https://id.example".into()),
-        },
-        format: FORMAT_VERSION,
-        engine_version: None,
-        created_at: START,
         definition: Some(definition("print-letters")),
-        origin: None,
         parent: Some(Parent {
             run: "run-parent".into(),
             node: "send".into(),
             visit: 0,
             depth: 1,
         }),
-        trace: None,
-        policy: Policy::default(),
-        genesis: Digest([0; 32]),
-        predecessor: None,
-        nonce: None,
+        ..StreamHeader::new("run-sample".into(), StreamKind::Run, owner, START)
     }
     .seal_genesis()
 }

@@ -18,11 +18,11 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::batch::{Batch, IndexRow, KeyClaim, Message, Record};
+use crate::batch::{Batch, IndexRow, KeyClaim, Message};
 use crate::digest::Digest;
 use crate::ids::{Seq, StreamId, TenantId};
-use crate::json;
-use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::log::{Aggregate, Draft, Log, Resumable};
+use crate::stream::{Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use event::{Actor, AuditAction, AuditEvent, Checkpoint, Entry, Event, Outcome, Subject};
@@ -45,13 +45,16 @@ pub struct AuditMessage {
 
 /// The message that carries an entry to its tenant's audit stream.
 pub fn message(tenant: &TenantId, entry: Entry) -> Message {
-    let id = entry.message.clone();
-    let message = AuditMessage { audit: entry };
     Message {
-        id,
+        id: entry.message.clone(),
         target: AuditTrail::stream(tenant),
-        command: serde_json::to_vec(&message).expect("a message is always JSON"),
+        command: command(entry),
     }
+}
+
+/// The bytes of an [`AuditMessage`].
+pub(crate) fn command(entry: Entry) -> Vec<u8> {
+    serde_json::to_vec(&AuditMessage { audit: entry }).expect("a message is always JSON")
 }
 
 impl Actor {
@@ -82,107 +85,91 @@ impl Subject {
 }
 
 /// The end of an audit stream.
+pub type AuditTrail = Log<Trail>;
+
+/// The state of an audit trail.
 #[derive(Clone, Debug)]
-pub struct AuditTrail {
-    header: StreamHeader,
-    next_seq: Seq,
-    chain: Digest,
-    at: Timestamp,
+pub struct Trail {
     /// The hash of the last entry.
     last: Option<Digest>,
     /// The last entry that a checkpoint covers.
     covered: Option<Seq>,
 }
 
-impl AuditTrail {
-    /// The stream of a tenant's audit trail. Derived, because there is one per tenant.
-    pub fn stream(tenant: &TenantId) -> StreamId {
-        let hex = Digest::of(format!("audit\0{tenant}").as_bytes()).to_string();
-        StreamId::new(format!("audit-{}", &hex[..32]))
-    }
+impl Aggregate for Trail {
+    type Event = Event;
+    type Body = AuditEvent;
 
-    /// A trail nothing is on yet.
-    pub fn unborn(tenant: &TenantId, now: Timestamp) -> Self {
-        Self::at_start(
-            StreamHeader {
-                stream: Self::stream(tenant),
-                kind: StreamKind::Audit,
-                owner: Owner::tenant(tenant.clone()),
-                format: FORMAT_VERSION,
-                engine_version: None,
-                created_at: now,
-                definition: None,
-                origin: None,
-                parent: None,
-                trace: None,
-                policy: Policy::default(),
-                genesis: Digest([0; 32]),
-                predecessor: None,
-                nonce: None,
-            }
-            .seal_genesis(),
-        )
-    }
-
-    /// The fold of no event.
-    pub fn at_start(header: StreamHeader) -> Self {
+    fn at_start() -> Self {
         Self {
-            next_seq: 0,
-            chain: header.genesis,
-            at: header.created_at,
             last: None,
             covered: None,
-            header,
         }
     }
 
-    /// The fold of a trail, from its last record and its index row alone. `None` where that is no
-    /// event of a trail.
-    pub fn at_end(header: StreamHeader, last: &Record, index: &IndexRow) -> Option<Self> {
-        let event: Event = serde_json::from_slice(&last.content).ok()?;
-        Some(Self {
-            next_seq: event.seq + 1,
-            chain: last.chain,
-            at: event.at,
-            last: Some(Digest::of(&last.content)),
-            covered: index.summary[COVERED].as_u64(),
-            header,
-        })
+    fn event(log: &AuditTrail, at: Timestamp, body: AuditEvent) -> Event {
+        Event {
+            seq: log.next_seq,
+            at,
+            prev_hash: log.state.last,
+            body,
+        }
     }
 
-    /// Folds a stored event and gives it back. `None` when it is not an event of this stream's
-    /// format or place.
-    pub fn fold_content(&mut self, content: &[u8]) -> Option<Event> {
-        let event: Event = serde_json::from_slice(content).ok()?;
-        (event.seq == self.next_seq && event.at >= self.at).then_some(())?;
-        (event.prev_hash == self.last).then_some(())?;
-        self.fold(&event, content);
-        Some(event)
+    fn place(event: &Event) -> (Seq, Timestamp) {
+        (event.seq, event.at)
     }
 
-    fn fold(&mut self, event: &Event, content: &[u8]) {
-        self.next_seq += 1;
-        self.at = event.at;
+    fn accepts(log: &AuditTrail, event: &Event) -> bool {
+        event.prev_hash == log.state.last
+    }
+
+    fn fold(&mut self, _: &StreamHeader, event: &Event, content: &[u8]) {
         self.last = Some(Digest::of(content));
-        self.chain = self.chain.chain(content);
         if let AuditEvent::Checkpointed(checkpoint) = &event.body {
             self.covered = Some(checkpoint.at_sequence);
         }
     }
 
-    /// How many entries there are.
-    pub fn next_seq(&self) -> Seq {
-        self.next_seq
+    fn index(log: &AuditTrail) -> IndexRow {
+        let mut summary = json!({ ENTRIES: log.next_seq });
+        if let Some(covered) = log.state.covered {
+            summary[COVERED] = covered.into();
+        }
+        IndexRow::new(&log.header, log.at, ("audit", "open"), summary)
+    }
+}
+
+impl Resumable for Trail {
+    fn after(_: Event, content: &[u8], index: &IndexRow) -> Self {
+        Self {
+            last: Some(Digest::of(content)),
+            covered: index.summary[COVERED].as_u64(),
+        }
+    }
+}
+
+impl AuditTrail {
+    /// The stream of a tenant's audit trail. Derived, because there is one per tenant.
+    pub fn stream(tenant: &TenantId) -> StreamId {
+        StreamId::derived("audit", &[tenant.as_str()])
+    }
+
+    /// A trail without entries.
+    pub fn unborn(tenant: &TenantId, now: Timestamp) -> Self {
+        let owner = Owner::tenant(tenant.clone());
+        let header = StreamHeader::new(Self::stream(tenant), StreamKind::Audit, owner, now);
+        Self::at_start(header.seal_genesis())
     }
 
     /// The first entry that no checkpoint covers, or that will be.
     pub fn covered_to(&self) -> Seq {
-        self.covered.map_or(0, |covered| covered + 1)
+        self.state.covered.map_or(0, |covered| covered + 1)
     }
 
     /// How many entries no checkpoint covers, but for that of the last checkpoint itself.
     pub fn uncovered(&self) -> u64 {
-        let own = u64::from(self.covered.is_some());
+        let own = u64::from(self.state.covered.is_some());
         (self.next_seq - self.covered_to()).saturating_sub(own)
     }
 
@@ -204,7 +191,9 @@ impl AuditTrail {
             signature,
             key: key.to_owned(),
         };
-        self.append(vec![AuditEvent::Checkpointed(checkpoint)], Vec::new(), now)
+        let mut draft = Draft::new(self, now);
+        draft.emit(AuditEvent::Checkpointed(checkpoint));
+        draft.seal().0
     }
 
     /// Decides to keep an entry. The batch claims its message id, so that the store refuses to
@@ -215,70 +204,12 @@ impl AuditTrail {
 
     /// Decides to keep several entries at once, none of which is kept where one is there already.
     pub fn record_all(self, entries: Vec<Entry>, now: Timestamp) -> Batch {
-        let claim = |entry: &Entry| KeyClaim {
-            namespace: KEY_NAMESPACE.to_owned(),
-            key: entry.message.to_string(),
-            digest: None,
-            answer: None,
-            expires_at: None,
-        };
-        let claims = entries.iter().map(claim).collect();
-        let bodies = entries.into_iter().map(AuditEvent::Recorded).collect();
-        self.append(bodies, claims, now)
-    }
-
-    fn append(mut self, bodies: Vec<AuditEvent>, keys: Vec<KeyClaim>, now: Timestamp) -> Batch {
-        let header = (self.next_seq == 0).then(|| self.header.clone());
-        let first_seq = self.next_seq;
-        let mut records = Vec::with_capacity(bodies.len());
-        for body in bodies {
-            let event = Event {
-                seq: self.next_seq,
-                at: now.max(self.at),
-                prev_hash: self.last,
-                body,
-            };
-            let content = json::canonical(&event);
-            self.fold(&event, &content);
-            let chain = self.chain;
-            records.push(Record { content, chain });
+        let mut draft = Draft::new(self, now);
+        let claim = |entry: &Entry| KeyClaim::permanent(KEY_NAMESPACE, entry.message.as_str());
+        draft.keys = entries.iter().map(claim).collect();
+        for entry in entries {
+            draft.emit(AuditEvent::Recorded(entry));
         }
-        Batch {
-            stream: self.header.stream.clone(),
-            tenant: self.header.tenant().clone(),
-            header,
-            first_seq,
-            records,
-            index: self.index(),
-            timers: Vec::new(),
-            keys,
-            outbox: Vec::new(),
-            blobs: Vec::new(),
-        }
-    }
-
-    /// The index row of this state.
-    pub fn index(&self) -> IndexRow {
-        let mut summary = json!({ ENTRIES: self.next_seq });
-        // Left out where there is none, as in rows written before there were checkpoints.
-        if let Some(covered) = self.covered {
-            summary[COVERED] = covered.into();
-        }
-        IndexRow {
-            kind: StreamKind::Audit,
-            workspace: None,
-            subject: "audit".into(),
-            status: "open".into(),
-            settled: false,
-            runnable: false,
-            queue: self.header.policy.queue.clone(),
-            priority: 0,
-            concurrency_key: None,
-            parent: None,
-            created_at: self.header.created_at,
-            updated_at: self.at,
-            tags: Vec::new(),
-            summary,
-        }
+        draft.seal().0
     }
 }

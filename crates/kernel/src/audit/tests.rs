@@ -1,4 +1,5 @@
 use super::*;
+use crate::batch::Record;
 use crate::ids::MessageId;
 
 fn entry(message: &str) -> Entry {

@@ -165,7 +165,7 @@ impl Draft {
         command: &TaskCommand,
         past: Option<&PastAssignment>,
     ) -> Result<Vec<(Seq, CoordinatorEvent)>, Rejection> {
-        if self.coordinator.contract() != Contract::Native {
+        if self.log.contract() != Contract::Native {
             return Err(Rejection::InvalidField("contract"));
         }
         let mut emitted = Emitted::default();
@@ -211,7 +211,7 @@ impl Draft {
                 recovery,
                 worker,
             } => {
-                let tasks = &self.coordinator.state.tasks;
+                let tasks = &self.log.state.tasks;
                 let is_over = !tasks.handed.contains_key(assignment);
                 if is_over && tasks.stalled.contains(worker) {
                     emitted.recovered(self, worker, recovery);
@@ -238,7 +238,7 @@ fn current(
     fence: u32,
     past: Option<&PastAssignment>,
 ) -> Result<(RequestId, Task), Rejection> {
-    let tasks = &draft.coordinator.state.tasks;
+    let tasks = &draft.log.state.tasks;
     let Some(request) = tasks.handed.get(&assignment) else {
         let end = past.filter(|past| past.fence == fence).map(|past| past.end);
         return Err(Rejection::NoAssignment(end));
@@ -257,8 +257,7 @@ struct Emitted {
 
 impl Emitted {
     fn emit(&mut self, draft: &mut Draft, event: CoordinatorEvent) {
-        self.events
-            .push((draft.coordinator.next_seq, event.clone()));
+        self.events.push((draft.log.next_seq, event.clone()));
         draft.emit(event);
     }
 
@@ -271,7 +270,7 @@ impl Emitted {
     ) -> Result<(), Rejection> {
         draft.may_queue(request)?;
         draft.remember_request(request, Remembered::Used, None);
-        let target = draft.coordinator.header.policy.queue.clone();
+        let target = draft.log.header.policy.queue.clone();
         let event = CoordinatorEvent::DispatchQueued {
             request_id: request.clone(),
             target,
@@ -287,7 +286,7 @@ impl Emitted {
 
     /// Says why nothing is handed out, unless that was said since something was.
     fn block(&mut self, draft: &mut Draft, reason: &str) {
-        let state = &draft.coordinator.state;
+        let state = &draft.log.state;
         if state.tasks.waiting().0 == 0 || state.tasks.blocked.as_deref() == Some(reason) {
             return;
         }
@@ -301,7 +300,7 @@ impl Emitted {
 
     /// What was never handed out goes as if it had never been; what was, has failed.
     fn withdraw(&mut self, draft: &mut Draft, request: &RequestId) {
-        let state = &draft.coordinator.state;
+        let state = &draft.log.state;
         let (Some(status), Some(task)) = (
             state.open.get(request).copied(),
             state.tasks.open.get(request).cloned(),
@@ -341,9 +340,9 @@ impl Emitted {
             return Ok(());
         }
         let mut taken = Vec::new();
-        let queue = draft.coordinator.header.policy.queue.clone();
+        let queue = draft.log.header.policy.queue.clone();
         for _ in 0..max.min(limits::MAX_TAKEN_AT_ONCE) {
-            let state = &draft.coordinator.state;
+            let state = &draft.log.state;
             let Some(request) = state.tasks.next(&queue, worker).cloned() else {
                 break;
             };
@@ -362,7 +361,7 @@ impl Emitted {
                 };
                 self.emit(draft, event);
             }
-            taken.push(draft.coordinator.next_seq);
+            taken.push(draft.log.next_seq);
             let event = CoordinatorEvent::WorkerAssigned {
                 worker: worker.clone(),
                 task_id: request.to_string(),
@@ -375,9 +374,9 @@ impl Emitted {
             self.emit(draft, event);
         }
         if let Some(key) = key.filter(|_| !taken.is_empty()) {
-            let stream = &draft.coordinator.header.stream;
+            let stream = &draft.log.header.stream;
             let claim = claim_of_take(stream, (worker, key), &taken, draft.now);
-            draft.claim(claim);
+            draft.keys.push(claim);
         }
         Ok(())
     }
@@ -400,13 +399,7 @@ impl Emitted {
         let Some(assigned) = &task.assigned else {
             return;
         };
-        if draft
-            .coordinator
-            .state
-            .tasks
-            .stalled
-            .contains(&assigned.worker)
-        {
+        if draft.log.state.tasks.stalled.contains(&assigned.worker) {
             self.recovered(draft, &assigned.worker, recovery);
         }
     }
@@ -517,7 +510,7 @@ impl Emitted {
 impl Draft {
     /// A request ends that a run may wait for, by a command that names no assignment.
     pub(super) fn end_by_command(&mut self, request: &RequestId, end: &TaskEnd) {
-        let Some(task) = self.coordinator.state.tasks.open.get(request).cloned() else {
+        let Some(task) = self.log.state.tasks.open.get(request).cloned() else {
             return;
         };
         remember(self, request, &task, AssignmentEnd::Withdrawn);
@@ -533,7 +526,7 @@ impl Draft {
             id: request.to_string(),
             payload,
         };
-        self.send(run, |id| {
+        self.send(run.clone(), |id| {
             let envelope = Envelope {
                 command,
                 message: Some(id),
@@ -565,7 +558,7 @@ fn remember(draft: &mut Draft, request: &RequestId, task: &Task, end: Assignment
         fence: task.fence,
         end,
     };
-    let stream = &draft.coordinator.header.stream;
+    let stream = &draft.log.header.stream;
     let claim = KeyClaim {
         namespace: memory_of_assignments(stream),
         key: assignment_name(assigned.seq),
@@ -573,5 +566,5 @@ fn remember(draft: &mut Draft, request: &RequestId, task: &Task, end: Assignment
         answer: Some(serde_json::to_vec(&past).expect("a memory is always JSON")),
         expires_at: Some(draft.now.plus_ms(MEMORY_MS)),
     };
-    draft.claim(claim);
+    draft.keys.push(claim);
 }

@@ -219,7 +219,7 @@ impl Draft {
 
     /// Whether the event says what the log does not say already.
     pub(super) fn is_news(&self, event: &CoordinatorEvent) -> bool {
-        let state = &self.coordinator.state;
+        let state = &self.log.state;
         match event {
             CoordinatorEvent::Heartbeat { owner, phase } => {
                 state.pulse.as_ref().is_none_or(|pulse| {
@@ -270,7 +270,7 @@ impl Draft {
     }
 
     fn acquired(&self, lease: Lease) -> Result<Lease, Rejection> {
-        if let Some(held) = &self.coordinator.state.lease
+        if let Some(held) = &self.log.state.lease
             && held.owner != lease.owner
             && !self.is_expired(held)
         {
@@ -281,7 +281,7 @@ impl Draft {
     }
 
     fn owns(&self, owner: &str) -> Result<&Lease, Rejection> {
-        let held = (self.coordinator.state.lease.as_ref()).ok_or(Rejection::NoLease)?;
+        let held = (self.log.state.lease.as_ref()).ok_or(Rejection::NoLease)?;
         if held.owner != owner {
             return Err(Rejection::OwnerMismatch {
                 owner: held.owner.clone(),
@@ -293,7 +293,7 @@ impl Draft {
     /// Only who holds a live lease speaks for the coordinator; where leases do not expire,
     /// anybody does while nobody holds it.
     pub(super) fn speaks(&self, owner: &str) -> Result<(), Rejection> {
-        if !self.expires() && self.coordinator.state.lease.is_none() {
+        if !self.expires() && self.log.state.lease.is_none() {
             return Ok(());
         }
         let held = self.owns(owner)?;
@@ -305,7 +305,7 @@ impl Draft {
     }
 
     pub(super) fn has_authority(&self) -> Result<(), Rejection> {
-        match &self.coordinator.state.lease {
+        match &self.log.state.lease {
             None => Err(Rejection::NoLease),
             Some(lease) if self.is_expired(lease) => Err(Rejection::LeaseExpired),
             Some(_) => Ok(()),
@@ -316,10 +316,10 @@ impl Draft {
         if request.as_str().is_empty() || !is_key(request.as_str()) {
             return Err(Rejection::InvalidRequest(request.clone()));
         }
-        if self.coordinator.is_open(request) || self.recall.requests.contains_key(request) {
+        if self.log.is_open(request) || self.recall.requests.contains_key(request) {
             return Err(Rejection::DuplicateRequest(request.clone()));
         }
-        if self.coordinator.state.open.len() >= limits::MAX_OPEN_REQUESTS {
+        if self.log.state.open.len() >= limits::MAX_OPEN_REQUESTS {
             Err(Rejection::Full("open requests"))
         } else {
             Ok(())
@@ -328,11 +328,11 @@ impl Draft {
 
     /// Where a request stands that is still shown.
     fn status(&self, request: &RequestId) -> Result<DispatchStatus, Rejection> {
-        if let Some(status) = self.coordinator.state.open.get(request) {
+        if let Some(status) = self.log.state.open.get(request) {
             return Ok(*status);
         }
         match self.recall.requests.get(request) {
-            Some(PastDispatch::Settled { status, seq }) if *seq >= self.coordinator.compacted() => {
+            Some(PastDispatch::Settled { status, seq }) if *seq >= self.log.compacted() => {
                 Ok(*status)
             }
             _ => Err(Rejection::UnknownRequest(request.clone())),
@@ -366,7 +366,7 @@ impl Draft {
 
     /// Remembers how a request ends with the next event.
     pub(super) fn remember_end(&mut self, request: &RequestId, status: DispatchStatus) {
-        let answer = serde_json::to_vec(&(status, self.coordinator.next_seq))
+        let answer = serde_json::to_vec(&(status, self.log.next_seq))
             .expect("a status and a number are always JSON");
         self.remember_request(request, Remembered::Ended, Some(answer));
     }
@@ -418,7 +418,7 @@ impl Draft {
                 Ok(true)
             };
         }
-        if self.coordinator.state.mail.len() >= limits::MAX_OPEN_MAIL {
+        if self.log.state.mail.len() >= limits::MAX_OPEN_MAIL {
             return Err(Rejection::Full("unread messages"));
         }
         self.remember_mail(message, Remembered::Used);
@@ -426,7 +426,7 @@ impl Draft {
     }
 
     fn unread(&self, message: &str) -> Result<(), Rejection> {
-        if self.coordinator.state.mail.contains_key(message) {
+        if self.log.state.mail.contains_key(message) {
             return Ok(());
         }
         Err(match self.recall.mail {
@@ -436,7 +436,7 @@ impl Draft {
     }
 
     fn may_mark(&self, event_id: &str) -> Result<(), Rejection> {
-        let state = &self.coordinator.state;
+        let state = &self.log.state;
         if !matches!(state.replay.applied, Cursor::Event(_)) {
             return Err(Rejection::NoReplay);
         }
@@ -447,7 +447,7 @@ impl Draft {
     }
 
     fn knows(&self, worker: &crate::ids::WorkerId) -> Result<(), Rejection> {
-        if self.coordinator.state.workers.contains_key(worker) {
+        if self.log.state.workers.contains_key(worker) {
             Ok(())
         } else {
             Err(Rejection::UnknownWorker(worker.clone()))

@@ -81,21 +81,21 @@ impl Group {
 
     /// Whether a request was queued by what was said before: no key says so yet.
     fn has_used(&self, request: &str) -> bool {
-        let stream = &self.draft.coordinator.header.stream;
+        let stream = &self.draft.log.header.stream;
         let used = memory_of_request(stream, Remembered::Used);
         self.draft.claimed(&used, request).is_some()
     }
 
     /// What was handed out under a key by what was said before: no key says so yet.
     fn taken(&self, worker: &WorkerId, key: &str) -> Option<Vec<Seq>> {
-        let namespace = memory_of_takes(&self.draft.coordinator.header.stream);
+        let namespace = memory_of_takes(&self.draft.log.header.stream);
         let claim = self.draft.claimed(&namespace, &take_name(worker, key))?;
         taken_before(claim.answer.as_ref()?)
     }
 
     /// How an assignment ended by what was said before: no key says so yet.
     fn ended(&self, assignment: Seq) -> Option<PastAssignment> {
-        let namespace = memory_of_assignments(&self.draft.coordinator.header.stream);
+        let namespace = memory_of_assignments(&self.draft.log.header.stream);
         let claim = self
             .draft
             .claimed(&namespace, &assignment_name(assignment))?;

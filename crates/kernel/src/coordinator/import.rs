@@ -142,7 +142,7 @@ impl Draft {
         messages: &mut BTreeSet<String>,
     ) -> Result<(), Rejection> {
         self.recall.mail = command.mail().and_then(|message| {
-            let is_open = self.coordinator.state.mail.contains_key(message);
+            let is_open = self.log.state.mail.contains_key(message);
             let standing = if is_open {
                 PastMail::Created
             } else {
@@ -150,7 +150,7 @@ impl Draft {
             };
             messages.contains(message).then_some(standing)
         });
-        let seq = self.coordinator.next_seq;
+        let seq = self.log.next_seq;
         let event = self.event(command)?;
         self.emit(event.dated(said_at));
         messages.extend(command.mail().map(ToOwned::to_owned));

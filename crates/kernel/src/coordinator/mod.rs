@@ -29,10 +29,10 @@ use serde_json::json;
 
 use crate::batch::IndexRow;
 use crate::coordinator::task::Tasks;
-use crate::digest::Digest;
 use crate::ids::{RequestId, Seq, StreamId, TenantId, WorkerId};
 use crate::limits;
-use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::log::{Aggregate, Checkpointed, Log};
+use crate::stream::{Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use assign::{TaskCommand, TaskMessage, assignment_name, assignment_number};
@@ -54,18 +54,11 @@ pub use task::{
 pub use view::{HandedOut, KnownWorker};
 
 /// A coordinator.
-#[derive(Clone, Debug)]
-pub struct Coordinator {
-    header: StreamHeader,
-    next_seq: Seq,
-    chain: Digest,
-    at: Timestamp,
-    state: State,
-}
+pub type Coordinator = Log<State>;
 
-/// What a coordinator is the fold of.
+/// The state of a coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct State {
+pub struct State {
     lease: Option<Lease>,
     /// Requests that are not settled.
     open: BTreeMap<RequestId, DispatchStatus>,
@@ -123,106 +116,17 @@ struct Pulse {
 impl Coordinator {
     /// The stream of a tenant's coordinator of this name. Derived, because there is one.
     pub fn stream(tenant: &TenantId, name: &str) -> StreamId {
-        let hex = Digest::of(format!("coordinator\0{tenant}\0{name}").as_bytes()).to_string();
-        StreamId::new(format!("coordinator-{}", &hex[..32]))
+        StreamId::derived("coordinator", &[tenant.as_str(), name])
     }
 
-    /// A coordinator nothing was told yet.
+    /// A coordinator without events.
     pub fn unborn(tenant: &TenantId, name: &str, contract: Contract, now: Timestamp) -> Self {
-        Self::at_start(
-            StreamHeader {
-                stream: Self::stream(tenant, name),
-                kind: StreamKind::Coordinator,
-                owner: Owner::tenant(tenant.clone()),
-                format: FORMAT_VERSION,
-                engine_version: None,
-                created_at: now,
-                definition: None,
-                origin: None,
-                parent: None,
-                trace: None,
-                policy: Policy {
-                    queue: name.to_owned(),
-                    contract: Some(contract),
-                    ..Policy::default()
-                },
-                genesis: Digest([0; 32]),
-                predecessor: None,
-                nonce: None,
-            }
-            .seal_genesis(),
-        )
-    }
-
-    /// The fold of no event.
-    pub fn at_start(header: StreamHeader) -> Self {
-        Self {
-            next_seq: 0,
-            chain: header.genesis,
-            at: header.created_at,
-            state: State::default(),
-            header,
-        }
-    }
-
-    /// Folds a stored event and gives it back. `None` when it is not an event of this stream's
-    /// format or place.
-    pub fn fold_content(&mut self, content: &[u8]) -> Option<Event> {
-        let event: Event = serde_json::from_slice(content).ok()?;
-        let counted = self.state.replayable + u64::from(event.body.is_replayable());
-        let fits = event.seq == self.next_seq && event.at >= self.at && event.n == counted;
-        fits.then_some(())?;
-        self.fold(&event);
-        self.chain = self.chain.chain(content);
-        Some(event)
-    }
-
-    fn fold(&mut self, event: &Event) {
-        self.state.fold(event);
-        if self.contract() == Contract::Native {
-            self.state.tasks.fold(event);
-        }
-        self.next_seq += 1;
-        self.at = event.at;
-    }
-
-    /// The state as bytes, for a checkpoint.
-    pub fn checkpoint(&self) -> Vec<u8> {
-        serde_json::to_vec(&(STATE_VERSION, self.at, &self.state)).expect("a state is always JSON")
-    }
-
-    /// A coordinator at the place a checkpoint was taken: after `next_seq` events, the last of
-    /// which has this link of the hash chain. `None` when the bytes are not a state of this build:
-    /// the log is then folded from its start.
-    pub fn from_checkpoint(
-        header: StreamHeader,
-        next_seq: Seq,
-        chain: Digest,
-        bytes: &[u8],
-    ) -> Option<Self> {
-        let (version, at, state): (u32, _, _) = serde_json::from_slice(bytes).ok()?;
-        (version == STATE_VERSION).then_some(Self {
-            header,
-            next_seq,
-            chain,
-            at,
-            state,
-        })
-    }
-
-    /// Its header.
-    pub fn header(&self) -> &StreamHeader {
-        &self.header
-    }
-
-    /// How many events it has folded.
-    pub fn next_seq(&self) -> Seq {
-        self.next_seq
-    }
-
-    /// The last link of the hash chain.
-    pub fn chain(&self) -> Digest {
-        self.chain
+        let owner = Owner::tenant(tenant.clone());
+        let stream = Self::stream(tenant, name);
+        let mut header = StreamHeader::new(stream, StreamKind::Coordinator, owner, now);
+        header.policy.queue = name.to_owned();
+        header.policy.contract = Some(contract);
+        Self::at_start(header.seal_genesis())
     }
 
     /// Whether a request is queued and not settled.
@@ -234,33 +138,52 @@ impl Coordinator {
     pub fn compacted(&self) -> Seq {
         self.state.compacted
     }
+}
 
-    /// The index row of this state.
-    pub fn index(&self) -> IndexRow {
-        IndexRow {
-            kind: StreamKind::Coordinator,
-            workspace: None,
-            subject: self.header.policy.queue.clone(),
-            status: "open".into(),
-            settled: false,
-            runnable: false,
-            queue: self.header.policy.queue.clone(),
-            priority: 0,
-            concurrency_key: None,
-            parent: None,
-            created_at: self.header.created_at,
-            updated_at: self.at,
-            tags: Vec::new(),
-            summary: json!(self.state.backlog),
+impl Aggregate for State {
+    type Event = Event;
+    type Body = CoordinatorEvent;
+
+    fn at_start() -> Self {
+        Self::default()
+    }
+
+    fn event(log: &Coordinator, at: Timestamp, body: CoordinatorEvent) -> Event {
+        Event {
+            seq: log.next_seq,
+            at,
+            n: log.state.replayable + u64::from(body.is_replayable()),
+            body,
         }
+    }
+
+    fn place(event: &Event) -> (Seq, Timestamp) {
+        (event.seq, event.at)
+    }
+
+    fn accepts(log: &Coordinator, event: &Event) -> bool {
+        event.n == log.state.replayable + u64::from(event.body.is_replayable())
+    }
+
+    fn fold(&mut self, header: &StreamHeader, event: &Event, _: &[u8]) {
+        self.apply(event);
+        if header.policy.contract.unwrap_or_default() == Contract::Native {
+            self.tasks.fold(event);
+        }
+    }
+
+    fn index(log: &Coordinator) -> IndexRow {
+        let (queue, backlog) = (&log.header.policy.queue, json!(log.state.backlog));
+        IndexRow::new(&log.header, log.at, (queue, "open"), backlog)
     }
 }
 
-/// Raised whenever a checkpoint of an earlier build would be read wrongly.
-const STATE_VERSION: u32 = 2;
+impl Checkpointed for State {
+    const VERSION: u32 = 2;
+}
 
 impl State {
-    fn fold(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         self.replayable = event.n;
         match &event.body {
             CoordinatorEvent::AuthorityAcquired(lease)

@@ -1,10 +1,10 @@
 //! Decide: from what was attempted to a batch.
 
-use super::{Deliveries, DeliveryEvent, Event, Item};
-use crate::batch::{Batch, Record};
+use super::{Deliveries, DeliveryEvent, Facts, Item};
+use crate::batch::Batch;
 use crate::ids::WebhookId;
-use crate::json;
 use crate::limits;
+use crate::log::Draft;
 use crate::time::Timestamp;
 
 /// Milliseconds before the second attempt; each wait after it is [`BACKOFF_FACTOR`] times as long.
@@ -43,7 +43,7 @@ pub enum Sent {
 
 impl Deliveries {
     /// Begins a log: deliveries start behind a position of the feed.
-    pub fn open(self, webhook: &WebhookId, from: u64, now: Timestamp) -> (Self, Batch) {
+    pub fn open(self, webhook: &WebhookId, from: u64, now: Timestamp) -> (Batch, Self) {
         let mut draft = Draft::new(self, now);
         draft.emit(DeliveryEvent::Opened {
             webhook_id: webhook.clone(),
@@ -53,7 +53,7 @@ impl Deliveries {
     }
 
     /// Ends a log: the webhook was removed.
-    pub fn close(self, now: Timestamp) -> (Self, Batch) {
+    pub fn close(self, now: Timestamp) -> (Batch, Self) {
         let mut draft = Draft::new(self, now);
         draft.emit(DeliveryEvent::Closed {});
         draft.seal()
@@ -65,11 +65,11 @@ impl Deliveries {
         outcomes: Vec<Outcome>,
         through: Option<u64>,
         now: Timestamp,
-    ) -> (Self, Batch) {
+    ) -> (Batch, Self) {
         let mut draft = Draft::new(self, now);
         let mut delivered = 0;
         for Outcome { item, sent } in outcomes {
-            let waiting = draft.deliveries.facts.waiting.get(&item.run_id);
+            let waiting = draft.log.state.waiting.get(&item.run_id);
             let attempts = waiting
                 .filter(|waiting| waiting.items.front() == Some(&item))
                 .map(|waiting| waiting.attempts);
@@ -85,7 +85,7 @@ impl Deliveries {
                 (Sent::Failed { why }, attempts) => draft.failed(item, attempts, why),
             }
         }
-        let cursor = draft.deliveries.facts.cursor;
+        let cursor = draft.log.state.cursor;
         let through = through.unwrap_or(cursor).max(cursor);
         if delivered > 0 || through > cursor || draft.records.is_empty() {
             draft.emit(DeliveryEvent::Advanced { through, delivered });
@@ -100,24 +100,7 @@ fn backoff(attempt: u32) -> u64 {
     BACKOFF_MS.saturating_mul(times).min(MAX_BACKOFF_MS)
 }
 
-/// A batch in the making.
-struct Draft {
-    deliveries: Deliveries,
-    first_seq: u64,
-    now: Timestamp,
-    records: Vec<Record>,
-}
-
-impl Draft {
-    fn new(deliveries: Deliveries, now: Timestamp) -> Self {
-        Self {
-            first_seq: deliveries.next_seq,
-            now: now.max(deliveries.facts.at),
-            deliveries,
-            records: Vec::new(),
-        }
-    }
-
+impl Draft<Facts> {
     fn failed(&mut self, item: Item, attempts: Option<u32>, why: String) {
         let attempt = attempts.unwrap_or(0) + 1;
         self.emit(match attempt {
@@ -133,35 +116,5 @@ impl Draft {
                 retry_at: self.now.plus_ms(backoff(attempt)),
             },
         });
-    }
-
-    fn emit(&mut self, body: DeliveryEvent) {
-        let event = Event {
-            seq: self.deliveries.next_seq,
-            at: self.now,
-            body,
-        };
-        self.deliveries.fold(&event);
-        let content = json::canonical(&event);
-        let chain = self.deliveries.chain.chain(&content);
-        self.deliveries.chain = chain;
-        self.records.push(Record { content, chain });
-    }
-
-    fn seal(self) -> (Deliveries, Batch) {
-        let header = &self.deliveries.header;
-        let batch = Batch {
-            stream: header.stream.clone(),
-            tenant: header.tenant().clone(),
-            header: (self.first_seq == 0).then(|| header.clone()),
-            first_seq: self.first_seq,
-            records: self.records,
-            index: self.deliveries.index(),
-            timers: Vec::new(),
-            keys: Vec::new(),
-            outbox: Vec::new(),
-            blobs: Vec::new(),
-        };
-        (self.deliveries, batch)
     }
 }

@@ -4,19 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Seq, StreamId, WebhookId};
+use crate::log;
 use crate::time::Timestamp;
 
 /// An event of a log of deliveries.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its place in the log.
-    pub seq: Seq,
-    /// When it was decided.
-    pub at: Timestamp,
-    /// What happened.
-    #[serde(flatten)]
-    pub body: DeliveryEvent,
-}
+pub type Event = log::Event<DeliveryEvent>;
 
 /// An event of a run that is to be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

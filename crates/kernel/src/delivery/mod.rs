@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::batch::IndexRow;
-use crate::digest::Digest;
 use crate::ids::{Seq, StreamId, TenantId, WebhookId};
 use crate::limits;
-use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::log::{Aggregate, Checkpointed, Log};
+use crate::stream::{Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use decide::{Outcome, Sent};
@@ -81,7 +81,6 @@ pub struct Facts {
     given_up: bool,
     /// The webhook was removed.
     closed: bool,
-    at: Timestamp,
 }
 
 /// Events of a run that wait.
@@ -113,151 +112,43 @@ pub struct DeadLetter {
 }
 
 /// The deliveries of a webhook.
-#[derive(Clone, Debug)]
-pub struct Deliveries {
-    header: StreamHeader,
-    next_seq: Seq,
-    chain: Digest,
-    facts: Facts,
-}
+pub type Deliveries = Log<Facts>;
 
-impl Deliveries {
-    /// The log of a webhook's deliveries. Derived, because there is one per webhook.
-    pub fn stream(tenant: &TenantId, webhook: &WebhookId) -> StreamId {
-        let hex = Digest::of(format!("deliveries\0{tenant}\0{webhook}").as_bytes()).to_string();
-        StreamId::new(format!("deliveries-{}", &hex[..32]))
-    }
+impl Aggregate for Facts {
+    type Event = Event;
+    type Body = DeliveryEvent;
 
-    /// The log of a webhook nothing was delivered to yet.
-    pub fn unborn(
-        tenant: &TenantId,
-        workspace: Option<&str>,
-        webhook: &WebhookId,
-        now: Timestamp,
-    ) -> Self {
-        let mut owner = Owner::tenant(tenant.clone());
-        owner.workspace = workspace.map(str::to_owned);
-        let header = StreamHeader {
-            stream: Self::stream(tenant, webhook),
-            kind: StreamKind::Deliveries,
-            owner,
-            format: FORMAT_VERSION,
-            engine_version: None,
-            created_at: now,
-            definition: None,
-            origin: None,
-            parent: None,
-            trace: None,
-            policy: Policy::default(),
-            genesis: Digest([0; 32]),
-            predecessor: None,
-            nonce: None,
-        };
-        Self::at_start(header.seal_genesis())
-    }
-
-    /// The fold of no event.
-    pub fn at_start(header: StreamHeader) -> Self {
+    fn at_start() -> Self {
         Self {
-            next_seq: 0,
-            chain: header.genesis,
-            facts: Facts {
-                webhook: WebhookId::new(""),
-                cursor: 0,
-                delivered: 0,
-                failed: 0,
-                dropped: 0,
-                waiting: BTreeMap::new(),
-                dead: VecDeque::new(),
-                consecutive: 0,
-                opened_at: None,
-                by_day: BTreeMap::new(),
-                given_up: false,
-                closed: false,
-                at: header.created_at,
-            },
-            header,
+            webhook: WebhookId::new(""),
+            cursor: 0,
+            delivered: 0,
+            failed: 0,
+            dropped: 0,
+            waiting: BTreeMap::new(),
+            dead: VecDeque::new(),
+            consecutive: 0,
+            opened_at: None,
+            by_day: BTreeMap::new(),
+            given_up: false,
+            closed: false,
         }
     }
 
-    /// The fold of the events a checkpoint stands for. `None` for one of another build.
-    pub fn from_checkpoint(
-        header: StreamHeader,
-        next_seq: Seq,
-        chain: Digest,
-        state: &[u8],
-    ) -> Option<Self> {
-        Some(Self {
-            header,
-            next_seq,
-            chain,
-            facts: serde_json::from_slice(state).ok()?,
-        })
+    fn event(log: &Deliveries, at: Timestamp, body: DeliveryEvent) -> Event {
+        Event::next(log, at, body)
     }
 
-    /// The bytes of a checkpoint.
-    pub fn checkpoint(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.facts).expect("facts are always JSON")
+    fn place(event: &Event) -> (Seq, Timestamp) {
+        (event.seq, event.at)
     }
 
-    /// Folds a stored event. `None` when it is not an event of this stream's format or place.
-    pub fn fold_content(&mut self, content: &[u8]) -> Option<()> {
-        let event: Event = serde_json::from_slice(content).ok()?;
+    fn accepts(log: &Deliveries, event: &Event) -> bool {
         let is_first = matches!(event.body, DeliveryEvent::Opened { .. });
-        let fits = event.seq == self.next_seq && is_first == (event.seq == 0);
-        (fits && !self.facts.closed).then_some(())?;
-        self.fold(&event);
-        self.chain = self.chain.chain(content);
-        Some(())
+        is_first == (event.seq == 0) && !log.state.closed
     }
 
-    fn fold(&mut self, event: &Event) {
-        self.next_seq += 1;
-        self.facts.fold(event);
-    }
-
-    /// What the log says.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
-    }
-
-    /// How many events were folded.
-    pub fn next_seq(&self) -> Seq {
-        self.next_seq
-    }
-
-    /// The last link of the hash chain.
-    pub fn chain(&self) -> Digest {
-        self.chain
-    }
-
-    /// The index row of this state.
-    pub fn index(&self) -> IndexRow {
-        let Facts {
-            delivered, dropped, ..
-        } = &self.facts;
-        IndexRow {
-            kind: StreamKind::Deliveries,
-            workspace: self.header.owner.workspace.clone(),
-            subject: self.facts.webhook.to_string(),
-            status: self.facts.status(Timestamp(i64::MAX)).into(),
-            settled: self.facts.closed,
-            runnable: false,
-            queue: self.header.policy.queue.clone(),
-            priority: 0,
-            concurrency_key: None,
-            parent: None,
-            created_at: self.header.created_at,
-            updated_at: self.facts.at,
-            tags: Vec::new(),
-            summary: json!({ "delivered": delivered, "dropped": dropped }),
-        }
-    }
-}
-
-impl Facts {
-    fn fold(&mut self, event: &Event) {
-        self.at = event.at;
+    fn fold(&mut self, _: &StreamHeader, event: &Event, _: &[u8]) {
         match &event.body {
             DeliveryEvent::Opened { webhook_id, from } => {
                 self.webhook = webhook_id.clone();
@@ -317,6 +208,49 @@ impl Facts {
         }
     }
 
+    fn index(log: &Deliveries) -> IndexRow {
+        let facts = &log.state;
+        let status = facts.status(Timestamp(i64::MAX));
+        let summary = json!({ "delivered": facts.delivered, "dropped": facts.dropped });
+        let subject = (facts.webhook.as_str(), status);
+        IndexRow {
+            settled: facts.closed,
+            ..IndexRow::new(&log.header, log.at, subject, summary)
+        }
+    }
+}
+
+impl Checkpointed for Facts {
+    const VERSION: u32 = 1;
+}
+
+impl Deliveries {
+    /// The log of a webhook's deliveries. Derived, because there is one per webhook.
+    pub fn stream(tenant: &TenantId, webhook: &WebhookId) -> StreamId {
+        StreamId::derived("deliveries", &[tenant.as_str(), webhook.as_str()])
+    }
+
+    /// The log of a webhook without deliveries.
+    pub fn unborn(
+        tenant: &TenantId,
+        workspace: Option<&str>,
+        webhook: &WebhookId,
+        now: Timestamp,
+    ) -> Self {
+        let mut owner = Owner::tenant(tenant.clone());
+        owner.workspace = workspace.map(str::to_owned);
+        let stream = Self::stream(tenant, webhook);
+        let header = StreamHeader::new(stream, StreamKind::Deliveries, owner, now);
+        Self::at_start(header.seal_genesis())
+    }
+
+    /// The state of the deliveries.
+    pub fn facts(&self) -> &Facts {
+        &self.state
+    }
+}
+
+impl Facts {
     /// An event waits, unless it is the first of its run's that do.
     fn wait(&mut self, item: &Item, at: Timestamp) {
         let waiting = self.waiting.entry(item.run_id.clone());

@@ -21,7 +21,7 @@ struct Given {
 impl Given {
     fn opened() -> Self {
         let unborn = Deliveries::unborn(&"t".into(), None, &"wh_1".into(), Timestamp(1));
-        let (deliveries, batch) = unborn.open(&"wh_1".into(), 7, Timestamp(1));
+        let (batch, deliveries) = unborn.open(&"wh_1".into(), 7, Timestamp(1));
         Self {
             deliveries,
             log: vec![batch],
@@ -38,7 +38,7 @@ impl Given {
             })
             .collect();
         let now = Timestamp(self.now);
-        let (deliveries, batch) = self.deliveries.clone().settle(outcomes, through, now);
+        let (batch, deliveries) = self.deliveries.clone().settle(outcomes, through, now);
         self.deliveries = deliveries;
         self.log.push(batch);
         self.check();
@@ -187,7 +187,7 @@ fn what_cannot_be_delivered_is_a_dead_letter_without_being_held_against_the_rece
 fn nothing_follows_the_end() {
     let mut given = Given::opened();
     given.fails(&item("run-a", 0));
-    let (closed, batch) = given.deliveries.clone().close(Timestamp(9));
+    let (batch, closed) = given.deliveries.clone().close(Timestamp(9));
     assert_eq!(closed.facts().gate(Timestamp(9)), Gate::Removed);
     assert!(closed.index().settled && closed.facts().waiting.is_empty());
     let mut again = closed;

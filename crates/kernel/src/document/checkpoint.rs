@@ -51,9 +51,9 @@ impl Document {
             chain: self.chain,
             at: self.at,
             trace_at: canonical.trace_at(),
-            saves: self.saves.clone(),
-            made: self.made.clone(),
-            implied: self.view.events().to_vec(),
+            saves: self.state.saves.clone(),
+            made: self.state.made.clone(),
+            implied: self.state.view.events().to_vec(),
         };
         let mut sealed = serde_json::to_vec(&folded).expect("a state is always JSON");
         sealed.push(b'\n');
@@ -110,9 +110,9 @@ fn resume(header: StreamHeader, state: &[u8]) -> Option<History> {
     document.next_seq = folded.next_seq;
     document.chain = folded.chain;
     document.at = folded.at;
-    document.saves = folded.saves;
-    document.made = folded.made;
-    document.view = view;
+    document.state.saves = folded.saves;
+    document.state.made = folded.made;
+    document.state.view = view;
     let canonical = Canonical::new(text.to_vec(), folded.trace_at);
     Some(History::on(
         document,

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::body::text;
-use super::draft::Draft;
 use super::event::{Extension, External, Form, Saved, Via};
 use super::gates::{GateDecision, decision_event};
 use super::{Body, Canonical, Derived, Document, Head, Text};
@@ -20,6 +19,7 @@ use crate::batch::Batch;
 use crate::digest::Digest;
 use crate::json;
 use crate::limits;
+use crate::log::Draft;
 use crate::time::Timestamp;
 
 /// What a save says that it knows.
@@ -207,10 +207,9 @@ impl Document {
     }
 
     fn with_head(&self, head: Head) -> Self {
-        Self {
-            head: Some(head),
-            ..self.clone()
-        }
+        let mut document = self.clone();
+        document.state.head = Some(head);
+        document
     }
 
     /// The id of an event made here: derived, so that it can be told from all others.
@@ -248,7 +247,7 @@ impl Document {
             via,
             expected,
         } = save;
-        let last = self.saves.last();
+        let last = self.state.saves.last();
         let knows = match expected {
             Expected::Anything | Expected::Continuation => true,
             Expected::Digest(digest) => last.is_some_and(|last| last.digest == digest),
@@ -258,7 +257,7 @@ impl Document {
             return Err(DocumentRejection::Stale);
         }
         let (body, put_back) = match self.head() {
-            Some(head) => put_back(head, body, &self.made),
+            Some(head) => put_back(head, body, &self.state.made),
             None => (body, 0),
         };
         if let (Some(head), Expected::Continuation) = (self.head(), expected)
@@ -279,7 +278,7 @@ impl Document {
         by: &Attribution,
         now: Timestamp,
     ) -> Result<Decided, DocumentRejection> {
-        let known = self.head.as_ref();
+        let known = self.state.head.as_ref();
         if sent.is_some() && known.is_some_and(|head| head.body.is_same(&body)) {
             return Err(DocumentRejection::Unchanged);
         }
@@ -290,10 +289,15 @@ impl Document {
         };
         let text = canonical.as_ref();
         let digest = Digest::of(text);
-        if self.saves.last().is_some_and(|last| last.digest == digest) {
+        if self
+            .state
+            .saves
+            .last()
+            .is_some_and(|last| last.digest == digest)
+        {
             return Err(DocumentRejection::Unchanged);
         }
-        if self.saves.len() >= limits::MAX_SAVES {
+        if self.state.saves.len() >= limits::MAX_SAVES {
             return Err(DocumentRejection::TooManySaves);
         }
         // What a client sent may be a little larger in canonical form; it was within bounds.
@@ -321,12 +325,12 @@ impl Document {
             digest,
             via,
             by: Some(by.by.principal.clone()),
-            replaced: (!goes_on).then_some(self.saves.len() as u64),
+            replaced: (!goes_on).then_some(self.state.saves.len() as u64),
             made,
             put_back,
             form,
         };
-        let counted = self.head.as_ref().filter(|_| goes_on);
+        let counted = self.state.head.as_ref().filter(|_| goes_on);
         let mut tally = counted.map_or_else(Default::default, |head| head.tally.clone());
         tally.count(&body.trace);
         let head = Head {
@@ -336,12 +340,12 @@ impl Document {
         };
         let mut draft = Draft::new(self.with_head(head), now);
         draft.write(saved, &body, common, by);
-        Ok(draft.seal(blobs))
+        Ok(draft.finish(blobs))
     }
 
     /// The text as what is new in it. `None` where that is better kept whole.
     fn text_form(&self, text: &Canonical) -> Option<Form> {
-        let Some(head) = &self.head else {
+        let Some(head) = &self.state.head else {
             let is_short = text.as_ref().len() <= limits::MAX_INLINE_TEXT_BYTES;
             let whole = is_short.then(|| String::from_utf8(text.as_ref().to_vec()));
             let text = whole?.ok()?;
@@ -382,7 +386,7 @@ impl Document {
             residual,
             external,
         };
-        let form = match self.head {
+        let form = match self.state.head {
             Some(_) => Form::Extended(extension),
             None => Form::Opened { run, extension },
         };

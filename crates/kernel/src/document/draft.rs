@@ -1,48 +1,27 @@
-//! A batch of a document in the making.
+//! Batches of a document.
 
 use serde_json::Value;
 
 use super::body::text;
 use super::decide::{Attribution, Audited, Decided};
-use super::event::{DocumentEvent, Event, EventBody, Form, Saved, Via};
+use super::event::{DocumentEvent, EventBody, Saved, Via};
 use super::view::{Implying, clip};
-use super::{Body, Document};
-use crate::audit::{self, AuditAction, Entry, Outcome, Subject};
-use crate::batch::{Batch, KeyClaim, Message, Record};
+use super::{Body, Content, Document};
+use crate::audit::{AuditAction, Subject};
+use crate::batch::KeyClaim;
 use crate::digest::Digest;
-use crate::ids::MessageId;
-use crate::json;
-use crate::time::Timestamp;
+use crate::log::Draft;
 
-/// A batch in the making.
-pub(super) struct Draft {
-    document: Document,
-    first: u64,
-    now: Timestamp,
-    records: Vec<Record>,
-    outbox: Vec<Message>,
-}
-
-impl Draft {
-    pub(super) fn new(document: Document, now: Timestamp) -> Self {
-        Self {
-            first: document.next_seq,
-            document,
-            now,
-            records: Vec::new(),
-            outbox: Vec::new(),
-        }
-    }
-
+impl Draft<Content> {
     /// Writes a save and what it implies.
     pub(super) fn write(&mut self, saved: Saved, body: &Body, common: usize, told: &Attribution) {
-        let is_first = self.first == 0;
-        self.audit(&saved, body, told);
+        let is_first = self.first_seq == 0;
+        self.audit_save(&saved, body, told);
         let is_made_here = matches!(saved.via, Via::Gate | Via::Cancel);
-        let stream = self.document.header.stream.clone();
-        let (at, next) = (self.now, self.document.next_seq);
+        let stream = self.log.header.stream.clone();
+        let (at, next) = (self.now, self.log.next_seq);
         // The run's own beginning stands first, as in every log of a run; then the save.
-        let mut view = self.document.view.clone();
+        let mut view = self.log.state.view.clone();
         let mut implying = Implying {
             view: &mut view,
             stream: &stream,
@@ -67,35 +46,8 @@ impl Draft {
         }
     }
 
-    fn emit(&mut self, mut body: EventBody) {
-        // The events of a large save are moved into its content, not copied.
-        let appended = match &mut body {
-            EventBody::Document(DocumentEvent::Saved(saved)) => match &mut saved.form {
-                Form::Opened { extension, .. } | Form::Extended(extension) => {
-                    std::mem::take(&mut extension.appended)
-                }
-                Form::Whole { .. } | Form::Text { .. } | Form::Edited { .. } => Vec::new(),
-            },
-            EventBody::Implied(_) => Vec::new(),
-        };
-        let event = Event {
-            seq: self.document.next_seq,
-            at: self.now,
-            body,
-        };
-        let mut content = serde_json::to_value(&event).expect("kernel values are always JSON");
-        if !appended.is_empty() {
-            content["data"]["form"]["appended"] = Value::Array(appended);
-        }
-        let content = json::canonical_of(&content);
-        let chain = self.document.chain.chain(&content);
-        self.document.fold(event);
-        self.document.chain = chain;
-        self.records.push(Record { content, chain });
-    }
-
-    /// Tells the tenant's audit trail what it hears of.
-    fn audit(&mut self, saved: &Saved, body: &Body, told: &Attribution) {
+    /// Sends the tenant's audit trail an entry, where it keeps one of such saves.
+    fn audit_save(&mut self, saved: &Saved, body: &Body, told: &Attribution) {
         let (action, kind, id) = match saved.via {
             Via::Gate => (AuditAction::GateDecided, "gate", gate(body)),
             Via::Cancel => (AuditAction::RunCancelled, "document", body.id().to_owned()),
@@ -105,45 +57,21 @@ impl Draft {
             }
             Via::Client | Via::Import => return,
         };
-        let header = &self.document.header;
         let mut on = Subject::new(kind, id);
-        on.workspace.clone_from(&header.owner.workspace);
-        let entry = Entry {
-            message: MessageId::new(format!("{}.{}.audit", header.stream, self.first)),
-            decided_at: self.now,
-            action,
-            by: told.by.clone(),
-            on,
-            outcome: Outcome::Done,
-        };
-        self.outbox.push(audit::message(header.tenant(), entry));
+        on.workspace.clone_from(&self.log.header.owner.workspace);
+        self.audit(action, on, &told.by);
     }
 
-    /// The batch, with the blobs that have to be there before it.
-    pub(super) fn seal(self, blobs: Vec<Vec<u8>>) -> Decided {
-        let document = self.document;
-        let header = &document.header;
-        let head = document.head().expect("a save was written");
-        let is_first = self.first == 0;
-        let claim = || KeyClaim {
-            namespace: super::KEY_NAMESPACE.to_owned(),
-            key: Document::key(&header.owner, head.id()),
-            digest: None,
-            answer: None,
-            expires_at: None,
-        };
-        let batch = Batch {
-            stream: header.stream.clone(),
-            tenant: header.tenant().clone(),
-            header: is_first.then(|| header.clone()),
-            first_seq: self.first,
-            records: self.records,
-            index: document.index().expect("a save was written"),
-            timers: Vec::new(),
-            keys: is_first.then(claim).into_iter().collect(),
-            outbox: self.outbox,
-            blobs: blobs.iter().map(|blob| Digest::of(blob)).collect(),
-        };
+    /// The batch, with the blobs that have to be stored before it.
+    pub(super) fn finish(mut self, blobs: Vec<Vec<u8>>) -> Decided {
+        if self.first_seq == 0 {
+            let head = self.log.head().expect("a save was written");
+            let key = Document::key(&self.log.header.owner, head.id());
+            self.keys
+                .push(KeyClaim::permanent(super::KEY_NAMESPACE, key));
+        }
+        self.blobs = blobs.iter().map(|blob| Digest::of(blob)).collect();
+        let (batch, document) = self.seal();
         Decided {
             blobs,
             batch,

@@ -9,21 +9,11 @@ use serde_json::{Map, Value};
 use super::body::Residual;
 use super::text::Edit;
 use crate::digest::Digest;
-use crate::ids::Seq;
+use crate::log;
 use crate::run::RunEvent;
-use crate::time::Timestamp;
 
 /// An event of a document stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its place in the log.
-    pub seq: Seq,
-    /// When it was decided.
-    pub at: Timestamp,
-    /// What happened.
-    #[serde(flatten)]
-    pub body: EventBody,
-}
+pub type Event = log::Event<EventBody>;
 
 /// What happened, in either vocabulary.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::canonical::Canonical;
-use super::{Body, Derived, Document, Event, Extension, Form, Head, text};
+use super::{Body, Derived, Document, DocumentEvent, EventBody, Extension, Form, Head, text};
 use crate::digest::Digest;
 use crate::stream::StreamHeader;
 
@@ -83,11 +83,8 @@ impl History {
 
     /// Folds a stored event. `None` when it is not an event of this stream's format or place.
     pub fn fold_content(&mut self, content: &[u8]) -> Option<()> {
-        let event: Event = serde_json::from_slice(content).ok()?;
-        let fits = event.seq == self.document.next_seq && event.at >= self.document.at;
-        fits.then_some(())?;
-        self.document.chain = self.document.chain.chain(content);
-        if let Some(saved) = self.document.fold(event) {
+        let event = self.document.fold_content(content)?;
+        if let EventBody::Document(DocumentEvent::Saved(saved)) = event.body {
             self.forms.push((saved.revision, saved.form));
         }
         Some(())
@@ -187,16 +184,16 @@ impl History {
                 (body, canonical)
             }
         };
-        let save = &self.document.saves[usize::try_from(number).ok()?.checked_sub(1)?];
+        let save = &self.document.state.saves[usize::try_from(number).ok()?.checked_sub(1)?];
         (Digest::of(canonical.as_ref()) == save.digest).then_some((body, canonical))
     }
 
     /// The state with the document as it was saved last, whose blobs are given.
     pub fn open(mut self, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Document> {
-        let last = self.document.saves.len() as u64;
+        let last = self.document.state.saves.len() as u64;
         let (body, canonical) = self.restored(last, blobs)?;
         let tally = body.tally();
-        self.document.head = Some(Head {
+        self.document.state.head = Some(Head {
             body: Arc::new(body),
             canonical,
             tally,

@@ -28,11 +28,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::batch::IndexRow;
 use crate::digest::Digest;
 use crate::ids::{Seq, StreamId};
-use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::json;
+use crate::log::{Aggregate, Log};
+use crate::stream::{Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use body::{Body, Derived, Residual};
@@ -117,116 +120,41 @@ struct Head {
     tally: summary::Tally,
 }
 
-/// The state of a document. A copy shares what it has in lists.
-#[derive(Clone, Debug)]
-pub struct Document {
-    header: StreamHeader,
-    next_seq: Seq,
-    chain: Digest,
-    at: Timestamp,
+/// A document: its log, and what it folds to.
+pub type Document = Log<Content>;
+
+/// The state of a document. A copy shares the parts of its lists.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
     saves: Vec<Arc<SaveRecord>>,
+    /// Ids of the trace events that were made here.
     made: BTreeSet<String>,
     view: View,
     head: Option<Head>,
 }
 
-impl Document {
-    /// A document nothing was saved of yet.
-    pub fn unborn(stream: StreamId, owner: Owner, now: Timestamp) -> Self {
-        Self::at_start(
-            StreamHeader {
-                stream,
-                kind: StreamKind::Document,
-                owner,
-                format: FORMAT_VERSION,
-                engine_version: None,
-                created_at: now,
-                definition: None,
-                origin: None,
-                parent: None,
-                trace: None,
-                policy: Policy::default(),
-                genesis: Digest([0; 32]),
-                predecessor: None,
-                nonce: None,
-            }
-            .seal_genesis(),
-        )
+impl Aggregate for Content {
+    type Event = Event;
+    type Body = EventBody;
+
+    fn at_start() -> Self {
+        Self::default()
     }
 
-    fn at_start(header: StreamHeader) -> Self {
-        Self {
-            next_seq: 0,
-            chain: header.genesis,
-            at: header.created_at,
-            saves: Vec::new(),
-            made: BTreeSet::new(),
-            view: View::default(),
-            head: None,
-            header,
-        }
+    fn event(log: &Document, at: Timestamp, body: EventBody) -> Event {
+        Event::next(log, at, body)
     }
 
-    /// The key that a client's id is claimed by. Each workspace has ids of its own.
-    pub fn key(owner: &Owner, id: &str) -> String {
-        format!("{}/{id}", owner.workspace.as_deref().unwrap_or_default())
+    fn place(event: &Event) -> (Seq, Timestamp) {
+        (event.seq, event.at)
     }
 
-    /// What is said once.
-    pub fn header(&self) -> &StreamHeader {
-        &self.header
+    fn accepts(_: &Document, _: &Event) -> bool {
+        true
     }
 
-    /// How many events its log has.
-    pub fn next_seq(&self) -> Seq {
-        self.next_seq
-    }
-
-    /// The last link of the hash chain.
-    pub fn chain(&self) -> Digest {
-        self.chain
-    }
-
-    /// Every save, oldest first.
-    pub fn saves(&self) -> &[Arc<SaveRecord>] {
-        &self.saves
-    }
-
-    /// The document as it was saved last.
-    pub fn head(&self) -> Option<&Arc<Body>> {
-        self.head.as_ref().map(|head| &head.body)
-    }
-
-    /// The canonical JSON of the document as it was saved last.
-    pub fn canonical(&self) -> Option<&Canonical> {
-        self.head.as_ref().map(|head| &head.canonical)
-    }
-
-    /// The run it tells of.
-    pub fn view(&self) -> &View {
-        &self.view
-    }
-
-    /// The saves that another took the place of and that nothing was built on.
-    pub fn is_branch(&self, number: u64) -> bool {
-        self.saves.iter().any(|save| save.replaced == Some(number))
-    }
-
-    /// The last save of a revision that is not a branch, else the last one.
-    pub fn save_of(&self, revision: u64) -> Option<&SaveRecord> {
-        let of = || {
-            let saves = self.saves.iter().rev().map(|save| &**save);
-            saves.filter(|save| save.revision == revision)
-        };
-        of().find(|save| !self.is_branch(save.number))
-            .or_else(|| of().next())
-    }
-
-    /// Folds an event; gives back what a save says.
-    fn fold(&mut self, event: Event) -> Option<Saved> {
-        self.next_seq += 1;
-        self.at = event.at;
-        match event.body {
+    fn fold(&mut self, _: &StreamHeader, event: &Event, _: &[u8]) {
+        match &event.body {
             EventBody::Document(DocumentEvent::Saved(saved)) => {
                 self.made.extend(saved.made.iter().cloned());
                 self.saves.push(Arc::new(SaveRecord {
@@ -241,24 +169,96 @@ impl Document {
                     replaced: saved.replaced,
                     put_back: saved.put_back,
                 }));
-                Some(saved)
             }
             EventBody::Implied(implied) => {
-                self.view.fold(Arc::new((event.seq, event.at, implied)));
-                None
+                let implied = (event.seq, event.at, implied.clone());
+                self.view.fold(Arc::new(implied));
             }
         }
     }
 
-    /// The index row of this state; `None` before anything was saved.
-    pub fn index(&self) -> Option<IndexRow> {
-        let head = self.head.as_ref()?;
-        Some(summary::index(self, &head.body, &head.tally))
+    fn index(log: &Document) -> IndexRow {
+        match &log.state.head {
+            Some(head) => summary::index(log, &head.body, &head.tally),
+            None => log.index_with(&Body::default()),
+        }
+    }
+
+    /// The events of a large save are moved into its content, not copied.
+    fn content(event: &mut Event) -> Vec<u8> {
+        let appended = match &mut event.body {
+            EventBody::Document(DocumentEvent::Saved(saved)) => match &mut saved.form {
+                Form::Opened { extension, .. } | Form::Extended(extension) => {
+                    std::mem::take(&mut extension.appended)
+                }
+                Form::Whole { .. } | Form::Text { .. } | Form::Edited { .. } => Vec::new(),
+            },
+            EventBody::Implied(_) => Vec::new(),
+        };
+        let mut content = serde_json::to_value(event).expect("kernel values are always JSON");
+        if !appended.is_empty() {
+            content["data"]["form"]["appended"] = Value::Array(appended);
+        }
+        json::canonical_of(&content)
+    }
+}
+
+impl Document {
+    /// A document without saves.
+    pub fn unborn(stream: StreamId, owner: Owner, now: Timestamp) -> Self {
+        let header = StreamHeader::new(stream, StreamKind::Document, owner, now);
+        Self::at_start(header.seal_genesis())
+    }
+
+    /// The key that a client's id is claimed by. Each workspace has ids of its own.
+    pub fn key(owner: &Owner, id: &str) -> String {
+        format!("{}/{id}", owner.workspace.as_deref().unwrap_or_default())
+    }
+
+    /// Every save, oldest first.
+    pub fn saves(&self) -> &[Arc<SaveRecord>] {
+        &self.state.saves
+    }
+
+    /// The document as it was saved last.
+    pub fn head(&self) -> Option<&Arc<Body>> {
+        self.state.head.as_ref().map(|head| &head.body)
+    }
+
+    /// The canonical JSON of the document as it was saved last.
+    pub fn canonical(&self) -> Option<&Canonical> {
+        self.state.head.as_ref().map(|head| &head.canonical)
+    }
+
+    /// The run it tells of.
+    pub fn view(&self) -> &View {
+        &self.state.view
+    }
+
+    /// The saves that another took the place of and that nothing was built on.
+    pub fn is_branch(&self, number: u64) -> bool {
+        self.state
+            .saves
+            .iter()
+            .any(|save| save.replaced == Some(number))
+    }
+
+    /// The last save of a revision that is not a branch, else the last one.
+    pub fn save_of(&self, revision: u64) -> Option<&SaveRecord> {
+        let of = || {
+            let saves = self.state.saves.iter().rev().map(|save| &**save);
+            saves.filter(|save| save.revision == revision)
+        };
+        of().find(|save| !self.is_branch(save.number))
+            .or_else(|| of().next())
     }
 
     /// How many events of the trace are of a kind that is not known here. They are kept.
     pub fn unknown_events(&self) -> usize {
-        self.head.as_ref().map_or(0, |head| head.tally.unknown)
+        self.state
+            .head
+            .as_ref()
+            .map_or(0, |head| head.tally.unknown)
     }
 
     /// The index row of this state where `body` is the document as it was saved last.

@@ -10,7 +10,6 @@ use super::view::{clip, tags};
 use super::{Document, EVENT_KINDS, GATE_MARK, PARENT_MARK, branches};
 use crate::batch::IndexRow;
 use crate::limits;
-use crate::stream::StreamKind;
 use crate::time::Timestamp;
 
 /// Models that a summary tells apart; the rest is under `other`.
@@ -178,25 +177,17 @@ pub(super) fn index(document: &Document, body: &Body, tally: &Tally) -> IndexRow
     if !gates.is_empty() {
         marks.push(GATE_MARK.to_owned());
     }
+    let subject = listed(text(run, "workflowId"));
+    let status = match text(run, "status") {
+        "" => "running".to_owned(),
+        status => listed(status),
+    };
+    let summary = summary(document, (body, tally), &gates, &parents);
     IndexRow {
-        kind: StreamKind::Document,
-        workspace: document.header.owner.workspace.clone(),
-        subject: listed(text(run, "workflowId")),
-        status: match text(run, "status") {
-            "" => "running".to_owned(),
-            status => listed(status),
-        },
-        settled: false,
-        runnable: false,
-        queue: document.header.policy.queue.clone(),
-        priority: 0,
-        concurrency_key: None,
-        parent: None,
         // Lists go by when the run began. One that does not say began when it first came.
         created_at: started.and_then(Timestamp::parse).unwrap_or(arrived),
-        updated_at: document.at,
         tags: marks,
-        summary: summary(document, (body, tally), &gates, &parents),
+        ..IndexRow::new(&document.header, document.at, (&subject, &status), summary)
     }
 }
 
@@ -222,10 +213,10 @@ fn summary(
     let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
     put("id", json!(body.id()));
     put("revision", json!(body.revision));
-    put("save", json!(document.saves.len()));
+    put("save", json!(document.state.saves.len()));
     put("events", json!(body.trace.len()));
     // Once it has ended it stands still, and a question of it makes it wait.
-    let (status, own) = (document.view.status(), text(run, "status"));
+    let (status, own) = (document.state.view.status(), text(run, "status"));
     if status.as_str() != own {
         put("runStatus", json!(status));
     }
@@ -259,7 +250,7 @@ fn summary(
     if !models.is_empty() {
         put("models", models.into());
     }
-    match branches(&document.saves) {
+    match branches(&document.state.saves) {
         0 => {}
         count => drop(put("branches", json!(count))),
     }

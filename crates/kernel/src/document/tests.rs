@@ -123,10 +123,7 @@ impl Log {
         let records = decided.batch.records().iter();
         self.contents
             .extend(records.map(|record| record.content.clone()));
-        assert_eq!(
-            decided.document.index().as_ref(),
-            Some(decided.batch.index())
-        );
+        assert_eq!(&decided.document.index(), decided.batch.index());
         self.document = decided.document;
         self.check();
         Ok(())
@@ -389,7 +386,7 @@ fn what_changes_without_an_event_is_kept_beside_the_events() {
     log.save(&edited).unwrap();
     assert_eq!(log.last_form()["appended"], Value::Null);
     assert_eq!(log.body(2), edited);
-    assert_eq!(log.document.index().unwrap().tags, ["red", "green"]);
+    assert_eq!(log.document.index().tags, ["red", "green"]);
 }
 
 #[test]
@@ -404,7 +401,7 @@ fn the_last_writer_counts_and_the_other_is_a_branch() {
     assert!(log.document.is_branch(2) && !log.document.is_branch(3));
     assert_eq!(log.body(2), ours);
     assert_eq!(log.document.save_of(1).unwrap().number, 3);
-    assert_eq!(log.document.index().unwrap().summary["branches"], 1);
+    assert_eq!(log.document.index().summary["branches"], 1);
     assert_eq!(log.last_form()["as"], "whole");
     // Going on from it is short again.
     let next = then(theirs, "annotation", json!({ "text": "more" }));
@@ -450,7 +447,7 @@ fn a_decision_made_here_is_put_back_onto_saves_that_lack_it() {
     log.save(&before).unwrap();
     assert_eq!(before.pending_gates().len(), 1);
     assert_eq!(before.pending_gates()[0].reason.as_deref(), Some("look"));
-    assert_eq!(log.document.index().unwrap().tags, ["blue", GATE_MARK]);
+    assert_eq!(log.document.index().tags, ["blue", GATE_MARK]);
     log.tell(decide("PAUSE_AFTER", GateDecision::Approved))
         .unwrap();
     let made = log.head().trace.last().unwrap().clone();
@@ -532,7 +529,7 @@ fn a_cancellation_made_here_outlives_saves_that_do_not_know_it() {
     let later = then(drafted(), "annotation", json!({ "text": "still here" }));
     log.save(&later).unwrap();
     assert_eq!(log.head().derived.run["status"], "cancelled");
-    assert_eq!(log.document.index().unwrap().status, "cancelled");
+    assert_eq!(log.document.index().status, "cancelled");
 }
 
 #[test]
@@ -575,7 +572,7 @@ fn unknown_events_and_odd_members_are_kept_and_counted() {
     let mut log = Log::new();
     log.save(&body).unwrap();
     assert_eq!(log.body(1), body);
-    let index = log.document.index().unwrap();
+    let index = log.document.index();
     assert_eq!(index.summary["unknownEvents"], 1);
     assert_eq!((index.created_at, index.tags.len()), (NOW, 0));
 }

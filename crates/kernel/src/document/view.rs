@@ -401,7 +401,7 @@ impl Document {
     /// `None` where the trace does not have it, or not any more.
     pub fn artifact(&self, id: &str) -> Option<(Artifact, Vec<u8>)> {
         let trace = &self.head()?.trace;
-        self.view.artifacts().find_map(|(_, artifact)| {
+        self.state.view.artifacts().find_map(|(_, artifact)| {
             if artifact.artifact_id != id {
                 return None;
             }

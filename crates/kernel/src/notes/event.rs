@@ -5,19 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::audit::Actor;
 use crate::ids::{NodeId, Seq, StreamId};
-use crate::time::Timestamp;
+use crate::log;
 
 /// An event of a notes stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its place in the log.
-    pub seq: Seq,
-    /// When it was said.
-    pub at: Timestamp,
-    /// What was said.
-    #[serde(flatten)]
-    pub body: NotesEvent,
-}
+pub type Event = log::Event<NotesEvent>;
 
 /// What can be said about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

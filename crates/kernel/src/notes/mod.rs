@@ -12,13 +12,12 @@ mod tests;
 
 use serde_json::json;
 
-use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
-use crate::batch::{Batch, IndexRow, KeyClaim, Record};
-use crate::digest::Digest;
-use crate::ids::{MessageId, Seq, StreamId};
-use crate::json;
+use crate::audit::{Actor, AuditAction, Subject};
+use crate::batch::{Batch, IndexRow, KeyClaim};
+use crate::ids::{Seq, StreamId};
 use crate::limits::{MAX_ANNOTATIONS, MAX_LABEL_BYTES, MAX_NOTE_BYTES};
-use crate::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::log::{Aggregate, Draft, Log, Resumable};
+use crate::stream::{Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use event::{Annotation, Event, NotesEvent, Signal, Target};
@@ -66,95 +65,65 @@ impl Rejection {
 }
 
 /// The end of a notes stream.
+pub type Notes = Log<About>;
+
+/// The state of notes: the run they are about; an empty id before the first event says it.
 #[derive(Clone, Debug)]
-pub struct Notes {
-    header: StreamHeader,
-    run: StreamId,
-    next_seq: Seq,
-    chain: Digest,
-    at: Timestamp,
+pub struct About(StreamId);
+
+impl Aggregate for About {
+    type Event = Event;
+    type Body = NotesEvent;
+
+    fn at_start() -> Self {
+        Self(StreamId::new(""))
+    }
+
+    fn event(log: &Notes, at: Timestamp, body: NotesEvent) -> Event {
+        Event::next(log, at, body)
+    }
+
+    fn place(event: &Event) -> (Seq, Timestamp) {
+        (event.seq, event.at)
+    }
+
+    fn accepts(log: &Notes, event: &Event) -> bool {
+        let NotesEvent::Annotated(annotation) = &event.body;
+        let About(run) = &log.state;
+        run.as_str().is_empty() || *run == annotation.run_id
+    }
+
+    fn fold(&mut self, _: &StreamHeader, event: &Event, _: &[u8]) {
+        let NotesEvent::Annotated(annotation) = &event.body;
+        self.0 = annotation.run_id.clone();
+    }
+
+    fn index(log: &Notes) -> IndexRow {
+        let summary = json!({ "annotations": log.next_seq });
+        IndexRow::new(&log.header, log.at, (log.state.0.as_str(), "open"), summary)
+    }
+}
+
+impl Resumable for About {
+    fn after(event: Event, _: &[u8], _: &IndexRow) -> Self {
+        let NotesEvent::Annotated(annotation) = event.body;
+        Self(annotation.run_id)
+    }
 }
 
 impl Notes {
     /// The stream of a run's notes. Derived, because there is one per run.
     pub fn stream(run: &StreamId) -> StreamId {
-        let hex = Digest::of(format!("notes\0{run}").as_bytes()).to_string();
-        StreamId::new(format!("notes-{}", &hex[..32]))
+        StreamId::derived("notes", &[run.as_str()])
     }
 
-    /// Notes in which nothing was said yet about a run of this owner.
+    /// Empty notes about a run of this owner.
     pub fn unborn(run: &StreamId, owner: &Owner, now: Timestamp) -> Self {
-        let header = StreamHeader {
-            stream: Self::stream(run),
-            kind: StreamKind::Notes,
-            owner: owner.clone(),
-            format: FORMAT_VERSION,
-            created_at: now,
-            definition: None,
-            origin: None,
-            parent: None,
-            trace: None,
-            engine_version: None,
-            policy: Policy::default(),
-            genesis: Digest([0; 32]),
-            predecessor: None,
-            nonce: None,
-        }
-        .seal_genesis();
-        Self {
-            run: run.clone(),
-            next_seq: 0,
-            chain: header.genesis,
-            at: now,
-            header,
-        }
-    }
-
-    /// The fold of a log, event by event: the first one says which run it is about. `None` for
-    /// what is no event of this stream's format or place.
-    pub fn at_start(header: StreamHeader, first: &[u8]) -> Option<(Self, Event)> {
-        let event: Event = serde_json::from_slice(first).ok()?;
-        let NotesEvent::Annotated(annotation) = &event.body;
-        let mut notes = Self {
-            run: annotation.run_id.clone(),
-            next_seq: 0,
-            chain: header.genesis,
-            at: header.created_at,
-            header,
-        };
-        let event = notes.fold_content(first)?;
-        Some((notes, event))
-    }
-
-    /// The fold of a log, from its last record alone. `None` where that is no event of notes.
-    pub fn at_end(header: StreamHeader, last: &Record) -> Option<Self> {
-        let event: Event = serde_json::from_slice(&last.content).ok()?;
-        let NotesEvent::Annotated(annotation) = event.body;
-        Some(Self {
-            run: annotation.run_id,
-            next_seq: event.seq + 1,
-            chain: last.chain,
-            at: event.at,
-            header,
-        })
-    }
-
-    /// Folds a stored event and gives it back. `None` when it is not an event of this stream's
-    /// format or place.
-    pub fn fold_content(&mut self, content: &[u8]) -> Option<Event> {
-        let event: Event = serde_json::from_slice(content).ok()?;
-        let NotesEvent::Annotated(annotation) = &event.body;
-        let is_next = event.seq == self.next_seq && event.at >= self.at;
-        (is_next && annotation.run_id == self.run).then_some(())?;
-        self.next_seq += 1;
-        self.at = event.at;
-        self.chain = self.chain.chain(content);
-        Some(event)
-    }
-
-    /// The place of what is noted next.
-    pub fn next_seq(&self) -> Seq {
-        self.next_seq
+        let stream = Self::stream(run);
+        let header = StreamHeader::new(stream, StreamKind::Notes, owner.clone(), now);
+        let mut notes = Self::at_start(header.seal_genesis());
+        notes.state = About(run.clone());
+        notes
     }
 
     /// Decides to note something, and tells the audit trail. A key that is claimed with it lets it
@@ -163,7 +132,7 @@ impl Notes {
     /// # Errors
     /// See [`Rejection`].
     pub fn annotate(
-        mut self,
+        self,
         said: Annotate,
         claim: Option<KeyClaim>,
         now: Timestamp,
@@ -172,69 +141,22 @@ impl Notes {
         if self.next_seq >= MAX_ANNOTATIONS {
             return Err(Rejection::Full);
         }
-        let is_first = self.next_seq == 0;
-        let event = Event {
-            seq: self.next_seq,
-            at: now.max(self.at),
-            body: NotesEvent::Annotated(Annotation {
-                run_id: self.run.clone(),
-                target: said.target,
-                signal: said.signal,
-                by: said.by.clone(),
-                note: said.note,
-            }),
-        };
-        let content = json::canonical(&event);
-        let chain = self.chain.chain(&content);
-        self.next_seq += 1;
-        (self.at, self.chain) = (event.at, chain);
-        let (stream, owner) = (&self.header.stream, &self.header.owner);
-        let mut subject = Subject::new("run", self.run.as_str());
-        subject.workspace.clone_from(&owner.workspace);
-        let told = audit::message(
-            &owner.tenant,
-            Entry {
-                message: MessageId::new(format!("{stream}.{}", event.seq)),
-                decided_at: event.at,
-                action: AuditAction::RunAnnotated,
-                by: said.by,
-                on: subject,
-                outcome: Outcome::Done,
-            },
-        );
-        let batch = Batch {
-            stream: stream.clone(),
-            tenant: owner.tenant.clone(),
-            header: is_first.then(|| self.header.clone()),
-            first_seq: event.seq,
-            records: vec![Record { content, chain }],
-            index: self.index(),
-            timers: Vec::new(),
-            keys: Vec::from_iter(claim),
-            outbox: vec![told],
-            blobs: Vec::new(),
-        };
-        Ok((batch, event))
-    }
-
-    /// The index row of this state.
-    pub fn index(&self) -> IndexRow {
-        IndexRow {
-            kind: StreamKind::Notes,
-            workspace: self.header.owner.workspace.clone(),
-            subject: self.run.to_string(),
-            status: "open".into(),
-            settled: false,
-            runnable: false,
-            queue: self.header.policy.queue.clone(),
-            priority: 0,
-            concurrency_key: None,
-            parent: None,
-            created_at: self.header.created_at,
-            updated_at: self.at,
-            tags: Vec::new(),
-            summary: json!({ "annotations": self.next_seq }),
-        }
+        let run_id = self.state.0.clone();
+        let mut subject = Subject::new("run", run_id.as_str());
+        subject.workspace.clone_from(&self.header.owner.workspace);
+        let body = NotesEvent::Annotated(Annotation {
+            run_id,
+            target: said.target,
+            signal: said.signal,
+            by: said.by.clone(),
+            note: said.note,
+        });
+        let mut draft = Draft::new(self, now);
+        let event = Event::next(&draft.log, draft.now, body.clone());
+        draft.keys.extend(claim);
+        draft.audit(AuditAction::RunAnnotated, subject, &said.by);
+        draft.emit(body);
+        Ok((draft.seal().0, event))
     }
 }
 

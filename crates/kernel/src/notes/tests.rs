@@ -20,7 +20,7 @@ fn the_end_of_notes_is_all_the_next_one_needs() {
         .unwrap();
     let header = first.header().expect("a first batch").clone();
     assert_eq!(event.at, Timestamp(6));
-    let end = Notes::at_end(header.clone(), &first.records()[0]).expect("an event");
+    let end = Notes::at_end(header.clone(), &first.records()[0], first.index()).expect("an event");
     // The clock went back; time in a log does not.
     let rating = said(Signal::Rating { rating: 5 });
     let (second, event) = end.annotate(rating, None, Timestamp(2)).unwrap();
@@ -28,7 +28,8 @@ fn the_end_of_notes_is_all_the_next_one_needs() {
     assert!(second.header().is_none());
 
     let content = &first.records()[0].content;
-    let (mut whole, _) = Notes::at_start(header, content).expect("an event");
+    let mut whole = Notes::at_start(header);
+    whole.fold_content(content).expect("an event");
     assert_eq!(whole.index(), *first.index());
     assert!(whole.fold_content(content).is_none(), "not its place");
     whole
@@ -47,8 +48,11 @@ fn what_is_said_is_told_to_the_trail_once() {
     let [message] = batch.outbox() else {
         panic!("one message");
     };
-    assert_eq!(message.target, audit::AuditTrail::stream(&"t".into()));
-    let told: audit::AuditMessage = serde_json::from_slice(&message.command).unwrap();
+    assert_eq!(
+        message.target,
+        crate::audit::AuditTrail::stream(&"t".into())
+    );
+    let told: crate::audit::AuditMessage = serde_json::from_slice(&message.command).unwrap();
     assert_eq!(told.audit.action, AuditAction::RunAnnotated);
     assert_eq!(told.audit.on, Subject::new("run", "run-1"));
 }

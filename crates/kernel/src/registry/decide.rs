@@ -1,14 +1,14 @@
 //! Decide: from a registry and a command to a batch, or to a rejection that writes nothing.
 
-use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
-use crate::batch::{Batch, Message, Record};
+use crate::audit::{Actor, AuditAction, Subject};
+use crate::batch::Batch;
 use crate::digest::Digest;
-use crate::ids::{KeyId, MessageId, Seq, TenantId, WebhookId};
-use crate::json;
+use crate::ids::{KeyId, TenantId, WebhookId};
 use crate::limits;
-use crate::registry::event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
+use crate::log::Draft;
+use crate::registry::event::{Grant, RegistryEvent, WebhookSecret, WebhookSpec};
 use crate::registry::key::{self, KeyStatus};
-use crate::registry::{Key, Registry};
+use crate::registry::{Entries, Key, Registry};
 use crate::stream::{DefinitionRef, PutBy};
 use crate::time::Timestamp;
 
@@ -148,15 +148,15 @@ impl Registry {
         by: &Actor,
         now: Timestamp,
     ) -> Result<Batch, Rejection> {
-        let now = now.max(self.at);
         let mut draft = Draft::new(self, now);
+        let now = draft.now;
         match command {
             RegistryCommand::PutWorkflow { definition } => {
-                let before = draft.registry.workflow(definition.workflow.as_str());
+                let before = draft.log.workflow(definition.workflow.as_str());
                 if before.is_some_and(|before| says_as_much(before, &definition)) {
                     return Err(Rejection::Unchanged);
                 }
-                if draft.registry.is_taken(&definition) {
+                if draft.log.is_taken(&definition) {
                     return Err(Rejection::VersionTaken);
                 }
                 let subject = Subject::new("workflow", definition.workflow.as_str());
@@ -167,7 +167,7 @@ impl Registry {
             RegistryCommand::CreateKey { key, digest, grant } => {
                 draft.may_create(&key)?;
                 key::check(&grant, now)?;
-                if TenantId::parse(draft.registry.tenant().as_str()).is_none() {
+                if TenantId::parse(draft.log.tenant().as_str()).is_none() {
                     return Err(Rejection::InvalidGrant(
                         "no key opens a tenant of this name",
                     ));
@@ -181,7 +181,7 @@ impl Registry {
                 });
             }
             RegistryCommand::RevokeKey { key, reason } => {
-                let old = draft.registry.key(&key).ok_or(Rejection::UnknownKey)?;
+                let old = draft.log.key(&key).ok_or(Rejection::UnknownKey)?;
                 if old.standing(now) == KeyStatus::Revoked {
                     return Err(Rejection::Unchanged);
                 }
@@ -198,11 +198,7 @@ impl Registry {
                 digest,
                 overlap_ms,
             } => {
-                let old = draft
-                    .registry
-                    .key(&key)
-                    .ok_or(Rejection::UnknownKey)?
-                    .clone();
+                let old = draft.log.key(&key).ok_or(Rejection::UnknownKey)?.clone();
                 if old.standing(now) != KeyStatus::Live {
                     return Err(Rejection::DeadKey);
                 }
@@ -233,7 +229,7 @@ impl Registry {
             } => draft.rotate_webhook(webhook, secret, overlap_ms, by)?,
             RegistryCommand::RemoveWebhook { webhook } => draft.remove_webhook(webhook, by)?,
         }
-        Ok(draft.seal())
+        Ok(draft.seal().0)
     }
 }
 
@@ -259,88 +255,21 @@ fn renewed(old: &Key, now: Timestamp) -> Grant {
     }
 }
 
-/// A batch in the making.
-pub(super) struct Draft {
-    pub(super) registry: Registry,
-    pub(super) now: Timestamp,
-    first_seq: Seq,
-    records: Vec<Record>,
-    outbox: Vec<Message>,
-    blobs: Vec<Digest>,
-}
-
-impl Draft {
-    fn new(registry: Registry, now: Timestamp) -> Self {
-        Self {
-            first_seq: registry.next_seq,
-            registry,
-            now,
-            records: Vec::new(),
-            outbox: Vec::new(),
-            blobs: Vec::new(),
-        }
-    }
-
+impl Draft<Entries> {
     fn may_create(&self, key: &KeyId) -> Result<(), Rejection> {
-        if self.registry.key(key).is_some() {
+        if self.log.key(key).is_some() {
             return Err(Rejection::KeyExists);
         }
         let is_live = |key: &&Key| key.standing(self.now) == KeyStatus::Live;
-        match self.registry.keys().filter(is_live).count() {
+        match self.log.keys().filter(is_live).count() {
             count if count >= limits::MAX_KEYS => Err(Rejection::TooManyKeys),
             _ => Ok(()),
         }
-    }
-
-    pub(super) fn emit(&mut self, body: RegistryEvent) {
-        let event = Event {
-            seq: self.registry.next_seq,
-            at: self.now,
-            body,
-        };
-        self.registry.fold(&event);
-        let content = json::canonical(&event);
-        let chain = self.registry.chain.chain(&content);
-        self.registry.chain = chain;
-        self.records.push(Record { content, chain });
     }
 
     fn audit_key(&mut self, action: AuditAction, key: &KeyId, grant: &Grant, by: &Actor) {
         let mut subject = Subject::new("key", key.as_str());
         subject.workspace.clone_from(&grant.workspace);
         self.audit(action, subject, by);
-    }
-
-    pub(super) fn audit(&mut self, action: AuditAction, subject: Subject, by: &Actor) {
-        let header = &self.registry.header;
-        let (stream, place) = (&header.stream, self.outbox.len());
-        let message = MessageId::new(format!("{stream}.{}.{place}", self.first_seq));
-        self.outbox.push(audit::message(
-            header.tenant(),
-            Entry {
-                message,
-                decided_at: self.now,
-                action,
-                by: by.clone(),
-                on: subject,
-                outcome: Outcome::Done,
-            },
-        ));
-    }
-
-    fn seal(self) -> Batch {
-        let header = &self.registry.header;
-        Batch {
-            stream: header.stream.clone(),
-            tenant: header.tenant().clone(),
-            header: (self.first_seq == 0).then(|| header.clone()),
-            first_seq: self.first_seq,
-            records: self.records,
-            index: self.registry.index(),
-            timers: Vec::new(),
-            keys: Vec::new(),
-            outbox: self.outbox,
-            blobs: self.blobs,
-        }
     }
 }

@@ -6,22 +6,14 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::ids::{KeyId, Seq, WebhookId};
+use crate::ids::{KeyId, WebhookId};
+use crate::log;
 use crate::sealed::Sealed;
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
 /// An event of a registry stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Its place in the log.
-    pub seq: Seq,
-    /// When it was decided.
-    pub at: Timestamp,
-    /// What happened.
-    #[serde(flatten)]
-    pub body: RegistryEvent,
-}
+pub type Event = log::Event<RegistryEvent>;
 
 /// What a key lets its bearer be and do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,7 +18,8 @@ use serde_json::json;
 use crate::batch::IndexRow;
 use crate::digest::Digest;
 use crate::ids::{KeyId, Seq, StreamId, TenantId, WebhookId, WorkflowId};
-use crate::stream::{DefinitionRef, FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use crate::log::{Aggregate, Log};
+use crate::stream::{DefinitionRef, Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use decide::{RegistryCommand, Rejection};
@@ -29,79 +30,21 @@ pub use webhook::{EVERY_EVENT, Previous, Webhook};
 /// How the ids of registry streams begin.
 const PREFIX: &str = "registry-";
 
+/// The registry of a tenant.
+pub type Registry = Log<Entries>;
+
 /// The state of a registry.
 #[derive(Clone, Debug)]
-pub struct Registry {
-    header: StreamHeader,
-    next_seq: Seq,
-    chain: Digest,
-    at: Timestamp,
+pub struct Entries {
     workflows: BTreeMap<WorkflowId, DefinitionRef>,
-    /// What each version of a workflow stands for, for good.
+    /// The document of each version of a workflow, which never changes.
     versions: BTreeMap<(WorkflowId, String), Digest>,
     keys: BTreeMap<KeyId, Key>,
     webhooks: BTreeMap<WebhookId, Webhook>,
 }
 
-impl Registry {
-    /// The stream of a tenant's registry. Derived, because there is one per tenant.
-    pub fn stream(tenant: &TenantId) -> StreamId {
-        let hex = Digest::of(format!("registry\0{tenant}").as_bytes()).to_string();
-        StreamId::new(format!("{PREFIX}{}", &hex[..32]))
-    }
-
-    /// Whether a stream is one of a registry.
-    pub fn is_stream(stream: &StreamId) -> bool {
-        stream.as_str().starts_with(PREFIX)
-    }
-
-    /// A registry nothing was put into yet.
-    pub fn unborn(tenant: &TenantId, now: Timestamp) -> Self {
-        Self::at_start(
-            StreamHeader {
-                stream: Self::stream(tenant),
-                kind: StreamKind::Registry,
-                owner: Owner::tenant(tenant.clone()),
-                format: FORMAT_VERSION,
-                engine_version: None,
-                created_at: now,
-                definition: None,
-                origin: None,
-                parent: None,
-                trace: None,
-                policy: Policy::default(),
-                genesis: Digest([0; 32]),
-                predecessor: None,
-                nonce: None,
-            }
-            .seal_genesis(),
-        )
-    }
-
-    /// The fold of no event.
-    pub fn at_start(header: StreamHeader) -> Self {
-        Self {
-            next_seq: 0,
-            chain: header.genesis,
-            at: header.created_at,
-            workflows: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            webhooks: BTreeMap::new(),
-            header,
-        }
-    }
-
-    /// Folds a stored event. `None` when it is not an event of this stream's format or place.
-    pub fn fold_content(&mut self, content: &[u8]) -> Option<()> {
-        let event: Event = serde_json::from_slice(content).ok()?;
-        (event.seq == self.next_seq && self.knows_what(&event.body)).then_some(())?;
-        self.fold(&event);
-        self.chain = self.chain.chain(content);
-        Some(())
-    }
-
-    /// What an event says of earlier keys and webhooks must be there to be said.
+impl Entries {
+    /// Whether the earlier keys and webhooks that an event names exist.
     fn knows_what(&self, body: &RegistryEvent) -> bool {
         match body {
             RegistryEvent::WorkflowPut { .. } => true,
@@ -126,8 +69,34 @@ impl Registry {
             }
         }
     }
+}
 
-    fn fold(&mut self, event: &Event) {
+impl Aggregate for Entries {
+    type Event = Event;
+    type Body = RegistryEvent;
+
+    fn at_start() -> Self {
+        Self {
+            workflows: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            webhooks: BTreeMap::new(),
+        }
+    }
+
+    fn event(log: &Registry, at: Timestamp, body: RegistryEvent) -> Event {
+        Event::next(log, at, body)
+    }
+
+    fn place(event: &Event) -> (Seq, Timestamp) {
+        (event.seq, event.at)
+    }
+
+    fn accepts(log: &Registry, event: &Event) -> bool {
+        log.state.knows_what(&event.body)
+    }
+
+    fn fold(&mut self, _: &StreamHeader, event: &Event, _: &[u8]) {
         match &event.body {
             RegistryEvent::WorkflowPut { definition } => {
                 let version = (definition.workflow.clone(), definition.version.clone());
@@ -202,8 +171,42 @@ impl Registry {
                 self.webhooks.remove(webhook_id);
             }
         }
-        self.next_seq += 1;
-        self.at = event.at;
+    }
+
+    fn index(log: &Registry) -> IndexRow {
+        let Self {
+            workflows,
+            keys,
+            webhooks,
+            ..
+        } = &log.state;
+        let mut summary = json!({ "workflows": workflows.len() });
+        if !keys.is_empty() {
+            summary["keys"] = keys.len().into();
+        }
+        if !webhooks.is_empty() {
+            summary["webhooks"] = webhooks.len().into();
+        }
+        IndexRow::new(&log.header, log.at, ("registry", "open"), summary)
+    }
+}
+
+impl Registry {
+    /// The stream of a tenant's registry. Derived, because there is one per tenant.
+    pub fn stream(tenant: &TenantId) -> StreamId {
+        StreamId::derived("registry", &[tenant.as_str()])
+    }
+
+    /// Whether a stream is one of a registry.
+    pub fn is_stream(stream: &StreamId) -> bool {
+        stream.as_str().starts_with(PREFIX)
+    }
+
+    /// An empty registry.
+    pub fn unborn(tenant: &TenantId, now: Timestamp) -> Self {
+        let owner = Owner::tenant(tenant.clone());
+        let header = StreamHeader::new(Self::stream(tenant), StreamKind::Registry, owner, now);
+        Self::at_start(header.seal_genesis())
     }
 
     /// The tenant whose registry it is.
@@ -211,78 +214,40 @@ impl Registry {
         self.header.tenant()
     }
 
-    /// How many events it has folded.
-    pub fn next_seq(&self) -> Seq {
-        self.next_seq
-    }
-
     /// The definition a name stands for.
     pub fn workflow(&self, id: &str) -> Option<&DefinitionRef> {
-        self.workflows.get(id)
+        self.state.workflows.get(id)
     }
 
     /// Whether a version of a workflow stands for another document than this definition's.
     fn is_taken(&self, definition: &DefinitionRef) -> bool {
         let version = (definition.workflow.clone(), definition.version.clone());
-        let digest = self.versions.get(&version);
+        let digest = self.state.versions.get(&version);
         digest.is_some_and(|digest| *digest != definition.digest)
     }
 
     /// Every workflow, by name.
     pub fn workflows(&self) -> impl Iterator<Item = &DefinitionRef> {
-        self.workflows.values()
+        self.state.workflows.values()
     }
 
     /// A key, whether it works or not.
     pub fn key(&self, id: &KeyId) -> Option<&Key> {
-        self.keys.get(id)
+        self.state.keys.get(id)
     }
 
     /// Every key, whether it works or not, by id.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.keys.values()
+        self.state.keys.values()
     }
 
     /// A webhook.
     pub fn webhook(&self, id: &WebhookId) -> Option<&Webhook> {
-        self.webhooks.get(id)
+        self.state.webhooks.get(id)
     }
 
     /// Every webhook, by id.
     pub fn webhooks(&self) -> impl Iterator<Item = &Webhook> {
-        self.webhooks.values()
-    }
-
-    /// The last link of the hash chain.
-    pub fn chain(&self) -> Digest {
-        self.chain
-    }
-
-    /// The index row of this state.
-    pub fn index(&self) -> IndexRow {
-        let mut summary = json!({ "workflows": self.workflows.len() });
-        // Left out where there is none, as in rows written before there were keys.
-        if !self.keys.is_empty() {
-            summary["keys"] = self.keys.len().into();
-        }
-        if !self.webhooks.is_empty() {
-            summary["webhooks"] = self.webhooks.len().into();
-        }
-        IndexRow {
-            kind: StreamKind::Registry,
-            workspace: None,
-            subject: "registry".into(),
-            status: "open".into(),
-            settled: false,
-            runnable: false,
-            queue: self.header.policy.queue.clone(),
-            priority: 0,
-            concurrency_key: None,
-            parent: None,
-            created_at: self.header.created_at,
-            updated_at: self.at,
-            tags: Vec::new(),
-            summary,
-        }
+        self.state.webhooks.values()
     }
 }

@@ -4,9 +4,9 @@
 use crate::audit::{Actor, AuditAction, Subject};
 use crate::ids::WebhookId;
 use crate::limits;
-use crate::registry::Rejection;
-use crate::registry::decide::Draft;
+use crate::log::Draft;
 use crate::registry::event::{RegistryEvent, WebhookSecret, WebhookSpec};
+use crate::registry::{Entries, Rejection};
 use crate::time::Timestamp;
 
 /// The word that stands for every event type.
@@ -97,7 +97,7 @@ pub(super) fn check(spec: &WebhookSpec) -> Result<(), Rejection> {
     }
 }
 
-impl Draft {
+impl Draft<Entries> {
     pub(super) fn register_webhook(
         &mut self,
         id: WebhookId,
@@ -106,10 +106,10 @@ impl Draft {
         by: &Actor,
     ) -> Result<(), Rejection> {
         check(&spec)?;
-        if self.registry.webhook(&id).is_some() {
+        if self.log.webhook(&id).is_some() {
             return Err(Rejection::WebhookExists);
         }
-        if self.registry.webhooks().count() >= limits::MAX_WEBHOOKS {
+        if self.log.webhooks().count() >= limits::MAX_WEBHOOKS {
             return Err(Rejection::TooManyWebhooks);
         }
         self.audit_webhook(AuditAction::WebhookRegistered, &id, &spec, by);
@@ -149,7 +149,7 @@ impl Draft {
     }
 
     fn webhook_spec(&self, id: &WebhookId) -> Result<WebhookSpec, Rejection> {
-        let webhook = self.registry.webhook(id);
+        let webhook = self.log.webhook(id);
         let webhook = webhook.ok_or(Rejection::UnknownWebhook)?;
         Ok(webhook.spec.clone())
     }

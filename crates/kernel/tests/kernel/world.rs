@@ -13,7 +13,7 @@ use kernel::run::{
     Capacity, Command, Completion, Create, Decided, Envelope, Event, NodeError, NodeStatus,
     Outcome, Rejection, Run, RunMessage, Start, decide,
 };
-use kernel::stream::{DefinitionRef, FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use kernel::stream::{DefinitionRef, Owner, Policy, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -66,25 +66,19 @@ pub(crate) fn unborn(text: &str) -> World {
 /// The header of a run of a plan.
 pub(crate) fn header(plan: &Plan, policy: Policy) -> StreamHeader {
     StreamHeader {
-        stream: StreamId::new("run-1"),
-        kind: StreamKind::Run,
-        owner: Owner::tenant("local"),
-        format: FORMAT_VERSION,
-        engine_version: None,
-        created_at: START,
         definition: Some(DefinitionRef {
             workflow: plan.workflow.clone(),
             version: plan.version.clone(),
             digest: plan.digest,
             put_by: Default::default(),
         }),
-        origin: None,
-        parent: None,
-        trace: None,
         policy,
-        genesis: Digest::of(b""),
-        predecessor: None,
-        nonce: None,
+        ..StreamHeader::new(
+            "run-1".into(),
+            StreamKind::Run,
+            Owner::tenant("local"),
+            START,
+        )
     }
     .seal_genesis()
 }

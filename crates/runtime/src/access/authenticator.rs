@@ -17,6 +17,7 @@ use super::principal::Principal;
 use super::scopes::Scopes;
 use super::token::{self, Token};
 use super::uses::Uses;
+use crate::logs;
 
 /// How long a folded registry is used without asking the store: the longest time, by the store's
 /// clock, until every process rejects a key that another one revoked.
@@ -216,7 +217,7 @@ impl Authenticator {
         let registry = match (seen, loaded) {
             (Some(seen), Ok(loaded)) if loaded.next_seq == from => seen,
             (Some(seen), Ok(loaded)) if loaded.next_seq > from => {
-                Arc::new(fold((*seen).clone(), &loaded)?)
+                Arc::new(logs::fold((*seen).clone(), &loaded.records)?)
             }
             // The log is shorter than the cached state: an earlier copy of the store was restored.
             (Some(_), Ok(_)) => {
@@ -250,15 +251,5 @@ fn born(loaded: Loaded) -> Result<Registry, StoreError> {
     if loaded.header.kind != StreamKind::Registry {
         return Err(StoreError::Missing);
     }
-    fold(Registry::at_start(loaded.header.clone()), &loaded)
-}
-
-fn fold(mut registry: Registry, loaded: &Loaded) -> Result<Registry, StoreError> {
-    for record in &loaded.records {
-        registry.fold_content(&record.content).ok_or_else(|| {
-            let stream = &loaded.header.stream;
-            StoreError::Corrupt(format!("the registry {stream} does not fold"))
-        })?;
-    }
-    Ok(registry)
+    logs::fold(Registry::at_start(loaded.header), &loaded.records)
 }

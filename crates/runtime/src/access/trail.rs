@@ -6,17 +6,18 @@
 use std::collections::BTreeMap;
 
 use kernel::audit::{
-    self, Actor, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject,
+    self, Actor, AuditAction, AuditMessage, AuditTrail, Entry, Event, Outcome, Subject, Trail,
 };
 use kernel::digest::Digest;
 use kernel::ids::{MessageId, Seq, StreamId, TenantId};
 use kernel::stream::{Owner, StreamHeader};
-use store::{Conflict, Guard, LeaseChange, ReadFrom, Store, StoreError};
+use store::{Conflict, Guard, LeaseChange, Store, StoreError};
 
 use super::authorise::{Action, Denied, Resource};
 use super::checkpoints::{INTERVAL_ENTRIES, checkpoint};
 use super::principal::Principal;
 use crate::keyring::Keyring;
+use crate::logs;
 
 /// Attempts of an append that lost a race.
 const TRIES: u32 = 100;
@@ -93,20 +94,8 @@ pub async fn record_all(
 
 /// The end of a trail, where the next entry goes.
 pub(super) async fn end(store: &dyn Store, tenant: &TenantId) -> Result<AuditTrail, StoreError> {
-    let stream = AuditTrail::stream(tenant);
-    let head = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
-        Ok(head) => head,
-        Err(StoreError::Missing) => return Ok(AuditTrail::unborn(tenant, store.now())),
-        Err(error) => return Err(error),
-    };
-    let last = head.next_seq.saturating_sub(1);
-    let loaded = store.load(&stream, ReadFrom::Seq(last), usize::MAX).await?;
-    let record = loaded.records.last();
-    record
-        .and_then(|record| AuditTrail::at_end(loaded.header, record, &loaded.index))
-        .ok_or_else(|| {
-            StoreError::Corrupt(format!("the audit trail of tenant {tenant} does not fold"))
-        })
+    let read = logs::end(store, &AuditTrail::stream(tenant)).await;
+    logs::or_new(read, || AuditTrail::unborn(tenant, store.now()))
 }
 
 /// Delivers the outbox messages for trails: for commands that act without an engine. Concurrent
@@ -330,16 +319,5 @@ pub async fn read(
     from: Seq,
     limit: usize,
 ) -> Result<Vec<Event>, StoreError> {
-    let stream = AuditTrail::stream(tenant);
-    let loaded = match store.load(&stream, ReadFrom::Seq(from), limit).await {
-        Ok(loaded) => loaded,
-        Err(StoreError::Missing) => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let read = |record: &kernel::batch::Record| {
-        serde_json::from_slice(&record.content).map_err(|_| {
-            StoreError::Corrupt(format!("the audit trail of tenant {tenant} cannot be read"))
-        })
-    };
-    loaded.records.iter().map(read).collect()
+    logs::events::<Trail>(store, &AuditTrail::stream(tenant), from, limit).await
 }

@@ -11,17 +11,18 @@ use std::sync::Arc;
 
 use kernel::coordinator::{
     Coordinator, CoordinatorCommand, CoordinatorEvent, Event, Group, LeaseRule, PastAssignment,
-    PastDispatch, Recall, Remembered, TaskCommand, assignment_name, claim_of_take,
+    PastDispatch, Recall, Remembered, State, TaskCommand, assignment_name, claim_of_take,
     memory_of_assignments, memory_of_request, memory_of_takes, take_name, taken_before,
 };
 use kernel::ids::{RequestId, Seq, StreamId, TenantId, WorkerId};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
-use store::{Checkpoint, Conflict, Guard, LeaseChange, ReadFrom, StoreError};
+use store::{Conflict, Guard, LeaseChange, ReadFrom, StoreError};
 use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use super::coordinator::{CHECKPOINT_EVERY, CoordinatorError, CoordinatorName};
 use super::{Door, TRIES};
+use crate::logs;
 use pending::{Answer, Order, Pending, Request};
 
 pub use pending::TaskResult;
@@ -249,7 +250,9 @@ impl Door {
                     if has_messages {
                         self.hints.outbox();
                     }
-                    let kept = self.keep_coordinator(&coordinator, kept).await;
+                    // The larger the state, the rarer the checkpoints.
+                    let every = CHECKPOINT_EVERY.max(coordinator.open_requests() as Seq);
+                    let kept = self.keep_checkpoint(&coordinator, kept, every).await;
                     *seen = Some(Seen { coordinator, kept });
                     return Ok(answers);
                 }
@@ -387,26 +390,6 @@ impl Door {
         Ok(answer.and_then(|answer| serde_json::from_slice(&answer).ok()))
     }
 
-    /// Writes a checkpoint, less often the larger the state is. Returns how many events are
-    /// covered.
-    async fn keep_coordinator(&self, coordinator: &Coordinator, kept: Seq) -> Seq {
-        let every = CHECKPOINT_EVERY.max(coordinator.open_requests() as Seq);
-        let next_seq = coordinator.next_seq();
-        if next_seq < kept + every {
-            return kept;
-        }
-        let checkpoint = Checkpoint {
-            next_seq,
-            chain: coordinator.chain(),
-            state: coordinator.checkpoint(),
-        };
-        let stream = &coordinator.header().stream;
-        if let Err(error) = self.store.put_checkpoint(stream, checkpoint).await {
-            tracing::debug!(%stream, %error, "a checkpoint was not kept");
-        }
-        next_seq
-    }
-
     /// Events of a coordinator from `from`, at most `limit`. A coordinator without a log has none.
     ///
     /// # Errors
@@ -417,18 +400,7 @@ impl Door {
         from: Seq,
         limit: usize,
     ) -> Result<Vec<Event>, StoreError> {
-        let stream = named.stream();
-        let loaded = match self.store.load(&stream, ReadFrom::Seq(from), limit).await {
-            Ok(loaded) => loaded,
-            Err(StoreError::Missing) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let events = loaded.records.iter().map(|record| {
-            serde_json::from_slice(&record.content).map_err(|error| {
-                StoreError::Corrupt(format!("an event of {stream} cannot be read: {error}"))
-            })
-        });
-        events.collect()
+        logs::events::<State>(&*self.store, &named.stream(), from, limit).await
     }
 
     /// The event that queued a task: the metadata of its request, and its terms.

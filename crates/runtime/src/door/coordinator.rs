@@ -2,14 +2,16 @@
 
 mod group;
 
+use kernel::batch::Batch;
 use kernel::coordinator::{
     Contract, Coordinator, CoordinatorCommand, CoordinatorEvent, LeaseRule, PastDispatch, PastMail,
     Recall, Rejection, Remembered, memory_of_mail, memory_of_request,
 };
 use kernel::ids::{Seq, StreamId, TenantId};
-use store::{Checkpoint, Conflict, Guard, KeyRow, LeaseChange, ReadFrom, StoreError};
+use store::{KeyRow, StoreError};
 
-use super::{Door, TRIES};
+use super::Door;
+use crate::logs;
 
 pub use group::CoordinatorOrder;
 
@@ -71,42 +73,12 @@ impl Door {
         &self,
         named: &CoordinatorName,
     ) -> Result<(Coordinator, Seq), StoreError> {
-        let stream = named.stream();
-        let loaded = match self.newest(&stream).await {
-            Ok(loaded) => loaded,
-            Err(StoreError::Missing) => {
-                let now = self.store.now();
-                let unborn = Coordinator::unborn(&named.tenant, &named.name, named.contract, now);
-                return Ok((unborn, 0));
-            }
-            Err(error) => return Err(error),
-        };
-        let saved = match &loaded.checkpoint {
-            None => Some(Coordinator::at_start(loaded.header.clone())),
-            Some(Checkpoint {
-                next_seq,
-                chain,
-                state,
-            }) => Coordinator::from_checkpoint(loaded.header.clone(), *next_seq, *chain, state),
-        };
-        let (mut coordinator, records) = match saved {
-            Some(coordinator) => (coordinator, loaded.records),
-            // A checkpoint of another build: fold the whole log.
-            None => {
-                let whole = self
-                    .store
-                    .load(&stream, ReadFrom::Seq(0), usize::MAX)
-                    .await?;
-                (Coordinator::at_start(whole.header), whole.records)
-            }
-        };
-        let folded = coordinator.next_seq();
-        for record in &records {
-            coordinator
-                .fold_content(&record.content)
-                .ok_or_else(|| StoreError::Corrupt(format!("the log of {stream} does not fold")))?;
-        }
-        Ok((coordinator, folded))
+        let read = logs::current(&*self.store, &named.stream()).await;
+        logs::or_new(read, || {
+            let now = self.store.now();
+            let new = Coordinator::unborn(&named.tenant, &named.name, named.contract, now);
+            (new, 0)
+        })
     }
 
     /// Sends a command to a coordinator. After a lost race it is decided again on the new state.
@@ -119,47 +91,23 @@ impl Door {
         command: &CoordinatorCommand,
         rule: LeaseRule,
     ) -> Result<CommandResult, CoordinatorError> {
-        let mut tries = 0;
-        loop {
-            let (coordinator, folded) = self.load_coordinator(named).await?;
-            let recall = self.recall(&coordinator, command).await?;
-            let decision = coordinator.decide(command, &recall, rule, self.store.now())?;
-            let Some(batch) = decision.batch else {
-                return Ok(CommandResult {
+        let (appended, (told, folded)) = self
+            .transact_stream(|| async {
+                let (coordinator, folded) = self.load_coordinator(named).await?;
+                let recall = self.recall(&coordinator, command).await?;
+                let decision = coordinator.decide(command, &recall, rule, self.store.now())?;
+                let told = CommandResult {
                     event: decision.event,
-                    written: None,
+                    written: decision.batch.as_ref().map(Batch::first_seq),
                     after: decision.after,
-                });
-            };
-            let seq = batch.first_seq();
-            let has_messages = !batch.outbox().is_empty();
-            let appended = self
-                .store
-                .append(batch, Guard::Outside, LeaseChange::Keep)
-                .await;
-            match appended {
-                Ok(_) => {
-                    let after = &decision.after;
-                    self.hints.grown(&after.header().stream, after.next_seq());
-                    if has_messages {
-                        self.hints.outbox();
-                    }
-                    self.checkpoint_coordinator(&decision.after, folded).await;
-                    return Ok(CommandResult {
-                        event: decision.event,
-                        written: Some(seq),
-                        after: decision.after,
-                    });
-                }
-                // A taken key: another command used the id after it was looked up.
-                Err(StoreError::Conflict(Conflict::Sequence | Conflict::Key { .. }))
-                    if tries < TRIES =>
-                {
-                    tries += 1;
-                }
-                Err(error) => return Err(error.into()),
-            }
+                };
+                Ok::<_, CoordinatorError>((decision.batch, (told, folded)))
+            })
+            .await?;
+        if appended.is_some() {
+            self.checkpoint_coordinator(&told.after, folded).await;
         }
+        Ok(told)
     }
 
     /// Looks up the ids of a command in the unique keys.
@@ -222,20 +170,27 @@ impl Door {
         self.store.key(tenant, &namespace, key).await
     }
 
-    /// Writes a checkpoint if enough events follow the last one. A failure is harmless: the log is
-    /// complete.
     async fn checkpoint_coordinator(&self, coordinator: &Coordinator, folded: Seq) {
-        if coordinator.next_seq() - folded < CHECKPOINT_EVERY {
-            return;
+        self.keep_checkpoint(coordinator, folded, CHECKPOINT_EVERY)
+            .await;
+    }
+
+    /// Stores a checkpoint once `every` events followed the last one. Returns how many events the
+    /// newest checkpoint covers. After a failure the log makes up for it.
+    pub(super) async fn keep_checkpoint(
+        &self,
+        coordinator: &Coordinator,
+        folded: Seq,
+        every: Seq,
+    ) -> Seq {
+        let next_seq = coordinator.next_seq();
+        if next_seq < folded + every {
+            return folded;
         }
-        let checkpoint = Checkpoint {
-            next_seq: coordinator.next_seq(),
-            chain: coordinator.chain(),
-            state: coordinator.checkpoint(),
-        };
-        let stream = &coordinator.header().stream;
-        if let Err(error) = self.store.put_checkpoint(stream, checkpoint).await {
+        if let Err(error) = logs::checkpoint(&*self.store, coordinator).await {
+            let stream = &coordinator.header().stream;
             tracing::debug!(%stream, %error, "a checkpoint was not kept");
         }
+        next_seq
     }
 }

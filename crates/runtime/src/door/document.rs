@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use futures_util::future::try_join_all;
-use kernel::batch::Record;
+use kernel::batch::{Batch, Record};
 use kernel::digest::Digest;
 use kernel::document::{
     Attribution, Body, Canonical, Decided, Document, DocumentCommand, DocumentRejection, History,
@@ -12,9 +12,10 @@ use kernel::document::{
 };
 use kernel::ids::{Seq, StreamId};
 use kernel::stream::{Owner, StreamKind};
-use store::{Checkpoint, Guard, LeaseChange, Loaded, ReadFrom, StoreError};
+use store::{Checkpoint, Loaded, ReadFrom, StoreError};
 
-use super::{Door, TRIES};
+use super::Door;
+use crate::logs;
 
 /// The fewest events between checkpoints. A checkpoint holds the folded state, which grows with the
 /// log: so the interval is also at least an eighth of the events in the last one.
@@ -91,7 +92,7 @@ impl Door {
     /// # Errors
     /// As [`Door::document_history`] and [`Door::document_body`].
     pub async fn document(&self, stream: &StreamId) -> Result<LoadedDocument, StoreError> {
-        let loaded = self.newest(stream).await?;
+        let loaded = logs::newest(&*self.store, stream).await?;
         if loaded.header.kind != StreamKind::Document {
             return Err(StoreError::Missing);
         }
@@ -163,26 +164,31 @@ impl Door {
         command: &DocumentCommand,
         by: &Attribution,
     ) -> Result<Document, DocumentRefused> {
-        let mut tries = 0;
-        loop {
-            let now = self.store.now();
-            let standing = match self.document_stream(owner, id).await? {
-                Some(stream) => self.document(&stream).await?,
-                None => LoadedDocument {
-                    document: Document::unborn(new_document_id(), owner.clone(), now),
-                    folded: 0,
-                },
-            };
-            let decided = standing.document.decide(command.clone(), by, now)?;
-            match self.append_document(decided).await {
-                Ok(document) => {
-                    self.checkpoint_document(&document, standing.folded).await;
-                    return Ok(document);
-                }
-                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let (_, (document, folded)) = self
+            .transact_stream(|| async {
+                let now = self.store.now();
+                let standing = match self.document_stream(owner, id).await? {
+                    Some(stream) => self.document(&stream).await?,
+                    None => LoadedDocument {
+                        document: Document::unborn(new_document_id(), owner.clone(), now),
+                        folded: 0,
+                    },
+                };
+                let decided = standing.document.decide(command.clone(), by, now)?;
+                self.put_blobs(&decided.batch, decided.blobs).await?;
+                let after = (decided.document, standing.folded);
+                Ok::<_, DocumentRefused>((Some(decided.batch), after))
+            })
+            .await?;
+        self.checkpoint_document(&document, folded).await;
+        Ok(document)
+    }
+
+    /// Stores the blobs of a batch at the same time, so that they share a commit.
+    async fn put_blobs(&self, batch: &Batch, blobs: Vec<Vec<u8>>) -> Result<(), StoreError> {
+        let puts = blobs.into_iter();
+        let puts = puts.map(|blob| self.store.put_blob(batch.tenant(), blob));
+        try_join_all(puts).await.map(drop)
     }
 
     async fn document_blobs(
@@ -219,19 +225,8 @@ impl Door {
             batch,
             document,
         } = decided;
-        let has_post = !batch.outbox().is_empty();
-        // Concurrently, so that they share a commit.
-        let puts = blobs.into_iter();
-        let puts = puts.map(|blob| self.store.put_blob(batch.tenant(), blob));
-        try_join_all(puts).await?;
-        self.store
-            .append(batch, Guard::Outside, LeaseChange::Keep)
-            .await?;
-        let header = document.header();
-        self.hints.grown(&header.stream, document.next_seq());
-        if has_post {
-            self.hints.outbox();
-        }
+        self.put_blobs(&batch, blobs).await?;
+        self.append_batch(batch).await?;
         Ok(document)
     }
 }

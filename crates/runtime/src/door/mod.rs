@@ -13,15 +13,16 @@ mod registry;
 
 use std::sync::Arc;
 
-use kernel::batch::KeyClaim;
+use kernel::batch::{Batch, KeyClaim};
 use kernel::definition::Plan;
 use kernel::ids::{Seq, StreamId};
 use kernel::run::{self, Command, Create, Decided, Driving, Envelope, Event, Head, Rejection, Run};
 use kernel::stream::StreamHeader;
-use store::{Conflict, Guard, Lease, LeaseChange, Loaded, ReadFrom, Store, StoreError};
+use store::{Appended, Conflict, Guard, Lease, LeaseChange, Loaded, ReadFrom, Store, StoreError};
 
 use crate::definitions::Definitions;
 use crate::hints::Hints;
+use crate::logs;
 use crate::plans::Plans;
 use crate::seal;
 use crate::telemetry::Asked;
@@ -153,7 +154,7 @@ impl Door {
     /// `Missing` for an unknown stream or one that is not a run; `Corrupt` if the log does not
     /// fold.
     pub async fn load(&self, stream: &StreamId) -> Result<Run, StoreError> {
-        let loaded = self.newest(stream).await?;
+        let loaded = logs::newest(&*self.store, stream).await?;
         self.fold(loaded).await
     }
 
@@ -179,16 +180,47 @@ impl Door {
         Ok(run)
     }
 
-    /// Reads a log from its checkpoint, or from its start if the checkpoint is damaged.
-    async fn newest(&self, stream: &StreamId) -> Result<Loaded, StoreError> {
-        let newest = ReadFrom::Checkpoint;
-        match self.store.load(stream, newest, usize::MAX).await {
-            Err(StoreError::Corrupt(_)) => {
-                let whole = ReadFrom::Seq(0);
-                self.store.load(stream, whole, usize::MAX).await
+    /// Appends the batch that `decide` makes of the newest state of a stream that is not a run. After
+    /// a lost race it decides again on the new state. Without a batch nothing is appended.
+    ///
+    /// # Errors
+    /// What `decide` returns; `Conflict` when the race was lost too often; the store's.
+    pub(crate) async fn transact_stream<T, E, F>(
+        &self,
+        decide: impl Fn() -> F,
+    ) -> Result<(Option<Appended>, T), E>
+    where
+        E: From<StoreError>,
+        F: Future<Output = Result<(Option<Batch>, T), E>>,
+    {
+        let mut tries = 0;
+        loop {
+            let (batch, decided) = decide().await?;
+            let Some(batch) = batch else {
+                return Ok((None, decided));
+            };
+            match self.append_batch(batch).await {
+                Ok(appended) => return Ok((Some(appended), decided)),
+                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+                Err(error) => return Err(error.into()),
             }
-            loaded => loaded,
         }
+    }
+
+    /// Appends to a stream that is not a run, and wakes those who wait for it.
+    async fn append_batch(&self, batch: Batch) -> Result<Appended, StoreError> {
+        let stream = batch.stream().clone();
+        let next_seq = batch.first_seq() + batch.records().len() as Seq;
+        let has_messages = !batch.outbox().is_empty();
+        let appended = self
+            .store
+            .append(batch, Guard::Outside, LeaseChange::Keep)
+            .await?;
+        self.hints.grown(&stream, next_seq);
+        if has_messages {
+            self.hints.outbox();
+        }
+        Ok(appended)
     }
 
     /// Reads a run's state before event `below`, without any checkpoint.

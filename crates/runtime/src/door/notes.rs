@@ -2,11 +2,12 @@
 
 use kernel::batch::KeyClaim;
 use kernel::ids::{Seq, StreamId};
-use kernel::notes::{Annotate, Event, Notes, Rejection};
+use kernel::notes::{About, Annotate, Event, Notes, Rejection};
 use kernel::stream::Owner;
-use store::{Guard, LeaseChange, ReadFrom, StoreError};
+use store::{ReadFrom, StoreError};
 
-use super::{Door, TRIES};
+use super::Door;
+use crate::logs;
 
 /// Why an annotation failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -32,25 +33,16 @@ impl Door {
         said: Annotate,
         key: impl Fn(Seq) -> Option<KeyClaim>,
     ) -> Result<Event, NotesError> {
-        let mut tries = 0;
-        loop {
-            let notes = self.end_of_notes(run, owner).await?;
-            let claim = key(notes.next_seq());
-            let (batch, event) = notes.annotate(said.clone(), claim, self.store.now())?;
-            let appended = self
-                .store
-                .append(batch, Guard::Outside, LeaseChange::Keep)
-                .await;
-            match appended {
-                Ok(_) => {
-                    self.hints.outbox();
-                    self.hints.grown(&Notes::stream(run), event.seq + 1);
-                    return Ok(event);
-                }
-                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let (_, event) = self
+            .transact_stream(|| async {
+                let read = logs::end(&*self.store, &Notes::stream(run)).await;
+                let notes = logs::or_new(read, || Notes::unborn(run, owner, self.store.now()))?;
+                let claim = key(notes.next_seq());
+                let (batch, event) = notes.annotate(said.clone(), claim, self.store.now())?;
+                Ok::<_, NotesError>((Some(batch), event))
+            })
+            .await?;
+        Ok(event)
     }
 
     /// The annotations of a run, oldest first.
@@ -71,16 +63,7 @@ impl Door {
         from: Seq,
         limit: usize,
     ) -> Result<Vec<Event>, StoreError> {
-        let stream = Notes::stream(run);
-        let loaded = match self.store.load(&stream, ReadFrom::Seq(from), limit).await {
-            Ok(loaded) => loaded,
-            Err(StoreError::Missing) => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let read = |record: &kernel::batch::Record| {
-            serde_json::from_slice(&record.content).map_err(|_| damaged(run))
-        };
-        loaded.records.iter().map(read).collect()
+        logs::events::<About>(&*self.store, &Notes::stream(run), from, limit).await
     }
 
     /// The number of a run's annotations.
@@ -95,23 +78,4 @@ impl Door {
             Err(error) => Err(error),
         }
     }
-
-    /// The end of a run's notes.
-    async fn end_of_notes(&self, run: &StreamId, owner: &Owner) -> Result<Notes, StoreError> {
-        let stream = Notes::stream(run);
-        let head = match self.store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
-            Ok(head) => head,
-            Err(StoreError::Missing) => return Ok(Notes::unborn(run, owner, self.store.now())),
-            Err(error) => return Err(error),
-        };
-        let last = ReadFrom::Seq(head.next_seq.saturating_sub(1));
-        let loaded = self.store.load(&stream, last, usize::MAX).await?;
-        let last = loaded.records.last();
-        last.and_then(|record| Notes::at_end(loaded.header, record))
-            .ok_or_else(|| damaged(run))
-    }
-}
-
-fn damaged(run: &StreamId) -> StoreError {
-    StoreError::Corrupt(format!("the notes about run {run} cannot be read"))
 }

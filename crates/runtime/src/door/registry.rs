@@ -4,9 +4,10 @@ use kernel::audit::Actor;
 use kernel::ids::TenantId;
 use kernel::registry::{Registry, RegistryCommand, Rejection};
 use kernel::stream::DefinitionRef;
-use store::{Guard, LeaseChange, Position, ReadFrom, StoreError};
+use store::{Position, StoreError};
 
-use super::{Door, TRIES};
+use super::Door;
+use crate::logs;
 use crate::plans::PlanError;
 
 /// Why a command to a registry had no effect.
@@ -53,26 +54,16 @@ impl Door {
         command: &RegistryCommand,
         by: &Actor,
     ) -> Result<Position, RegistryError> {
-        let mut tries = 0;
-        loop {
-            let registry = self.workflows(tenant).await?;
-            let batch = registry.decide(command.clone(), by, self.store.now())?;
-            let appended = self
-                .store
-                .append(batch, Guard::Outside, LeaseChange::Keep)
-                .await;
-            match appended {
-                Ok(appended) => {
-                    // Each of its batches has a message for the audit trail.
-                    self.hints.outbox();
-                    self.hints.feed();
-                    self.definitions.changed(tenant);
-                    return Ok(appended.position);
-                }
-                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let (appended, ()) = self
+            .transact_stream(|| async {
+                let registry = self.workflows(tenant).await?;
+                let batch = registry.decide(command.clone(), by, self.store.now())?;
+                Ok::<_, RegistryError>((Some(batch), ()))
+            })
+            .await?;
+        self.hints.feed();
+        self.definitions.changed(tenant);
+        Ok(appended.map_or(Position(0), |appended| appended.position))
     }
 
     /// The registry of a tenant; empty if it has no log.
@@ -80,20 +71,7 @@ impl Door {
     /// # Errors
     /// The store's.
     pub async fn workflows(&self, tenant: &TenantId) -> Result<Registry, StoreError> {
-        let stream = Registry::stream(tenant);
-        let loaded = match self.store.load(&stream, ReadFrom::Seq(0), usize::MAX).await {
-            Ok(loaded) => loaded,
-            Err(StoreError::Missing) => {
-                return Ok(Registry::unborn(tenant, self.store.now()));
-            }
-            Err(error) => return Err(error),
-        };
-        let mut registry = Registry::at_start(loaded.header);
-        for record in &loaded.records {
-            registry.fold_content(&record.content).ok_or_else(|| {
-                StoreError::Corrupt(format!("the registry of tenant {tenant} does not fold"))
-            })?;
-        }
-        Ok(registry)
+        let read = logs::whole(&*self.store, &Registry::stream(tenant)).await;
+        logs::or_new(read, || Registry::unborn(tenant, self.store.now()))
     }
 }

@@ -24,14 +24,15 @@ use std::sync::Arc;
 
 use kernel::definition::Plan;
 use kernel::delivery::Deliveries;
-use kernel::ids::{Seq, StreamId, TenantId, WebhookId};
+use kernel::ids::{Seq, TenantId, WebhookId};
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
-use store::{ReadFrom, Store, StoreError};
+use store::{Store, StoreError};
 use tokio::sync::Notify;
 use url::Url;
 
 use crate::engine::Engine;
+use crate::logs;
 use crate::outbound::{Allowed, Outbound};
 
 pub(crate) use post::verify;
@@ -155,31 +156,9 @@ pub(crate) async fn load(
     tenant: &TenantId,
     webhook: &WebhookId,
 ) -> Result<Option<Deliveries>, StoreError> {
-    let stream = Deliveries::stream(tenant, webhook);
-    let loaded = match store.load(&stream, ReadFrom::Checkpoint, usize::MAX).await {
-        Ok(loaded) => loaded,
-        Err(StoreError::Missing) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let from = loaded.checkpoint.and_then(|at| {
-        let header = loaded.header.clone();
-        Deliveries::from_checkpoint(header, at.next_seq, at.chain, &at.state)
-    });
-    let (mut deliveries, records) = match from {
-        Some(deliveries) => (deliveries, loaded.records),
-        None if loaded.first_seq == 0 => (Deliveries::at_start(loaded.header), loaded.records),
-        None => {
-            let whole = store.load(&stream, ReadFrom::Seq(0), usize::MAX).await?;
-            (Deliveries::at_start(whole.header), whole.records)
-        }
-    };
-    for record in &records {
-        let folded = deliveries.fold_content(&record.content);
-        folded.ok_or_else(|| corrupt(&stream))?;
+    match logs::current(store, &Deliveries::stream(tenant, webhook)).await {
+        Ok((deliveries, _)) => Ok(Some(deliveries)),
+        Err(StoreError::Missing) => Ok(None),
+        Err(error) => Err(error),
     }
-    Ok(Some(deliveries))
-}
-
-fn corrupt(stream: &StreamId) -> StoreError {
-    StoreError::Corrupt(format!("the log of deliveries {stream} does not fold"))
 }

@@ -13,9 +13,7 @@ use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use kernel::trace::TraceContext;
 use parking_lot::Mutex;
-use store::{
-    Checkpoint, Conflict, Guard, Lease, LeaseChange, Position, ReadFrom, Store, StoreError,
-};
+use store::{Conflict, Guard, Lease, LeaseChange, Position, ReadFrom, Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
@@ -27,6 +25,7 @@ use super::{MAX_BODY_BYTES, Render, post};
 use crate::api::Tail;
 use crate::engine::Engine;
 use crate::holder;
+use crate::logs;
 use crate::outbound::Outbound;
 use crate::telemetry::context;
 
@@ -165,7 +164,7 @@ impl Worker {
         let mut kept = deliveries.next_seq();
         while !self.is_draining() {
             let Some(webhook) = self.lane.webhook() else {
-                let (_, batch) = deliveries.close(self.store().now());
+                let (batch, _) = deliveries.close(self.store().now());
                 let guard = Guard::Holder(lease.epoch);
                 self.store().append(batch, guard, LeaseChange::Keep).await?;
                 return Ok(());
@@ -194,13 +193,13 @@ impl Worker {
             }
             let outcomes = self.attempt(&webhook, facts, chunk.items).await?;
             let now = self.store().now();
-            let (next, batch) = deliveries.settle(outcomes, chunk.through, now);
+            let (batch, next) = deliveries.settle(outcomes, chunk.through, now);
             deliveries = next;
             let guard = Guard::Holder(lease.epoch);
             self.store().append(batch, guard, LeaseChange::Keep).await?;
             if deliveries.next_seq() >= kept + CHECKPOINT {
                 kept = deliveries.next_seq();
-                self.checkpoint(&deliveries).await?;
+                logs::checkpoint(self.store(), &deliveries).await?;
             }
         }
         Ok(())
@@ -215,16 +214,6 @@ impl Worker {
         let renewed = self.store().renew(std::slice::from_ref(lease), self.ttl());
         *lease = renewed.await?.pop().ok_or(StoreError::Fenced)??;
         Ok(())
-    }
-
-    async fn checkpoint(&self, deliveries: &Deliveries) -> Result<(), StoreError> {
-        let stream = Deliveries::stream(&self.lane.tenant, &deliveries.facts().webhook);
-        let checkpoint = Checkpoint {
-            next_seq: deliveries.next_seq(),
-            chain: deliveries.chain(),
-            state: deliveries.checkpoint(),
-        };
-        self.store().put_checkpoint(&stream, checkpoint).await
     }
 
     /// Waits until there may be something to do. May return early, and returns in time to renew the
@@ -444,7 +433,7 @@ pub(crate) async fn open(
     let workspace = webhook.spec.workspace.as_deref();
     let now = store.now();
     let unborn = Deliveries::unborn(tenant, workspace, &webhook.id, now);
-    let (_, batch) = unborn.open(&webhook.id, from.0, now);
+    let (batch, _) = unborn.open(&webhook.id, from.0, now);
     match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
         Ok(_) | Err(StoreError::Conflict(_)) => Ok(()),
         Err(error) => Err(error),

@@ -8,7 +8,7 @@ use kernel::batch::forge::Forged;
 use kernel::batch::{Batch, IndexRow, Record};
 use kernel::digest::Digest;
 use kernel::ids::{Seq, StreamId};
-use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use kernel::stream::{Owner, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use store::conformance::Bed;
 use store::memory::MemoryStore;
@@ -141,20 +141,13 @@ impl Log {
 
 fn header(stream: &StreamId) -> StreamHeader {
     StreamHeader {
-        stream: stream.clone(),
-        kind: StreamKind::Run,
-        owner: Owner::tenant("local"),
-        format: FORMAT_VERSION,
-        engine_version: None,
-        created_at: Timestamp(1),
-        definition: None,
-        origin: None,
-        parent: None,
-        trace: None,
-        policy: Policy::default(),
         genesis: Digest([1; 32]),
-        predecessor: None,
-        nonce: None,
+        ..StreamHeader::new(
+            stream.clone(),
+            StreamKind::Run,
+            Owner::tenant("local"),
+            Timestamp(1),
+        )
     }
 }
 

@@ -6,7 +6,7 @@ use kernel::batch::forge::Forged;
 use kernel::batch::{Batch, IndexRow, KeyClaim, Message, Record, TimerChange};
 use kernel::digest::Digest;
 use kernel::ids::{Seq, StreamId};
-use kernel::stream::{FORMAT_VERSION, Owner, Policy, StreamHeader, StreamKind};
+use kernel::stream::{Owner, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 
 use super::world::START;
@@ -27,23 +27,8 @@ impl Log {
     }
 
     pub(crate) fn of(tenant: &str, stream: &str) -> Self {
-        let header = StreamHeader {
-            stream: stream.into(),
-            kind: StreamKind::Run,
-            owner: Owner::tenant(tenant),
-            format: FORMAT_VERSION,
-            engine_version: None,
-            created_at: START,
-            definition: None,
-            origin: None,
-            parent: None,
-            trace: None,
-            policy: Policy::default(),
-            genesis: Digest([0; 32]),
-            predecessor: None,
-            nonce: None,
-        }
-        .seal_genesis();
+        let owner = Owner::tenant(tenant);
+        let header = StreamHeader::new(stream.into(), StreamKind::Run, owner, START).seal_genesis();
         let index = IndexRow {
             kind: StreamKind::Run,
             workspace: None,

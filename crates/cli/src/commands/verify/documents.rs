@@ -40,7 +40,7 @@ impl Check<'_> {
             self.find(stream, "the last save does not come out as its digest says");
             return Ok(());
         };
-        if document.index().as_ref() != Some(&loaded.index) {
+        if document.index() != loaded.index {
             self.find(stream, "the index row does not say what the document says");
         }
         self.document_checkpoint(&document, &blobs).await

@@ -116,15 +116,10 @@ impl Decision {
         };
         self.step(ix, ChainPhase::DispatchSucceeded, step);
         self.hand_off(ix);
+        let (owner, kind) = (header.owner.clone(), StreamKind::Run);
         let child_header = StreamHeader {
-            stream: child.clone(),
-            kind: StreamKind::Run,
-            owner: header.owner.clone(),
-            format: header.format,
             engine_version: Some(ENGINE_VERSION),
-            created_at: self.now,
             definition: Some(definition.clone()),
-            origin: None,
             parent: Some(Parent {
                 run: header.stream.clone(),
                 node: node.clone(),
@@ -146,8 +141,8 @@ impl Decision {
                 ..Policy::default()
             },
             genesis: header.genesis,
-            predecessor: None,
             nonce: header.nonce.clone(),
+            ..StreamHeader::new(child.clone(), kind, owner, self.now)
         }
         .seal_genesis();
         let mut create = Create::new(inputs, "run", Start::WhenClaimed);
