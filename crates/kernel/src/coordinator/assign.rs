@@ -1,4 +1,4 @@
-//! Handing tasks out: what a run, a worker or the authority says of one, and what it comes to.
+//! Assigning tasks: commands of runs, workers and the authority about them.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,39 +18,39 @@ use crate::limits;
 use crate::run::cause::Driving;
 use crate::run::{Command, Envelope, RunMessage};
 
-/// How long the end of an assignment is remembered for a worker that asks late.
+/// How long the end of an assignment is remembered for late reports.
 const MEMORY_MS: u64 = 7 * 24 * 3_600_000;
-/// The way by which a request reaches a worker.
+/// The channel by which a request reaches a worker.
 const CHANNEL: &str = "worker";
-/// Who is blocked where nobody holds the authority.
+/// The owner of a blocked queue whose authority has no holder.
 const NOBODY: &str = "none";
 
-/// What is said of tasks.
+/// A command about tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "kebab-case")]
 pub enum TaskCommand {
-    /// A run gives a task to whoever takes it.
+    /// A run queues a task.
     Queue {
         /// The task; the same for the same attempt.
         request_id: RequestId,
-        /// What there is to do, as JSON text.
+        /// The work, as JSON text.
         payload: String,
-        /// On what terms.
+        /// Its terms.
         terms: Box<TaskTerms>,
     },
-    /// A run wants a task no more.
+    /// A run withdraws a task.
     Withdraw {
         /// The task.
         request_id: RequestId,
     },
-    /// A worker takes what waits.
+    /// A worker takes waiting tasks.
     Take {
         /// The worker.
         worker: WorkerId,
-        /// At most so many.
+        /// Maximum number of tasks.
         max: usize,
-        /// Names this take among those of its worker: with the same key nothing more is handed
-        /// out. Tasks that are not to be repeated are then only offered.
+        /// Names this take among those of its worker: a repetition with the same key assigns no
+        /// further tasks. With a key, tasks that must not be repeated are only offered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
@@ -61,16 +61,16 @@ pub enum TaskCommand {
         /// Its fence.
         fence: u32,
     },
-    /// A worker says how a task ended.
+    /// A worker reports the end of a task.
     Report {
         /// The assignment.
         assignment: Seq,
         /// Its fence.
         fence: u32,
-        /// How.
+        /// The end.
         end: TaskEnd,
     },
-    /// A worker gives a task back.
+    /// A worker returns a task.
     Release {
         /// The assignment.
         assignment: Seq,
@@ -79,30 +79,30 @@ pub enum TaskCommand {
     },
     /// The authority missed the heartbeats of an assignment, or its beginning.
     Miss {
-        /// Who holds the authority: one that lost it meanwhile has missed nothing.
+        /// The holder of the authority: a former holder cannot miss anything.
         owner: String,
         /// The assignment.
         assignment: Seq,
         /// Its fence.
         fence: u32,
     },
-    /// A worker was heard of whose assignment is over.
+    /// A worker reported whose assignment has ended.
     Hear {
         /// The assignment.
         assignment: Seq,
-        /// How it was heard of.
+        /// How it reported.
         recovery: String,
-        /// Who it was.
+        /// The worker.
         worker: WorkerId,
     },
-    /// The authority sees that nothing is handed out.
+    /// The authority finds that tasks are not assigned.
     Block {
-        /// Who holds the authority.
+        /// The holder of the authority.
         owner: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Whoever sees that tasks wait says so where nobody holds a live authority.
+    /// Tasks wait and the authority has no live holder.
     BlockWithoutAuthority,
 }
 
@@ -111,11 +111,11 @@ pub enum TaskCommand {
 pub struct TaskMessage {
     /// The queue.
     pub queue: String,
-    /// What is said.
+    /// The command.
     pub order: TaskCommand,
 }
 
-/// The message that carries an order to the queue of a tenant.
+/// The message that carries a command to the queue of a tenant.
 pub fn message(tenant: &TenantId, id: MessageId, order: TaskMessage) -> Message {
     Message {
         id,
@@ -129,7 +129,7 @@ pub fn assignment_name(seq: Seq) -> String {
     format!("a-{seq}")
 }
 
-/// Reads the name of an assignment.
+/// Parses the name of an assignment.
 pub fn assignment_number(name: &str) -> Option<Seq> {
     let seq = name.strip_prefix("a-")?.parse().ok()?;
     (assignment_name(seq) == name).then_some(seq)
@@ -140,13 +140,13 @@ pub fn is_worker_name(text: &str) -> bool {
     (1..=limits::MAX_NAME_BYTES).contains(&text.len()) && !text.contains(char::is_control)
 }
 
-/// The namespace of unique keys in which a coordinator remembers how assignments ended.
+/// The namespace of unique keys in which a coordinator remembers the ends of assignments.
 pub fn memory_of_assignments(stream: &StreamId) -> String {
     format!("{stream}/assignment/ended")
 }
 
 impl TaskCommand {
-    /// The assignment it names. How it ended, where it is over, must be recalled.
+    /// The assignment in the command. If it has ended, its end must be recalled.
     pub fn assignment(&self) -> Option<Seq> {
         match self {
             Self::Begin { assignment, .. }
@@ -159,7 +159,7 @@ impl TaskCommand {
 }
 
 impl Draft {
-    /// What a command about tasks comes to. One that is refused adds nothing.
+    /// Decides a command about tasks. A rejected one adds nothing.
     pub(super) fn tell_task(
         &mut self,
         command: &TaskCommand,
@@ -231,7 +231,7 @@ impl Draft {
     }
 }
 
-/// The task that an assignment is of, unless it is over.
+/// The task of an assignment, unless it has ended.
 fn current(
     draft: &Draft,
     assignment: Seq,
@@ -249,7 +249,7 @@ fn current(
     }
 }
 
-/// Events as they are decided.
+/// The decided events.
 #[derive(Default)]
 struct Emitted {
     events: Vec<(Seq, CoordinatorEvent)>,
@@ -284,7 +284,8 @@ impl Emitted {
         Ok(())
     }
 
-    /// Says why nothing is handed out, unless that was said since something was.
+    /// Records why no task is assigned, unless the same reason was recorded since the last
+    /// assignment.
     fn block(&mut self, draft: &mut Draft, reason: &str) {
         let state = &draft.log.state;
         if state.tasks.waiting().0 == 0 || state.tasks.blocked.as_deref() == Some(reason) {
@@ -298,7 +299,7 @@ impl Emitted {
         self.emit(draft, event);
     }
 
-    /// What was never handed out goes as if it had never been; what was, has failed.
+    /// Removes a task that was never assigned; fails one that was.
     fn withdraw(&mut self, draft: &mut Draft, request: &RequestId) {
         let state = &draft.log.state;
         let (Some(status), Some(task)) = (
@@ -335,7 +336,7 @@ impl Emitted {
             self.block(draft, no_authority(&why));
             return Ok(());
         }
-        // What was handed out under this key is all there will be.
+        // A repeated take gets no further tasks.
         if draft.recall.taken.is_some() {
             return Ok(());
         }
@@ -381,7 +382,7 @@ impl Emitted {
         Ok(())
     }
 
-    /// Said again it changes nothing.
+    /// A repetition changes nothing.
     fn begin(&mut self, draft: &mut Draft, request: &RequestId, task: &Task) {
         self.hear(draft, task, "begin");
         if let Some(assigned) = task.assigned.as_ref().filter(|assigned| assigned.offered) {
@@ -394,7 +395,7 @@ impl Emitted {
         }
     }
 
-    /// A worker from which another task was taken is there after all.
+    /// A worker that had lost another task reports again.
     fn hear(&mut self, draft: &mut Draft, task: &Task, recovery: &str) {
         let Some(assigned) = &task.assigned else {
             return;
@@ -424,14 +425,14 @@ impl Emitted {
         }
     }
 
-    /// The worker is lost: the task goes to another, or fails.
+    /// The worker is lost: the task is assigned again, or fails.
     fn miss(&mut self, draft: &mut Draft, request: &RequestId, task: &Task) {
         let Some(assigned) = &task.assigned else {
             return;
         };
         remember(draft, request, task, AssignmentEnd::Lost);
         if assigned.offered {
-            // Nothing was done: it goes out again as if it had been given back.
+            // The work was not begun: the task is returned to the queue.
             let event = CoordinatorEvent::WorkerReleased {
                 worker: assigned.worker.clone(),
                 task_id: request.to_string(),
@@ -474,7 +475,7 @@ impl Emitted {
         self.end(draft, request, &task, TaskEnd::Error(error));
     }
 
-    /// A task ends, and whoever waits for it is told.
+    /// Ends a task and notifies the waiting run.
     fn end(&mut self, draft: &mut Draft, request: &RequestId, task: &Task, end: TaskEnd) {
         let status = match &end {
             TaskEnd::Outputs(_) => DispatchStatus::Delivered,
@@ -508,7 +509,7 @@ impl Emitted {
 }
 
 impl Draft {
-    /// A request ends that a run may wait for, by a command that names no assignment.
+    /// Ends a request that a run may wait for, by a command without an assignment.
     pub(super) fn end_by_command(&mut self, request: &RequestId, end: &TaskEnd) {
         let Some(task) = self.log.state.tasks.open.get(request).cloned() else {
             return;
@@ -541,7 +542,7 @@ impl Draft {
     }
 }
 
-/// Why nobody may hand out, in the words of the readiness.
+/// Why no task may be assigned, in the terms of the readiness.
 fn no_authority(why: &Rejection) -> &'static str {
     match why {
         Rejection::LeaseExpired => "authority lease is stale: lease expired",

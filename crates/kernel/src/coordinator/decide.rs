@@ -1,4 +1,4 @@
-//! Decide: from a coordinator, a command and what is recalled to an answer, or to a rejection that
+//! Decide: from a coordinator, a command and recalled facts to an answer, or to a rejection that
 //! writes nothing.
 
 use std::collections::BTreeSet;
@@ -16,22 +16,22 @@ use crate::ids::{RequestId, Seq};
 use crate::limits;
 use crate::time::Timestamp;
 
-/// What a command comes to.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The answer: what happened, or what had happened already.
+    /// The answer: the resulting event, or the earlier one.
     pub event: CoordinatorEvent,
-    /// What to make durable first. Nothing where the command changes nothing.
+    /// The batch to make durable first. `None` if the command changes nothing.
     pub batch: Option<Batch>,
     /// The coordinator after it.
     pub after: Coordinator,
 }
 
-/// How often the same heartbeat is logged, in milliseconds.
+/// How often an unchanged heartbeat is logged, in milliseconds.
 const PULSE_MS: u64 = 60_000;
 
 impl PastDispatch {
-    /// Reads what a key of [`Remembered::Ended`] answers.
+    /// Parses the answer of a [`Remembered::Ended`] key.
     pub fn from_answer(answer: &[u8]) -> Option<Self> {
         let (status, seq): (DispatchStatus, Seq) = serde_json::from_slice(answer).ok()?;
         Some(Self::Settled { status, seq })
@@ -61,7 +61,7 @@ impl Coordinator {
     }
 }
 
-/// How a request failed that somebody settled by a command.
+/// The failure of a request that a command settled.
 fn failed_by_command(code: &str, why: &str) -> TaskEnd {
     TaskEnd::Error(TaskError {
         code: code.to_owned(),
@@ -70,7 +70,7 @@ fn failed_by_command(code: &str, why: &str) -> TaskEnd {
     })
 }
 
-/// Whether an id can be remembered by the store.
+/// Whether the store can keep an id as a key.
 fn is_key(id: &str) -> bool {
     !id.contains('\0') && id.len() <= limits::MAX_REQUEST_ID_BYTES
 }
@@ -217,7 +217,7 @@ impl Draft {
         })
     }
 
-    /// Whether the event says what the log does not say already.
+    /// Whether the event adds something to the log.
     pub(super) fn is_news(&self, event: &CoordinatorEvent) -> bool {
         let state = &self.log.state;
         match event {
@@ -248,7 +248,7 @@ impl Draft {
         self.rules.expires(self.rule)
     }
 
-    /// In the native contract a field has to say something.
+    /// The native contract requires a text in a field.
     fn says(&self, field: &'static str, text: &str) -> Result<(), Rejection> {
         if self.is_native() && text.is_empty() {
             return Err(Rejection::InvalidField(field));
@@ -290,8 +290,8 @@ impl Draft {
         Ok(held)
     }
 
-    /// Only who holds a live lease speaks for the coordinator; where leases do not expire,
-    /// anybody does while nobody holds it.
+    /// Only the holder of a live lease speaks for the coordinator. If leases do not expire, anyone
+    /// may while the authority has no holder.
     pub(super) fn speaks(&self, owner: &str) -> Result<(), Rejection> {
         if !self.expires() && self.log.state.lease.is_none() {
             return Ok(());
@@ -326,7 +326,7 @@ impl Draft {
         }
     }
 
-    /// Where a request stands that is still shown.
+    /// The status of a request that is still listed.
     fn status(&self, request: &RequestId) -> Result<DispatchStatus, Rejection> {
         if let Some(status) = self.log.state.open.get(request) {
             return Ok(*status);
@@ -364,7 +364,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Remembers how a request ends with the next event.
+    /// Remembers the end of a request with the next event.
     pub(super) fn remember_end(&mut self, request: &RequestId, status: DispatchStatus) {
         let answer = serde_json::to_vec(&(status, self.log.next_seq))
             .expect("a status and a number are always JSON");
@@ -405,7 +405,7 @@ impl Draft {
         })
     }
 
-    /// Whether the new message stands behind an older one of the same id.
+    /// Whether the new message follows an older one of the same id.
     fn may_create(&mut self, message: &str) -> Result<bool, Rejection> {
         self.says("message_id", message)?;
         if !is_key(message) {

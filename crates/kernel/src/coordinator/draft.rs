@@ -1,4 +1,4 @@
-//! A batch in the making: its events, the ids that its keys remember, and what it sends.
+//! A batch under construction: its events, the ids that its keys remember, and its messages.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,14 +11,14 @@ use crate::limits;
 use crate::log;
 use crate::time::Timestamp;
 
-/// What the unique keys of a coordinator remember of one id.
+/// A fact that a coordinator's unique keys remember of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembered {
-    /// That it was used.
+    /// It was used.
     Used,
-    /// How it ended.
+    /// It ended.
     Ended,
-    /// That it was taken out.
+    /// It was removed.
     Removed,
 }
 

@@ -1,4 +1,4 @@
-//! Several things said to one coordinator, each decided on what the one before came to, and made
+//! Several commands to one coordinator, each decided on the result of the one before, and made
 //! durable by one batch.
 
 use crate::batch::Batch;
@@ -13,14 +13,14 @@ use crate::coordinator::task::PastAssignment;
 use crate::ids::{Seq, WorkerId};
 use crate::time::Timestamp;
 
-/// What is said to a coordinator at one moment. What is refused changes nothing.
+/// Commands to a coordinator at one moment. Rejected ones change nothing.
 #[derive(Debug)]
 pub struct Group {
     draft: Draft,
 }
 
 impl Group {
-    /// Nothing is said yet.
+    /// An empty group.
     pub fn new(coordinator: Coordinator, now: Timestamp) -> Self {
         let now = now.max(coordinator.at);
         Self {
@@ -28,8 +28,8 @@ impl Group {
         }
     }
 
-    /// Decides a command. `recall` is what the unique keys say of the ids it names. Answers what
-    /// happened, or had happened already.
+    /// Decides a command. `recall` contains the facts from unique keys about its ids. Returns the
+    /// resulting event, or the earlier one.
     ///
     /// # Errors
     /// The rejection.
@@ -48,11 +48,11 @@ impl Group {
         Ok(event)
     }
 
-    /// Decides a command about tasks. `past` is what is remembered of the assignment it names,
-    /// `recall` of the request. Answers what happened, with its place.
+    /// Decides a command about tasks. `past` is the remembered end of its assignment, `recall` that
+    /// of its request. Returns the events, with their sequences.
     ///
     /// # Errors
-    /// The rejection. Only a coordinator that keeps the native contract hands out.
+    /// The rejection. Only a coordinator of the native contract assigns tasks.
     pub fn tell_task(
         &mut self,
         command: &TaskCommand,
@@ -79,21 +79,22 @@ impl Group {
         self.draft.tell_task(command, past.as_ref())
     }
 
-    /// Whether a request was queued by what was said before: no key says so yet.
+    /// Whether an earlier command of the group queued a request: it has no key in the store yet.
     fn has_used(&self, request: &str) -> bool {
         let stream = &self.draft.log.header.stream;
         let used = memory_of_request(stream, Remembered::Used);
         self.draft.claimed(&used, request).is_some()
     }
 
-    /// What was handed out under a key by what was said before: no key says so yet.
+    /// The assignments of a take by an earlier command of the group: it has no key in the store
+    /// yet.
     fn taken(&self, worker: &WorkerId, key: &str) -> Option<Vec<Seq>> {
         let namespace = memory_of_takes(&self.draft.log.header.stream);
         let claim = self.draft.claimed(&namespace, &take_name(worker, key))?;
         taken_before(claim.answer.as_ref()?)
     }
 
-    /// How an assignment ended by what was said before: no key says so yet.
+    /// The end of an assignment by an earlier command of the group: it has no key in the store yet.
     fn ended(&self, assignment: Seq) -> Option<PastAssignment> {
         let namespace = memory_of_assignments(&self.draft.log.header.stream);
         let claim = self
@@ -102,10 +103,10 @@ impl Group {
         serde_json::from_slice(claim.answer.as_ref()?).ok()
     }
 
-    /// What to make durable, if anything, and the coordinator after it.
+    /// The batch to make durable, if any, and the coordinator after it.
     ///
     /// # Errors
-    /// `TooLarge` where one of the events is: then nothing was decided.
+    /// `TooLarge` if one of the events is: then nothing was decided.
     pub fn seal(self) -> Result<(Option<Batch>, Coordinator), Rejection> {
         self.draft.parts()
     }

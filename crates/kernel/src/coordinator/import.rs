@@ -1,5 +1,4 @@
-//! A coordinator that goes on where the files of another program end, and one that was told
-//! nothing but which rules it keeps.
+//! Coordinators that continue another program's files, and coordinators with only a contract.
 
 use std::collections::BTreeSet;
 
@@ -12,65 +11,65 @@ use crate::coordinator::{Coordinator, DispatchStatus};
 use crate::ids::RequestId;
 use crate::time::Timestamp;
 
-/// What another program's files say.
+/// The content of another program's files.
 #[derive(Clone, Debug, Default)]
 pub struct Import {
-    /// What happened but for the mailboxes, in order.
+    /// The events in order, without the mailboxes.
     pub entries: Vec<ImportedEntry>,
     /// The mailboxes.
     pub mail: Vec<ImportedMail>,
-    /// Every id that was ever used for a request.
+    /// Every id ever used for a request.
     pub used: BTreeSet<RequestId>,
 }
 
 /// An entry of another program's log.
 #[derive(Clone, Debug)]
 pub struct ImportedEntry {
-    /// What it came of. Nothing where this program does not know the entry.
+    /// Its command. `None` for an unknown entry.
     pub command: Option<CoordinatorCommand>,
-    /// As it was written, to be kept where it has no effect here.
+    /// The written text, kept if it has no effect here.
     pub text: String,
 }
 
-/// A message and how far it came.
+/// A message and its progress.
 #[derive(Clone, Debug)]
 pub struct ImportedMail {
     /// Its id.
     pub message_id: String,
     /// Its sender.
     pub from_worker: String,
-    /// Whose mailbox.
+    /// The owner of the mailbox.
     pub to_worker: String,
-    /// What it says.
+    /// The text.
     pub body: String,
-    /// When it was put there, where that is known.
+    /// When it was created, if known.
     pub created: Option<String>,
-    /// Whether the mailbox's owner was told, and when.
+    /// Whether the mailbox's owner was notified, and when.
     pub notified: Reached,
     /// Whether it was read, and when.
     pub delivered: Reached,
 }
 
-/// Whether another program's message came so far.
+/// Whether another program's message reached a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reached {
     /// It did not.
     #[default]
     No,
-    /// It did, nobody knows when.
+    /// It did, at an unknown time.
     Sometime,
-    /// It did, at the time that the files say.
+    /// It did, at this time by the files.
     At(String),
 }
 
 impl Coordinator {
-    /// Takes over what another program's files say, as the first batch of a new log: all of it or
-    /// nothing. It happened under the published rules, whichever the log keeps from then on, and
-    /// every entry is there: one without an effect as it was written.
+    /// Imports another program's files as the first batch of a new log: all of it or nothing. The
+    /// events are decided by the published rules, independently of the log's own contract. Every
+    /// entry is kept, those without an effect as written.
     ///
     /// # Errors
     /// The rejection of the first event of a request or a message that even the published rules do
-    /// not allow where it stands.
+    /// not allow at its place.
     ///
     /// # Panics
     /// When the log has begun already.
@@ -87,7 +86,7 @@ impl Coordinator {
             }
         }
         for request in reserved {
-            // Used once and of no record, like an id whose record was taken out.
+            // A used id without a record, like an id whose record was removed.
             draft.remember_request(&request, Remembered::Used, None);
             draft.remember_request(&request, Remembered::Removed, None);
             draft.recall.requests.insert(request, PastDispatch::Removed);
@@ -103,7 +102,7 @@ impl Coordinator {
             };
             let said = draft.take_over(&command, None, &mut messages);
             match said {
-                // The published program passes over what its own rules refuse of an authority.
+                // The published program ignores authority entries that its own rules reject.
                 Err(_) if command.requests().is_empty() => {
                     draft.emit(CoordinatorEvent::Foreign { text });
                 }
@@ -116,7 +115,7 @@ impl Coordinator {
         Ok(draft.seal())
     }
 
-    /// Begins a log with nothing but its header, which says which rules it keeps.
+    /// Begins a log with only its header, which contains the contract.
     ///
     /// # Panics
     /// When the log has begun already.
@@ -133,8 +132,8 @@ impl Coordinator {
 }
 
 impl Draft {
-    /// Emits what a command comes to, and recalls what its keys will say once they are in the
-    /// store.
+    /// Emits the events of a command, and recalls the facts that its keys will contain once they
+    /// are in the store.
     fn take_over(
         &mut self,
         command: &CoordinatorCommand,
@@ -183,7 +182,7 @@ impl Reached {
 }
 
 impl ImportedMail {
-    /// What was done to it, and when.
+    /// Its commands with their times.
     fn commands(&self) -> Vec<(CoordinatorCommand, Option<String>)> {
         let message_id = || self.message_id.clone();
         let create = CoordinatorCommand::CreateMail {

@@ -1,9 +1,10 @@
 //! The coordinator: one authority lease and a backlog of requests for others, with mailboxes, a
-//! replay cursor and readiness, as the runtime contract of commands, events and snapshots says.
+//! replay cursor and readiness, as defined by the runtime contract of commands, events and
+//! snapshots.
 //!
-//! A stream of its own per tenant and name. What is settled leaves the state, so that a
-//! coordinator with a long life stays as quick as a young one: the unique keys which its batches
-//! claim remember every id, and whoever decides brings what they say as a [`Recall`].
+//! Each name of a tenant has a stream of its own. Settled requests leave the state, so that a
+//! long-lived coordinator stays as fast as a new one. The unique keys that its batches claim
+//! remember every id, and the caller passes their facts as a [`Recall`].
 
 mod assign;
 mod command;
@@ -63,17 +64,17 @@ pub struct State {
     /// Requests that are not settled.
     open: BTreeMap<RequestId, DispatchStatus>,
     backlog: Backlog,
-    /// Settled requests below this place are shown no more.
+    /// Settled requests below this sequence are not listed.
     compacted: Seq,
     /// Messages that were not read.
     mail: BTreeMap<String, MailStatus>,
     replay: Replay,
-    /// Events so far that a replay would apply.
+    /// Number of events that a replay would apply.
     replayable: u64,
     leader_deferred: bool,
     workers: BTreeMap<WorkerId, String>,
     pulse: Option<Pulse>,
-    /// Of a coordinator that keeps the native contract.
+    /// For a coordinator of the native contract.
     #[serde(default)]
     tasks: Tasks,
 }
@@ -92,20 +93,20 @@ struct Replay {
     last: Option<String>,
 }
 
-/// How far a replay has come.
+/// The progress of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Cursor {
-    /// Nobody asked for one.
+    /// No replay was requested.
     #[default]
     None,
-    /// Up to and with this replayable event.
+    /// Up to and including this replayable event.
     Event(u64),
-    /// No event has the name that was given.
+    /// The given name is unknown.
     Unknown,
 }
 
-/// The last heartbeat that was logged.
+/// The last logged heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Pulse {
     owner: String,
@@ -134,7 +135,7 @@ impl Coordinator {
         self.state.open.contains_key(request)
     }
 
-    /// The place below which settled requests are shown no more.
+    /// The sequence below which settled requests are not listed.
     pub fn compacted(&self) -> Seq {
         self.state.compacted
     }
@@ -294,7 +295,7 @@ impl State {
         }
     }
 
-    /// The event that a name stands for.
+    /// The event with a name.
     fn resolve(&self, name: Option<&str>) -> Cursor {
         let Some(name) = name else {
             return Cursor::None;
@@ -310,7 +311,7 @@ pub fn event_name(n: u64) -> String {
     format!("e{n}")
 }
 
-/// Reads the name of an event.
+/// Parses the name of an event.
 pub fn event_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix('e')?;
     let n = digits.parse().ok()?;
