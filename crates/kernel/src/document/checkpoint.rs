@@ -1,8 +1,8 @@
 //! Folded documents as bytes.
 //!
-//! `VERSION SEAL JSON\nDOCUMENT`: what the log folds to, and the document itself as canonical
-//! JSON. The seal is the SHA-256 of everything behind it, so that a checkpoint which was damaged
-//! is known for one; the log then says it all.
+//! `VERSION SEAL JSON\nDOCUMENT`: the folded state, and the document itself as canonical JSON. The
+//! seal is the SHA-256 of all following bytes, which detects a damaged checkpoint; the log is then
+//! read instead.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::run::RunEvent;
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
 
-/// Raised whenever a checkpoint of an earlier build would be read wrongly.
+/// Increased whenever a checkpoint of an earlier build would be misread.
 const VERSION: &str = "1";
 
-/// Why a checkpoint cannot be gone on from.
+/// Why a checkpoint cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
     /// Another build wrote it.
     OtherBuild,
-    /// It is not what was written.
+    /// It differs from the written bytes.
     Damaged,
 }
 

@@ -1,9 +1,9 @@
 //! Decide: from a document and a command to a batch, or to a rejection that writes nothing.
 //!
-//! A save is compared with the last one. Where its trace goes on from there, only what is new is
-//! written, and what the events do not say beside them; that the two give the document again is
-//! checked before they are written, else the document is kept whole. Where it does not go on from
-//! there, the save counts all the same, whole, and the one before it is a branch.
+//! A save is compared with the last one. If its trace continues the last one, only the new events
+//! are written, with the residual that they do not contain. Before that it is checked that both
+//! together give the document again; if not, the document is kept whole. If its trace does not
+//! continue the last one, the save still counts, whole, and the one before it becomes a branch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::limits;
 use crate::log::Draft;
 use crate::time::Timestamp;
 
-/// What a save says that it knows.
+/// The state of the document that a save expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing: whatever was saved before is replaced.
+    /// None: any earlier save is replaced.
     Anything,
-    /// The last save: one that does not go on from it is refused.
+    /// The last save: a save that does not continue it is rejected.
     Continuation,
     /// The last save has this digest.
     Digest(Digest),
-    /// There is none.
+    /// No earlier save.
     Nothing,
 }
 
@@ -40,44 +40,44 @@ pub enum Expected {
 pub struct Save {
     /// The document.
     pub body: Arc<Body>,
-    /// Its text, with members in the order in which they came. Without it they are sorted.
+    /// Its text, with members in the received order. Without it they are sorted.
     pub text: Option<Text>,
-    /// By which way it came.
+    /// How it was sent.
     pub via: Via,
-    /// What it says that it knows.
+    /// The expected state.
     pub expected: Expected,
 }
 
-/// What a document is told.
+/// A command to a document.
 #[derive(Clone, Debug)]
 pub enum DocumentCommand {
-    /// To be this from now on.
+    /// Save this document.
     Save(Box<Save>),
-    /// That a gate was decided.
+    /// Decide a gate.
     Decide {
         /// The step.
         step: String,
         /// `PAUSE_BEFORE`, `PAUSE_AFTER` or `CHECKPOINT`.
         gate: String,
-        /// How.
+        /// The decision.
         decision: GateDecision,
-        /// A remark; of a checkpoint its name.
+        /// A remark; for a checkpoint its name.
         note: Option<String>,
     },
-    /// That its run is cancelled.
+    /// Cancel its run.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: Option<String>,
     },
 }
 
-/// Why a document refuses a command. Nothing was written.
+/// Why a document rejects a command. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentRejection {
-    /// It is this already.
+    /// The document has this content already.
     #[error("the document is this already")]
     Unchanged,
-    /// It was saved by somebody else since.
+    /// Another client has saved it since.
     #[error("the run was saved by somebody else since; load it again and apply your changes")]
     Stale,
     /// There is nothing to decide or cancel.
@@ -86,22 +86,22 @@ pub enum DocumentRejection {
     /// The workflow has no such step.
     #[error("the workflow has no such step")]
     UnknownStep,
-    /// The gate does not wait for anybody.
+    /// The gate does not wait for a decision.
     #[error("this gate does not wait for a decision")]
     NotPending,
     /// The run has ended.
     #[error("the run is not running any more")]
     NotRunning,
-    /// A step is running; whoever runs it has to stop it first.
+    /// A step is running; its client has to stop it first.
     #[error("a step is running; its run cannot be cancelled from here")]
     StepRunning,
-    /// There are as many saves as a document may have.
+    /// The maximum number of saves is reached.
     #[error(
         "the run was saved {} times; delete it, or go on under another id",
         limits::MAX_SAVES
     )]
     TooManySaves,
-    /// Events made here would make it larger than a document may be.
+    /// Events made here would make it too large.
     #[error(
         "the document would be larger than {} bytes",
         limits::MAX_DOCUMENT_BYTES
@@ -126,31 +126,31 @@ impl DocumentRejection {
     }
 }
 
-/// Who tells a document something.
+/// The sender of a command.
 #[derive(Clone, Debug)]
 pub struct Attribution {
-    /// Who.
+    /// The actor.
     pub by: Actor,
-    /// What the tenant's audit trail hears of it.
+    /// The commands that are recorded in the tenant's audit trail.
     pub audited: Audited,
 }
 
-/// What of a document an audit trail hears of.
+/// The commands on a document that are recorded in an audit trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Audited {
-    /// What was decided here: gates, cancellations, forks.
+    /// Decisions made here: gates, cancellations, forks.
     #[default]
     Decisions,
     /// Every save as well.
     Saves,
 }
 
-/// What a command led to.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Decided {
     /// Bytes to be put into the store before the batch.
     pub blobs: Vec<Vec<u8>>,
-    /// To be made durable before anything acts on it.
+    /// It must be durable before it is acted on.
     pub batch: Batch,
     /// The state after it.
     pub document: Document,
@@ -212,7 +212,7 @@ impl Document {
         document
     }
 
-    /// The id of an event made here: derived, so that it can be told from all others.
+    /// The id of an event made here: derived, so that it differs from all others.
     fn made_id(&self) -> String {
         let text = format!("document\0{}\0{}", self.header.stream, self.next_seq);
         format!("evt_{}", &Digest::of(text.as_bytes()).to_string()[..32])
@@ -265,7 +265,7 @@ impl Document {
         {
             return Err(DocumentRejection::Stale);
         }
-        // What was put back stands in no text that was sent.
+        // Events that were put back are missing in the received text.
         let text = text.filter(|_| put_back == 0);
         self.write((body, text), via, (Vec::new(), put_back), by, now)
     }
@@ -300,13 +300,14 @@ impl Document {
         if self.state.saves.len() >= limits::MAX_SAVES {
             return Err(DocumentRejection::TooManySaves);
         }
-        // What a client sent may be a little larger in canonical form; it was within bounds.
+        // A client's document may be a little larger in canonical form; as received it was within
+        // the limit.
         if via != Via::Client && text.len() > limits::MAX_DOCUMENT_BYTES {
             return Err(DocumentRejection::TooLarge);
         }
         let common = self.head().map_or(0, |head| head.common_prefix(&body));
         let goes_on = self.head().is_none_or(|head| head.trace.len() == common);
-        // In the form of an event nothing is more than twice as long as in the document.
+        // In the form of an event a value is at most twice as long as in the document.
         let is_small = text.len() < limits::MAX_EVENT_BYTES / 4;
         let short = if is_sent {
             self.text_form(&canonical).map(|form| (form, Vec::new()))
@@ -343,7 +344,7 @@ impl Document {
         Ok(draft.finish(blobs))
     }
 
-    /// The text as what is new in it. `None` where that is better kept whole.
+    /// The changes of the text. `None` if it is better kept whole.
     fn text_form(&self, text: &Canonical) -> Option<Form> {
         let Some(head) = &self.state.head else {
             let is_short = text.as_ref().len() <= limits::MAX_INLINE_TEXT_BYTES;
@@ -356,8 +357,8 @@ impl Document {
         (new <= limits::MAX_INLINE_TEXT_BYTES).then_some(Form::Edited { edits })
     }
 
-    /// The document as what is new in it, with the blobs that takes. `None` where that does not
-    /// give the document again.
+    /// The changes of the document, with the required blobs. `None` if they do not give the
+    /// document again.
     fn short_form(&self, body: &Body, common: usize) -> Option<(Form, Vec<Vec<u8>>)> {
         let mut run = body.derived.run.clone();
         let mut derived = match self.head() {
@@ -412,7 +413,7 @@ impl Body {
     }
 }
 
-/// Takes large data of artifacts out of events.
+/// Moves large data of artifacts out of events.
 fn take_out(events: &mut [Value]) -> (Vec<External>, Vec<Vec<u8>>) {
     let (mut external, mut blobs) = (Vec::new(), Vec::new());
     for (place, event) in events.iter_mut().enumerate() {
@@ -434,8 +435,8 @@ fn take_out(events: &mut [Value]) -> (Vec<External>, Vec<Vec<u8>>) {
     (external, blobs)
 }
 
-/// Puts events made here, that a client did not know when it saved, back onto its document, each
-/// where it stood, with what they came to as far as the client says nothing newer.
+/// Puts events made here that a client did not know when it saved back onto its document, each at
+/// its place. Their results apply as far as the client has none newer.
 fn put_back(head: &Body, body: Arc<Body>, made: &BTreeSet<String>) -> (Arc<Body>, u64) {
     let id = |event: &Value| event["id"].as_str().map(str::to_owned);
     let is_made = |event: &Value| {
@@ -496,7 +497,7 @@ fn put_back(head: &Body, body: Arc<Body>, made: &BTreeSet<String>) -> (Arc<Body>
     (Arc::new(body), count)
 }
 
-/// Whether the client has gone on from where an event made here applies.
+/// Whether the client has continued past the place of an event made here.
 fn is_overtaken(event: &Value, newer: &[Arc<Value>], derived: &Derived) -> bool {
     match event["type"].as_str() {
         Some("human_gate_resolved") => {

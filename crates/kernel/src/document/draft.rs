@@ -13,14 +13,14 @@ use crate::digest::Digest;
 use crate::log::Draft;
 
 impl Draft<Content> {
-    /// Writes a save and what it implies.
+    /// Writes a save and its implied events.
     pub(super) fn write(&mut self, saved: Saved, body: &Body, common: usize, told: &Attribution) {
         let is_first = self.first_seq == 0;
         self.audit_save(&saved, body, told);
         let is_made_here = matches!(saved.via, Via::Gate | Via::Cancel);
         let stream = self.log.header.stream.clone();
         let (at, next) = (self.now, self.log.next_seq);
-        // The run's own beginning stands first, as in every log of a run; then the save.
+        // The run's own beginning is first, as in every log of a run; then the save.
         let mut view = self.log.state.view.clone();
         let mut implying = Implying {
             view: &mut view,
@@ -80,7 +80,7 @@ impl Draft<Content> {
     }
 }
 
-/// What a trail calls the gate that was decided last: run, step and gate.
+/// The name of the last decided gate in a trail: run, step and gate.
 fn gate(body: &Body) -> String {
     let last = body.trace.last().and_then(|event| match &**event {
         Value::Object(event) => Some((text(event, "stepId"), text(event, "gate"))),

@@ -1,7 +1,7 @@
-//! The events of a document stream, as they are stored. Changing this file is a change of the
-//! event format: see `docs/design/event-format.md`.
+//! The events of a document stream, as stored. Changing this file is a change of the event format:
+//! see `docs/design/event-format.md`.
 //!
-//! Beside the saves stand the events of a run that they imply, in the format of run streams.
+//! The log also contains the events of a run that the saves imply, in the format of run streams.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,17 +15,17 @@ use crate::run::RunEvent;
 /// An event of a document stream.
 pub type Event = log::Event<EventBody>;
 
-/// What happened, in either vocabulary.
+/// An event of either kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EventBody {
-    /// To the document.
+    /// An event of the document.
     Document(DocumentEvent),
-    /// To the run that it tells of.
+    /// An event of the implied run.
     Implied(RunEvent),
 }
 
-/// What happened to a document.
+/// The events of a document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum DocumentEvent {
@@ -44,18 +44,18 @@ pub struct Saved {
     pub events: u64,
     /// SHA-256 of its canonical JSON.
     pub digest: Digest,
-    /// By which way it came.
+    /// How it was sent.
     pub via: Via,
-    /// By whom.
+    /// The principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The save that this one took the place of without knowing it; that one is a branch now.
+    /// The save that this one replaced without knowing it; that one is a branch now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<u64>,
     /// Ids of trace events that were made here, not by the client.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<String>,
-    /// How many events made here earlier the client did not know and were put back.
+    /// Number of earlier events made here that the client did not know and that were put back.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub put_back: u64,
     /// The document.
@@ -66,7 +66,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// By which way a save came.
+/// How a save was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
@@ -95,11 +95,11 @@ impl Via {
     }
 }
 
-/// How a save says what the document is.
+/// The form of the document in a save.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "as", rename_all = "lowercase")]
 pub enum Form {
-    /// By its run and its whole trace.
+    /// Its run and its whole trace.
     Opened {
         /// The run.
         run: Map<String, Value>,
@@ -107,7 +107,7 @@ pub enum Form {
         #[serde(flatten)]
         extension: Extension,
     },
-    /// By what is new since the save before.
+    /// The changes since the save before.
     Extended(Extension),
     /// Whole, as a blob.
     Whole {
@@ -119,29 +119,29 @@ pub enum Form {
         /// The text.
         text: String,
     },
-    /// By changes of the text of the save before.
+    /// Changes of the text of the save before.
     Edited {
         /// In the order of the text.
         edits: Vec<Edit>,
     },
 }
 
-/// What is new in a document.
+/// Additions to a document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Extension {
     /// Events at the end of the trace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub appended: Vec<Value>,
-    /// What the events do not say.
+    /// The parts that do not follow from the events.
     #[serde(skip_serializing_if = "Residual::is_empty")]
     pub residual: Residual,
-    /// Data of artifacts that lies in blobs; `null` stands in its place.
+    /// Artifact data that is kept in blobs; `null` is in its place.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub external: Vec<External>,
 }
 
-/// Data of an artifact that lies in a blob.
+/// Artifact data that is kept in a blob.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct External {
     /// The event, by its place in `appended`.

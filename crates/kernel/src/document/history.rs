@@ -1,4 +1,4 @@
-//! A document's log as it was read, and any save of it.
+//! A document's log as read, and any of its saves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use super::{Body, Derived, Document, DocumentEvent, EventBody, Extension, Form, 
 use crate::digest::Digest;
 use crate::stream::StreamHeader;
 
-/// A document and what each of its saves said.
+/// A document and the content of each of its saves.
 pub struct History {
     document: Document,
-    /// Where reading began, where that is not the beginning of the log.
+    /// The save at which reading began, if it is not the first one.
     base: Option<Base>,
-    /// What the saves behind it said.
+    /// The contents of the saves after it.
     forms: Vec<Saying>,
 }
 
-/// A save's revision, and what it said.
+/// A save's revision and content.
 type Saying = (u64, Form);
 
 /// A save that was read as a whole.
@@ -29,7 +29,7 @@ pub(super) struct Base {
     pub(super) canonical: Canonical,
 }
 
-/// A document while its saves are gone through.
+/// A document while its saves are applied.
 enum State {
     /// Its text is canonical.
     Body(Body),
@@ -38,7 +38,7 @@ enum State {
 }
 
 impl State {
-    /// What a text that was kept whole says.
+    /// The document of a text that was kept whole.
     fn of(text: &[u8]) -> Option<Self> {
         if text::is_as_it_came(text) {
             Some(Self::Text(text.to_vec()))
@@ -63,7 +63,7 @@ impl State {
 }
 
 impl History {
-    /// A log nothing was read of yet.
+    /// A log before its first event.
     pub fn at_start(header: StreamHeader) -> Self {
         Self {
             document: Document::at_start(header),
@@ -95,13 +95,13 @@ impl History {
         &self.document
     }
 
-    /// The number of the save behind which the forms begin.
+    /// The number of the save that the forms follow.
     fn first(&self) -> u64 {
         self.base.as_ref().map_or(0, |base| base.number)
     }
 
-    /// What a save is made of: from the last that stands by itself, which may be the one that
-    /// reading began at.
+    /// The parts of a save: from the last save that is whole, which may be the one at which reading
+    /// began.
     fn parts(&self, number: u64) -> Option<(Option<&Base>, &[Saying])> {
         let count = usize::try_from(number.checked_sub(self.first())?).ok()?;
         let upto = self.forms.get(..count)?;
@@ -130,13 +130,13 @@ impl History {
             .collect()
     }
 
-    /// The document as a save left it. `None` where there is no such save behind the one that
-    /// reading began at, a blob is missing or it does not come out as its digest says.
+    /// The document of a save. `None` for a save before the one at which reading began, for an
+    /// unknown save, without a required blob, or if the result does not have its digest.
     pub fn body(&self, number: u64, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Body> {
         self.restored(number, blobs).map(|(body, _)| body)
     }
 
-    /// The text of the document as a save left it. `None` as for [`History::body`].
+    /// The text of the document of a save. `None` as for [`History::body`].
     pub fn text(&self, number: u64, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Canonical> {
         self.restored(number, blobs).map(|(_, text)| text)
     }
@@ -188,7 +188,7 @@ impl History {
         (Digest::of(canonical.as_ref()) == save.digest).then_some((body, canonical))
     }
 
-    /// The state with the document as it was saved last, whose blobs are given.
+    /// The state with the last saved document, whose blobs are given.
     pub fn open(mut self, blobs: &BTreeMap<Digest, Vec<u8>>) -> Option<Document> {
         let last = self.document.state.saves.len() as u64;
         let (body, canonical) = self.restored(last, blobs)?;

@@ -1,11 +1,11 @@
 //! A document: the run that a browser app records by itself, saved whole each time.
 //!
-//! A stream of its own. A save appends the events that are new, so that a hundred saves take
-//! little more room than the last one alone; each of them can be read again. Beside it stand the
-//! events of a run that the save implies (`view.rs`), until that run has ended.
+//! Each document has a stream of its own. A save appends the new events, so that a hundred saves
+//! take little more space than the last one alone; each of them can be read again. The log also
+//! contains the events of a run that the save implies (`view.rs`), until that run has ended.
 //!
-//! Two clients may save without knowing of each other. The last one counts, and what it replaced
-//! is kept as a branch. What was decided here (a gate, a cancellation) and a client does not know
+//! Two clients may save without knowing of each other. The last save counts, and the replaced one
+//! is kept as a branch. A decision made here (a gate, a cancellation) that a client does not know
 //! yet is put back onto its save: see `decide`.
 
 mod body;
@@ -56,18 +56,19 @@ pub use view::{STEP_TYPE, View};
 /// The namespace of unique keys in which a document claims the id its client chose.
 pub const KEY_NAMESPACE: &str = "workbench";
 
-/// Begins the tag by which an index row is found as a child of a run. No tag of a client has it.
+/// The prefix of the tag by which an index row is found as a child of a run. Clients' tags cannot
+/// contain it.
 pub const PARENT_MARK: &str = "\u{1}parent:";
 
-/// The tag of an index row whose document has a gate that waits.
+/// The tag of an index row whose document has a waiting gate.
 pub const GATE_MARK: &str = "\u{1}gate";
 
-/// Whether a tag of an index row is a mark, and no tag of a client.
+/// Whether a tag of an index row is a mark instead of a client's tag.
 pub fn is_mark(tag: &str) -> bool {
     tag == GATE_MARK || tag.starts_with(PARENT_MARK)
 }
 
-/// The kinds of trace events that are known. Others are kept, and counted.
+/// The known kinds of trace events. Others are kept, and counted.
 pub const EVENT_KINDS: &[&str] = &[
     "step_started",
     "step_completed",
@@ -90,11 +91,11 @@ pub const EVENT_KINDS: &[&str] = &[
 /// A save, as its history lists it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SaveRecord {
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub number: u64,
-    /// The event that says it.
+    /// Its event.
     pub seq: Seq,
-    /// When.
+    /// Its time.
     pub at: Timestamp,
     /// The document's own count.
     pub revision: u64,
@@ -102,17 +103,17 @@ pub struct SaveRecord {
     pub events: u64,
     /// SHA-256 of the document's canonical JSON.
     pub digest: Digest,
-    /// By which way it came.
+    /// How it was sent.
     pub via: Via,
-    /// By whom.
+    /// The principal.
     pub by: Option<String>,
-    /// The save it took the place of without knowing it.
+    /// The save that it replaced without knowing it.
     pub replaced: Option<u64>,
-    /// How many events made here were put back onto it.
+    /// Number of events made here that were put back onto it.
     pub put_back: u64,
 }
 
-/// The document as it was saved last.
+/// The last saved document.
 #[derive(Clone, Debug)]
 struct Head {
     body: Arc<Body>,
@@ -220,22 +221,22 @@ impl Document {
         &self.state.saves
     }
 
-    /// The document as it was saved last.
+    /// The last saved document.
     pub fn head(&self) -> Option<&Arc<Body>> {
         self.state.head.as_ref().map(|head| &head.body)
     }
 
-    /// The canonical JSON of the document as it was saved last.
+    /// The canonical JSON of the last saved document.
     pub fn canonical(&self) -> Option<&Canonical> {
         self.state.head.as_ref().map(|head| &head.canonical)
     }
 
-    /// The run it tells of.
+    /// The implied run.
     pub fn view(&self) -> &View {
         &self.state.view
     }
 
-    /// The saves that another took the place of and that nothing was built on.
+    /// Whether another save replaced this one without continuing it.
     pub fn is_branch(&self, number: u64) -> bool {
         self.state
             .saves
@@ -253,7 +254,7 @@ impl Document {
             .or_else(|| of().next())
     }
 
-    /// How many events of the trace are of a kind that is not known here. They are kept.
+    /// Number of events of the trace of unknown kinds. They are kept.
     pub fn unknown_events(&self) -> usize {
         self.state
             .head
@@ -261,13 +262,13 @@ impl Document {
             .map_or(0, |head| head.tally.unknown)
     }
 
-    /// The index row of this state where `body` is the document as it was saved last.
+    /// The index row of this state, with `body` as the last saved document.
     pub fn index_with(&self, body: &Body) -> IndexRow {
         summary::index(self, body, &body.tally())
     }
 }
 
-/// How many saves others took the place of.
+/// Number of replaced saves.
 fn branches(saves: &[Arc<SaveRecord>]) -> usize {
     saves.iter().filter(|save| save.replaced.is_some()).count()
 }

@@ -1,4 +1,4 @@
-//! What lists say of a document without reading it.
+//! The data that lists show of a document without reading it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::batch::IndexRow;
 use crate::limits;
 use crate::time::Timestamp;
 
-/// Models that a summary tells apart; the rest is under `other`.
+/// Maximum number of models listed separately; the rest is under `other`.
 const MODELS: usize = 16;
 
-/// What model calls used.
+/// Usage of model calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelUse {
-    /// Answers of models.
+    /// Number of answers of models.
     pub calls: u64,
-    /// Tokens in.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Tokens in all, as reported, else the sum of both.
+    /// Total tokens as reported, else the sum of both.
     pub total_tokens: u64,
     /// Cost by currency.
     pub cost: BTreeMap<String, f64>,
@@ -42,7 +42,7 @@ impl ModelUse {
         }
     }
 
-    /// As JSON; amounts are rounded to 12 digits behind the point, as the client rounds them.
+    /// As JSON; amounts are rounded to 12 decimal digits, as in the client.
     pub fn to_json(&self) -> Value {
         let round = |amount: f64| (amount * 1e12).round() / 1e12;
         let cost = self.cost.iter();
@@ -55,7 +55,7 @@ impl ModelUse {
         })
     }
 
-    /// Reads [`ModelUse::to_json`].
+    /// Parses [`ModelUse::to_json`].
     pub fn from_json(value: &Value) -> Self {
         let number = |name: &str| value[name].as_u64().unwrap_or_default();
         let cost = value["cost"].as_object().into_iter().flatten();
@@ -71,7 +71,7 @@ impl ModelUse {
     }
 }
 
-/// What is counted of a trace, so that a save counts only what is new in it.
+/// Counters of a trace, so that a save only counts its new events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     events: usize,
@@ -80,7 +80,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts on to the end of a trace that begins with what is counted already.
+    /// Counts the further events of a trace whose beginning is counted already.
     pub(super) fn count(&mut self, trace: &[Arc<Value>]) {
         for event in &trace[self.events..] {
             let kind = event["type"].as_str();
@@ -94,7 +94,7 @@ impl Tally {
         self.events = trace.len();
     }
 
-    /// As the client counts: answers only.
+    /// Counts like the client: answers only.
     fn model(&mut self, event: &Map<String, Value>) {
         if text(event, "direction") != "response" {
             return;
@@ -133,12 +133,12 @@ impl Body {
         tally
     }
 
-    /// What its model calls used, by `provider/model`.
+    /// Usage of its model calls, by `provider/model`.
     pub fn model_use(&self) -> BTreeMap<String, ModelUse> {
         self.tally().by_model
     }
 
-    /// How many events of its trace are of a kind that is not known here. They are kept.
+    /// Number of events of its trace of unknown kinds. They are kept.
     pub fn unknown_events(&self) -> usize {
         self.tally().unknown
     }
@@ -184,20 +184,20 @@ pub(super) fn index(document: &Document, body: &Body, tally: &Tally) -> IndexRow
     };
     let summary = summary(document, (body, tally), &gates, &parents);
     IndexRow {
-        // Lists go by when the run began. One that does not say began when it first came.
+        // Lists are ordered by the beginning of the run. Without a valid one it is the arrival.
         created_at: started.and_then(Timestamp::parse).unwrap_or(arrived),
         tags: marks,
         ..IndexRow::new(&document.header, document.at, (&subject, &status), summary)
     }
 }
 
-/// The status of the run that a document tells of, by its index row.
+/// The status of a document's run, from its index row.
 pub fn run_status(index: &IndexRow) -> &str {
     let own = index.summary.get("runStatus").and_then(Value::as_str);
     own.unwrap_or(&index.status)
 }
 
-/// Text for an index row: no longer than its bound, and without NUL.
+/// Text for an index row: limited in length, and without NUL.
 fn listed(text: &str) -> String {
     clip(text).replace('\0', "\u{fffd}")
 }
@@ -215,7 +215,7 @@ fn summary(
     put("revision", json!(body.revision));
     put("save", json!(document.state.saves.len()));
     put("events", json!(body.trace.len()));
-    // Once it has ended it stands still, and a question of it makes it wait.
+    // The view keeps its status after its end, and has a waiting status while a question is open.
     let (status, own) = (document.state.view.status(), text(run, "status"));
     if status.as_str() != own {
         put("runStatus", json!(status));

@@ -1,4 +1,4 @@
-//! Given saves, when another comes, then this is kept of it.
+//! Sequences of saves, and the content that is kept of each.
 
 mod put_back;
 
@@ -73,7 +73,7 @@ fn drafted() -> Body {
     )
 }
 
-/// A step behind which a gate waits.
+/// A step followed by a waiting gate.
 fn reviewed() -> Body {
     let body = then(drafted(), "step_started", json!({ "stepId": "review" }));
     let gate = json!({ "stepId": "review", "gate": "PAUSE_AFTER", "reason": "look" });
@@ -143,7 +143,7 @@ impl Log {
         })))
     }
 
-    /// Saves a document as it was sent.
+    /// Saves a document as received.
     fn save_text(&mut self, sent: &str) -> Result<(), DocumentRejection> {
         let mut value = serde_json::from_str(sent).unwrap();
         json::as_doubles(&mut value);
@@ -170,8 +170,7 @@ impl Log {
         history
     }
 
-    /// The fold of the log is the state a decision returned, and so is that of what came behind
-    /// any checkpoint.
+    /// The fold of the log equals the state that a decision returned, also from any checkpoint.
     fn check(&mut self) {
         let state = self.document.checkpoint().expect("something was saved");
         let document = &self.document;
@@ -257,7 +256,7 @@ fn every_save_is_kept_as_what_is_new_and_can_be_read_again() {
     assert!(log.blobs.is_empty());
 }
 
-/// A document as a client sends it, with members that are not sorted.
+/// A document as a client sends it, with unsorted members.
 fn sent(revision: u64, events: &[&str]) -> String {
     let trace = events.join(",");
     format!(
@@ -287,7 +286,7 @@ fn members_keep_the_order_they_came_in() {
     assert!(log.document.is_branch(3));
     assert_eq!(log.last_form()["as"], "edited");
     assert!(log.blobs.is_empty());
-    // The same in another order is no other document.
+    // The same members in another order are the same document.
     let sorted = String::from_utf8(log.head().canonical().as_ref().to_vec()).unwrap();
     assert_eq!(log.save_text(&sorted), Err(DocumentRejection::Unchanged));
 }
@@ -299,7 +298,7 @@ fn texts_and_decisions_made_here_follow_each_other() {
     log.tell(DocumentCommand::Cancel { reason: None }).unwrap();
     let cancelled = log.head().clone();
     assert_eq!(cancelled.derived.run["status"], "cancelled");
-    // The client knows nothing of it, and then has loaded it.
+    // The client does not know it, and then has loaded it.
     log.save_text(&sent(2, &[FIRST, SECOND])).unwrap();
     assert_eq!(log.head().derived.run["status"], "cancelled");
     assert_eq!(log.head().trace.len(), 3);
@@ -403,7 +402,7 @@ fn the_last_writer_counts_and_the_other_is_a_branch() {
     assert_eq!(log.document.save_of(1).unwrap().number, 3);
     assert_eq!(log.document.index().summary["branches"], 1);
     assert_eq!(log.last_form()["as"], "whole");
-    // Going on from it is short again.
+    // A save that continues it is short again.
     let next = then(theirs, "annotation", json!({ "text": "more" }));
     log.save(&next).unwrap();
     assert_eq!(log.last_form()["as"], "extended");
@@ -457,7 +456,7 @@ fn a_decision_made_here_is_put_back_onto_saves_that_lack_it() {
     );
     assert!(log.head().pending_gates().is_empty());
 
-    // The client knows nothing of it and goes on, twice.
+    // The client does not know it and continues, twice.
     let mut body = before;
     for text in ["one", "two"] {
         body = then(body, "annotation", json!({ "text": text }));
@@ -654,7 +653,7 @@ fn a_checkpoint_that_is_damaged_or_of_another_build_is_known_for_one() {
         );
         assert_eq!(resume(seq, chain, &state[..at]), Some(Unusable::Damaged));
     }
-    // Of another length of the log, or of another log.
+    // For another length of the log, or for another log.
     assert_eq!(resume(seq + 1, chain, &state), Some(Unusable::Damaged));
     let other = Digest([7; 32]);
     assert_eq!(resume(seq, other, &state), Some(Unusable::Damaged));

@@ -1,8 +1,8 @@
-//! The run that a document tells of, as the events of a run.
+//! The implied run of a document, as the events of a run.
 //!
-//! The browser is the executor; what it saved is put into OpenWOP's words up to the first end of
-//! the run. From then on the view stands still, as a run that has ended takes nothing more, while
-//! the document may still be saved.
+//! The browser is the executor; its saves are translated to OpenWOP's terms up to the first end of
+//! the run. After it the view does not change, because an ended run accepts nothing, while the
+//! document may still be saved.
 
 use crate::run::RunStatus;
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ use crate::run::event::{Artifact, Usage};
 use crate::run::{NodeError, RunEvent};
 use crate::time::Timestamp;
 
-/// By which version's rules the events of a view are decided. They are rules of documents, which
-/// later versions of the engine left as they were.
+/// The version of the rules for the events of a view. They are rules of documents, which later
+/// versions of the engine did not change.
 const RULES: u32 = 2;
 
 /// The type of a node that is a step of a document.
 pub const STEP_TYPE: &str = "runwright.workbench.step";
 
-/// How far the view has come.
+/// The progress of the view.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     started_at: Option<Timestamp>,
@@ -46,7 +46,7 @@ struct Visits {
 }
 
 impl View {
-    /// Its events: sequence, time, what happened.
+    /// Its events: sequence, time, event.
     pub fn events(&self) -> &[Arc<(Seq, Timestamp, RunEvent)>] {
         &self.events
     }
@@ -61,14 +61,14 @@ impl View {
         })
     }
 
-    /// The gate that an open question stands for: its step, and the gate's name.
+    /// The gate of an open question: its step, and the gate's name.
     pub fn asked(&self, interrupt: &InterruptId) -> Option<(&NodeId, &str)> {
         let mut open = self.open.iter();
         open.find(|(_, id)| *id == interrupt)
             .map(|((step, gate), _)| (step, gate.as_str()))
     }
 
-    /// The ids of the questions that are open while the run goes on.
+    /// The ids of the open questions of a running run.
     pub fn open(&self) -> impl Iterator<Item = &InterruptId> {
         let is_open = self.ended.is_none();
         self.open.values().filter(move |_| is_open)
@@ -84,12 +84,12 @@ impl View {
             .map(|((_, gate), id)| (gate.as_str(), id))
     }
 
-    /// Whether the run has ended for whoever looks at it as a run.
+    /// Whether the run has ended for clients that read it as a run.
     pub fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// The status of the run, as one of a run.
+    /// The status in the terms of a run.
     pub fn status(&self) -> RunStatus {
         match self.ended {
             Some(ended) => ended,
@@ -135,13 +135,13 @@ impl View {
     }
 }
 
-/// What a save implies, in the making.
+/// The implied events of a save, under construction.
 pub(super) struct Implying<'a> {
     pub(super) view: &'a mut View,
     pub(super) stream: &'a StreamId,
     pub(super) next: Seq,
     pub(super) at: Timestamp,
-    /// Who decided what is new, where that was done here.
+    /// The person who decided here, for a decision made here.
     pub(super) by: Option<&'a str>,
     pub(super) made: Vec<RunEvent>,
 }
@@ -181,7 +181,7 @@ impl Implying<'_> {
         });
     }
 
-    /// Events of the trace, and where the document says that the run has ended.
+    /// Follows the trace, and the end of the run in the document.
     pub(super) fn follow(&mut self, trace: &[Arc<Value>], body: &Body) {
         for event in trace {
             if let Value::Object(event) = &**event {
@@ -225,7 +225,7 @@ impl Implying<'_> {
         }
     }
 
-    /// The step that an event is of: where it does not say, the only one that is running.
+    /// The step of an event: if it names none, the only running one.
     fn at_work(&self, step: NodeId) -> NodeId {
         let running =
             |(id, visits): (&NodeId, &Visits)| visits.running.is_some().then(|| id.clone());
@@ -306,7 +306,7 @@ impl Implying<'_> {
             resolved_by: self.by.map(str::to_owned),
         });
         if action == "reject" {
-            // A rejected gate waits on.
+            // A rejected gate keeps waiting.
             self.ask(event, step);
         }
     }
@@ -390,15 +390,15 @@ impl Implying<'_> {
     }
 }
 
-/// What a version of an artifact is called in the view. `None` for one that has no name.
+/// The name of an artifact's version in the view. `None` for one without a name.
 fn artifact_id(artifact: &Value) -> Option<String> {
     let (key, version) = (&artifact["artifactKey"], &artifact["version"]);
     Some(format!("{}@{}", clip(key.as_str()?), version.as_u64()?))
 }
 
 impl Document {
-    /// A version of an artifact by its id in the view, with the canonical JSON of its data.
-    /// `None` where the trace does not have it, or not any more.
+    /// A version of an artifact by its id in the view, with the canonical JSON of its data. `None`
+    /// if the trace does not contain it with the recorded digest.
     pub fn artifact(&self, id: &str) -> Option<(Artifact, Vec<u8>)> {
         let trace = &self.head()?.trace;
         self.state.view.artifacts().find_map(|(_, artifact)| {
@@ -434,7 +434,7 @@ fn or_unknown(text: &str) -> String {
     }
 }
 
-/// The tags of a run that an index row can hold.
+/// The tags of a run that fit into an index row.
 pub(super) fn tags(run: &Map<String, Value>) -> Vec<String> {
     let tags = run.get("tags").and_then(Value::as_array);
     let texts = tags.into_iter().flatten().filter_map(Value::as_str);
@@ -445,7 +445,7 @@ pub(super) fn tags(run: &Map<String, Value>) -> Vec<String> {
     fit.take(limits::MAX_TAGS).map(str::to_owned).collect()
 }
 
-/// As much of a text as an event or an index row repeats.
+/// The part of a text that an event or an index row repeats.
 pub(super) fn clip(text: &str) -> &str {
     if text.len() <= limits::MAX_LISTED_TEXT_BYTES {
         return text;
