@@ -95,7 +95,7 @@ id_type!(
     MessageId
 );
 id_type!(
-    /// A process that drives runs: the holder of a hold.
+    /// A process that drives runs: the holder of a lease.
     HolderId
 );
 id_type!(

@@ -21,7 +21,7 @@ pub struct Event<B> {
     pub seq: Seq,
     /// When it was decided.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub body: B,
 }
@@ -67,7 +67,7 @@ pub trait Aggregate: Clone {
 
 /// An aggregate whose state goes into checkpoints.
 pub trait Checkpointed: Aggregate + Serialize + DeserializeOwned {
-    /// Raised whenever a checkpoint of an earlier build would be read wrongly.
+    /// Increased whenever a checkpoint of an earlier build would be misread.
     const VERSION: u32;
 }
 
@@ -89,7 +89,7 @@ pub struct Log<S> {
 }
 
 impl<S: Aggregate> Log<S> {
-    /// The fold of no event.
+    /// A log before its first event.
     pub fn at_start(header: StreamHeader) -> Self {
         Self {
             next_seq: 0,
@@ -238,7 +238,7 @@ impl<S: Aggregate> Draft<S> {
         });
     }
 
-    /// Sends a message whose command is made with its id.
+    /// Sends a message whose command contains its id.
     pub(crate) fn send(&mut self, target: StreamId, command: impl FnOnce(MessageId) -> Vec<u8>) {
         let (stream, place) = (&self.log.header.stream, self.outbox.len());
         let id = MessageId::new(format!("{stream}.{}.{place}", self.first_seq));

@@ -15,7 +15,7 @@ use crate::trace::TraceContext;
 /// The version of the event format this build writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The subject of a stream's log.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamKind {
@@ -224,7 +224,7 @@ pub struct Predecessor {
 pub struct StreamHeader {
     /// This stream.
     pub stream: StreamId,
-    /// The subject of the log.
+    /// The kind of the stream.
     pub kind: StreamKind,
     /// The owner.
     pub owner: Owner,

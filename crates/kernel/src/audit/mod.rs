@@ -1,12 +1,12 @@
-//! The audit trail of a tenant: what was done that matters, and by whom.
+//! The audit trail of a tenant: relevant actions and their actors.
 //!
-//! A stream of its own per tenant. What is told here was done by a batch of another stream, whose
-//! outbox carries the entry; so nothing is done untold, and nothing told that was not done. An
-//! entry that comes twice is kept once: its batch claims the message id as a unique key.
+//! Each tenant has a stream of its own. Entries come from batches of other streams, whose outbox
+//! carries them; so every action is recorded, and only actions that were done. A repeated entry is
+//! kept once: its batch claims the message id as a unique key.
 //!
-//! A trail only grows, so no state is folded from all of it: the next entry needs the last record
-//! and the index row. Each entry names the hash of the one before it, and from time to time a
-//! checkpoint signs what came since the last one (OpenWOP v1 `auth-profiles.md`,
+//! A trail only grows, so no state is folded from the whole trail: the next entry needs the last
+//! record and the index row. Each entry contains the hash of the one before it, and from time to
+//! time a checkpoint signs the entries since the last one (OpenWOP v1 `auth-profiles.md`,
 //! *openwop-audit-log-integrity*); `integrity` recomputes all of it.
 
 mod event;
@@ -29,7 +29,7 @@ pub use event::{Actor, AuditAction, AuditEvent, Checkpoint, Entry, Event, Outcom
 pub use integrity::{Anomaly, AnomalyKind, Report, Walk};
 pub use merkle::root as merkle_root;
 
-/// The namespace of unique keys in which a trail claims the messages it has kept.
+/// The namespace of unique keys in which a trail claims the received messages.
 pub const KEY_NAMESPACE: &str = "audit";
 
 /// Fields of a trail's index row.
@@ -39,7 +39,7 @@ const COVERED: &str = "covered";
 /// A message to an audit stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditMessage {
-    /// What to keep.
+    /// The entry to record.
     pub audit: Entry,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn command(entry: Entry) -> Vec<u8> {
 }
 
 impl Actor {
-    /// Somebody, by a name that stands for them.
+    /// An actor with this principal.
     pub fn new(principal: impl Into<String>) -> Self {
         Self {
             principal: principal.into(),
@@ -67,14 +67,14 @@ impl Actor {
         }
     }
 
-    /// Whoever may write to the store's own files, by way of the command line.
+    /// The operator, who may write to the store's own files through the command line.
     pub fn operator() -> Self {
         Self::new("cli")
     }
 }
 
 impl Subject {
-    /// A thing of a kind.
+    /// A subject of a kind.
     pub fn new(kind: impl Into<String>, id: impl Into<String>) -> Self {
         Self {
             kind: kind.into(),
@@ -162,18 +162,18 @@ impl AuditTrail {
         Self::at_start(header.seal_genesis())
     }
 
-    /// The first entry that no checkpoint covers, or that will be.
+    /// The sequence of the first entry without a checkpoint, or of the next one.
     pub fn covered_to(&self) -> Seq {
         self.state.covered.map_or(0, |covered| covered + 1)
     }
 
-    /// How many entries no checkpoint covers, but for that of the last checkpoint itself.
+    /// Number of entries after the last checkpoint, without the checkpoint's own entry.
     pub fn uncovered(&self) -> u64 {
         let own = u64::from(self.state.covered.is_some());
         (self.next_seq - self.covered_to()).saturating_sub(own)
     }
 
-    /// The same, as an index row of a trail says it.
+    /// The same, from an index row of a trail.
     pub fn uncovered_of(index: &IndexRow) -> u64 {
         let covered = index.summary[COVERED].as_u64();
         let entries = index.summary[ENTRIES].as_u64().unwrap_or(0);
@@ -181,7 +181,7 @@ impl AuditTrail {
         entries.saturating_sub(to + own)
     }
 
-    /// Decides to keep the signed root over what no checkpoint covers.
+    /// Decides to record the signed root over the uncovered entries.
     pub fn checkpoint(self, root: Digest, signature: String, key: &str, now: Timestamp) -> Batch {
         let at_sequence = self.next_seq.saturating_sub(1);
         let checkpoint = Checkpoint {
@@ -196,13 +196,14 @@ impl AuditTrail {
         draft.seal().0
     }
 
-    /// Decides to keep an entry. The batch claims its message id, so that the store refuses to
-    /// keep it twice.
+    /// Decides to record an entry. The batch claims its message id, so that the store rejects a
+    /// repetition.
     pub fn record(self, entry: Entry, now: Timestamp) -> Batch {
         self.record_all(vec![entry], now)
     }
 
-    /// Decides to keep several entries at once, none of which is kept where one is there already.
+    /// Decides to record several entries at once; all of them are rejected if one was recorded
+    /// before.
     pub fn record_all(self, entries: Vec<Entry>, now: Timestamp) -> Batch {
         let mut draft = Draft::new(self, now);
         let claim = |entry: &Entry| KeyClaim::permanent(KEY_NAMESPACE, entry.message.as_str());

@@ -135,7 +135,7 @@ fn a_trail_that_nobody_changed_verifies_in_whole_and_in_part() {
     let report = walk(&records, 5, 13);
     assert!(report.is_valid() && report.are_checkpoints_valid());
     assert_eq!((report.checkpoints.len(), report.entries), (2, 9));
-    // From the middle, without what came before.
+    // From the middle, without the entries before.
     let mut middle = Walk::new(7, 9, 24, Some(records[6].chain), |_| true);
     for record in &records[7..] {
         middle.entry(&record.content, Some(record.chain));
@@ -180,7 +180,7 @@ fn each_changed_entry_is_found_and_named() {
 
 #[test]
 fn a_chain_that_was_made_anew_does_not_fit_its_checkpoints() {
-    // Somebody changes an entry and recomputes every hash behind it, but cannot sign.
+    // An attacker changes an entry and recomputes every later hash, but cannot sign.
     let mut records = trail(6, 3);
     let mut end = AuditTrail::unborn(&"t".into(), Timestamp(5));
     let header = end.header.clone();

@@ -1,4 +1,4 @@
-//! Decide: from what was attempted to a batch.
+//! Decide: from the results of attempts to a batch.
 
 use super::{Deliveries, DeliveryEvent, Facts, Item};
 use crate::batch::Batch;
@@ -7,42 +7,42 @@ use crate::limits;
 use crate::log::Draft;
 use crate::time::Timestamp;
 
-/// Milliseconds before the second attempt; each wait after it is [`BACKOFF_FACTOR`] times as long.
+/// Milliseconds before the second attempt; each further wait is [`BACKOFF_FACTOR`] times as long.
 const BACKOFF_MS: u64 = 1_000;
 const BACKOFF_FACTOR: u64 = 5;
-/// Milliseconds between two attempts at most.
+/// Maximum milliseconds between two attempts.
 const MAX_BACKOFF_MS: u64 = 3_600_000;
 
-/// What became of an event.
+/// The result for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The event.
     pub item: Item,
-    /// What became of it.
+    /// The result.
     pub sent: Sent,
 }
 
-/// What became of an event.
+/// The result for an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The receiver has it.
+    /// The receiver has accepted it.
     Delivered,
-    /// The receiver did not say that it has it.
+    /// The receiver has not accepted it.
     Failed {
-        /// Why, for a person.
+        /// The reason, for a person.
         why: String,
     },
     /// It was not attempted.
     Deferred,
-    /// It never will be delivered.
+    /// It can never be delivered.
     Impossible {
-        /// Why, for a person.
+        /// The reason, for a person.
         why: String,
     },
 }
 
 impl Deliveries {
-    /// Begins a log: deliveries start behind a position of the feed.
+    /// Begins a log: deliveries start after a position of the feed.
     pub fn open(self, webhook: &WebhookId, from: u64, now: Timestamp) -> (Batch, Self) {
         let mut draft = Draft::new(self, now);
         draft.emit(DeliveryEvent::Opened {
@@ -59,7 +59,7 @@ impl Deliveries {
         draft.seal()
     }
 
-    /// Keeps what became of events, in the order it did, and how far the feed was looked at.
+    /// Records the results for events in order, and the position up to which the feed was read.
     pub fn settle(
         self,
         outcomes: Vec<Outcome>,

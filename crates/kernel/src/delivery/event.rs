@@ -1,5 +1,5 @@
-//! The events of a log of deliveries, as they are stored. Changing this file is a change of the
-//! event format: see `docs/design/event-format.md`.
+//! The events of a log of deliveries, as stored. Changing this file is a change of the event
+//! format: see `docs/design/event-format.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,11 @@ pub struct Item {
     pub event_type: String,
 }
 
-/// What happened to the deliveries of a webhook.
+/// The events of a webhook's deliveries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum DeliveryEvent {
-    /// Deliveries begin behind a position of the store's feed.
+    /// Deliveries begin after a position of the store's feed.
     #[serde(rename = "runwright.delivery.opened", rename_all = "camelCase")]
     Opened {
         /// The webhook.
@@ -34,15 +34,15 @@ pub enum DeliveryEvent {
         /// The position.
         from: u64,
     },
-    /// Nothing up to a position of the feed is left, except what waits.
+    /// Everything up to a position of the feed is done, except waiting events.
     #[serde(rename = "runwright.delivery.advanced")]
     Advanced {
         /// The position.
         through: u64,
-        /// How many events were delivered at the first attempt since the last such event.
+        /// Number of events delivered at the first attempt since the last such event.
         delivered: u64,
     },
-    /// An event waits behind another one of its run.
+    /// An event waits after another one of its run.
     #[serde(rename = "runwright.delivery.deferred")]
     Deferred(Item),
     /// An attempt failed; there will be another.
@@ -51,28 +51,28 @@ pub enum DeliveryEvent {
         /// The event.
         #[serde(flatten)]
         item: Item,
-        /// Which attempt it was, from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// Why, for a person.
+        /// The reason, for a person.
         why: String,
-        /// When the next one is.
+        /// The time of the next attempt.
         retry_at: Timestamp,
     },
-    /// An event that waited was delivered.
+    /// A waiting event was delivered.
     #[serde(rename = "runwright.delivery.succeeded")]
     Succeeded(Item),
-    /// An event is not delivered: a dead letter.
+    /// An event is given up: a dead letter.
     #[serde(rename = "runwright.delivery.dropped", rename_all = "camelCase")]
     Dropped {
         /// The event.
         #[serde(flatten)]
         item: Item,
-        /// How many attempts there were.
+        /// Number of attempts.
         attempts: u32,
-        /// Why, for a person.
+        /// The reason, for a person.
         why: String,
     },
-    /// The webhook was removed. Nothing follows.
+    /// The webhook was removed. No event follows.
     #[serde(rename = "runwright.delivery.closed")]
     Closed {},
 }

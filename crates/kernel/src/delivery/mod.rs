@@ -1,10 +1,10 @@
-//! The deliveries of a webhook: how far they have come, what waits for another attempt, what was
-//! given up.
+//! The deliveries of a webhook: their progress, events that wait for another attempt, and dead
+//! letters.
 //!
-//! A log of its own per webhook. It has a cursor into the feed of the store, which has every event
-//! in the order it was committed; what lies at or below the cursor was delivered, waits here, or is
-//! a dead letter. Events of one run are delivered in their order: while one waits, those behind it
-//! wait with it, and other runs go on.
+//! Each webhook has a log of its own. It has a cursor into the feed of the store, which contains
+//! all events in commit order. Every event at or below the cursor was delivered, waits here, or is
+//! a dead letter. Events of one run are delivered in their order: while one waits, the later ones
+//! wait with it, and other runs continue.
 //!
 //! Thresholds of the circuit breaker are those of OpenWOP v1 `webhooks.md`, *Circuit breaker*.
 
@@ -28,7 +28,7 @@ use crate::time::Timestamp;
 pub use decide::{Outcome, Sent};
 pub use event::{DeliveryEvent, Event, Item};
 
-/// Failures one after another at which the breaker opens.
+/// Consecutive failures at which the breaker opens.
 pub const BREAKER_FAILURES: u32 = 4;
 /// Milliseconds it stays open.
 pub const BREAKER_MS: u64 = 3_600_000;
@@ -43,53 +43,53 @@ const DAY_MS: i64 = 86_400_000;
 pub enum Gate {
     /// They may.
     Closed,
-    /// One may, to see whether the receiver is there again.
+    /// One may be attempted, to check whether the receiver has recovered.
     Probe,
     /// None before this time.
     Open(Timestamp),
-    /// None any more: too many failed. Registering the address again makes a new webhook.
+    /// Never again: too many failed. Registering the address again creates a new webhook.
     Failed,
-    /// None any more: the webhook was removed.
+    /// Never again: the webhook was removed.
     Removed,
 }
 
-/// What the log says, as a checkpoint keeps it.
+/// The folded state, as a checkpoint keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Facts {
     /// The webhook.
     pub webhook: WebhookId,
-    /// Position of the feed up to which everything was looked at.
+    /// Position up to which the feed was read.
     pub cursor: u64,
     /// Events delivered.
     pub delivered: u64,
-    /// Attempts that failed.
+    /// Failed attempts.
     pub failed: u64,
     /// Events given up.
     pub dropped: u64,
-    /// Events that wait, run by run, in their order.
+    /// Waiting events by run, in their order.
     pub waiting: BTreeMap<StreamId, Waiting>,
     /// The newest dead letters, oldest first.
     pub dead: VecDeque<DeadLetter>,
     /// Failures since the last success.
     consecutive: u32,
-    /// When the breaker opened, or its probe failed last.
+    /// When the breaker opened, or its probe last failed.
     opened_at: Option<Timestamp>,
     /// Failures by day since 1970.
     by_day: BTreeMap<i64, u32>,
-    /// Too many failed.
+    /// Too many attempts failed.
     given_up: bool,
     /// The webhook was removed.
     closed: bool,
 }
 
-/// Events of a run that wait.
+/// Waiting events of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
     /// The events; the first one is attempted next.
     pub items: VecDeque<Item>,
-    /// How often the first one was attempted.
+    /// Number of attempts for the first one.
     pub attempts: u32,
     /// When it is attempted next.
     pub retry_at: Timestamp,
@@ -97,15 +97,15 @@ pub struct Waiting {
     pub why: Option<String>,
 }
 
-/// An event that is not delivered any more.
+/// An event that is given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
     /// The event.
     pub item: Item,
-    /// How often it was attempted.
+    /// Number of attempts.
     pub attempts: u32,
-    /// Why it is dead.
+    /// The reason.
     pub why: String,
     /// Since when.
     pub at: Timestamp,
@@ -251,7 +251,7 @@ impl Deliveries {
 }
 
 impl Facts {
-    /// An event waits, unless it is the first of its run's that do.
+    /// Adds a waiting event, unless it is already the first of its run.
     fn wait(&mut self, item: &Item, at: Timestamp) {
         let waiting = self.waiting.entry(item.run_id.clone());
         let waiting = waiting.or_insert_with(|| Waiting {
@@ -265,7 +265,7 @@ impl Facts {
         }
     }
 
-    /// The first event of a run's that wait does so no more.
+    /// Removes an event from the waiting ones of its run, if it is the first.
     fn go_on(&mut self, item: &Item, at: Timestamp) {
         let Some(waiting) = self.waiting.get_mut(&item.run_id) else {
             return;
@@ -309,7 +309,7 @@ impl Facts {
         }
     }
 
-    /// The gate in a word, for lists.
+    /// The name of the gate, for lists.
     pub fn status(&self, now: Timestamp) -> &'static str {
         match self.gate(now) {
             Gate::Closed | Gate::Probe => "active",
@@ -319,17 +319,17 @@ impl Facts {
         }
     }
 
-    /// How many more failures one after another open the breaker.
+    /// Number of further consecutive failures that open the breaker.
     pub fn failures_left(&self) -> u32 {
         BREAKER_FAILURES.saturating_sub(self.consecutive).max(1)
     }
 
-    /// How many events wait.
+    /// Number of waiting events.
     pub fn waiting_events(&self) -> usize {
         self.waiting.values().map(|run| run.items.len()).sum()
     }
 
-    /// When the next event that waits is due, if any does.
+    /// When the next waiting event is due, if there is one.
     pub fn next_retry(&self) -> Option<Timestamp> {
         self.waiting.values().map(|run| run.retry_at).min()
     }

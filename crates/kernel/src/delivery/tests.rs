@@ -11,7 +11,7 @@ fn item(run: &str, sequence: u64) -> Item {
     }
 }
 
-/// Deliveries and the log they are the fold of.
+/// Deliveries and their log.
 struct Given {
     deliveries: Deliveries,
     log: Vec<Batch>,
@@ -49,7 +49,7 @@ impl Given {
         self.when(&[(item.clone(), Sent::Failed { why })], None);
     }
 
-    /// The state is the fold of the log, from its start and from a checkpoint.
+    /// The state equals the fold of the log, from its start and from a checkpoint.
     fn check(&self) {
         let header = self.log[0].header().expect("a first batch").clone();
         let mut folded = Deliveries::at_start(header.clone());

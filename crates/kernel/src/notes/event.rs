@@ -1,5 +1,5 @@
-//! The events of a notes stream, as they are stored. Changing this file is a change of the event
-//! format: see `docs/design/event-format.md`.
+//! The events of a notes stream, as stored. Changing this file is a change of the event format: see
+//! `docs/design/event-format.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,34 +10,34 @@ use crate::log;
 /// An event of a notes stream.
 pub type Event = log::Event<NotesEvent>;
 
-/// What can be said about a run.
+/// The events of a notes stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum NotesEvent {
-    /// Somebody judged the run or a part of it.
+    /// A person or program annotated the run or a part of it.
     #[serde(rename = "run.annotated")]
     Annotated(Annotation),
 }
 
-/// A judgement.
+/// An annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Annotation {
-    /// The run it is about.
+    /// The annotated run.
     pub run_id: StreamId,
-    /// The part of the run it is about.
+    /// The annotated part of the run.
     #[serde(flatten)]
     pub target: Target,
-    /// What it says.
+    /// Its content.
     pub signal: Signal,
-    /// Who said it.
+    /// Its author.
     pub by: Actor,
-    /// Why, in words.
+    /// An explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A part of a run; all of it where nothing is named.
+/// A part of a run; the whole run if all fields are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
@@ -49,25 +49,25 @@ pub struct Target {
     pub node_id: Option<NodeId>,
 }
 
-/// What a judgement says.
+/// The content of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Signal {
-    /// How good it is, from 1 to 5.
+    /// A rating from 1 to 5.
     Rating {
         /// The number.
         rating: u8,
     },
-    /// What it should have been.
+    /// A correction.
     Correction {
-        /// The words.
+        /// The text.
         correction: String,
     },
-    /// What sort of thing it is.
+    /// A label.
     Label {
-        /// The word.
+        /// The label.
         label: String,
     },
-    /// That somebody should look at it.
+    /// A request for attention.
     Flag,
 }

@@ -1,10 +1,10 @@
-//! Notes: what may still be said about a run when nothing can happen in it any more.
+//! Notes: additions to a run that are possible even after its end.
 //!
-//! A stream of its own per run, begun with the first thing that is said, so that the run's log,
-//! and every fork of it, stays what it was. Who erases the run erases its notes.
+//! Each run has a notes stream of its own, begun with the first annotation, so that the run's log,
+//! and every fork of it, stays unchanged. Erasing the run erases its notes.
 //!
-//! Notes only grow, and each stands for itself: the next one needs the last link of the chain and
-//! how many there are, which stand with the last record.
+//! Notes only grow, and each is independent: the next one needs the last link of the chain and the
+//! number of notes, which are in the last record.
 
 mod event;
 #[cfg(test)]
@@ -22,34 +22,34 @@ use crate::time::Timestamp;
 
 pub use event::{Annotation, Event, NotesEvent, Signal, Target};
 
-/// Something somebody wants to say about a run.
+/// An annotation to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotate {
-    /// The part it is about. Whether the run has it is for the caller to know.
+    /// The part of the run. The caller checks that it exists.
     pub target: Target,
-    /// What it says.
+    /// Its content.
     pub signal: Signal,
-    /// Why, in words.
+    /// An explanation.
     pub note: Option<String>,
-    /// Who says it.
+    /// Its author.
     pub by: Actor,
 }
 
-/// Why something is not noted. Nothing was written.
+/// Why an annotation is rejected. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// A rating outside its range.
     #[error("a rating is a whole number from 1 to 5")]
     Rating,
-    /// Words that are missing, or too many of them.
+    /// A text is empty or too long.
     #[error("{what} has 1 to {most} bytes")]
     Words {
-        /// Which words.
+        /// The text.
         what: &'static str,
-        /// How many bytes they may have.
+        /// Its maximum length in bytes.
         most: usize,
     },
-    /// Enough was said.
+    /// The maximum number of annotations is reached.
     #[error("a run has at most {MAX_ANNOTATIONS} annotations")]
     Full,
 }
@@ -126,8 +126,8 @@ impl Notes {
         notes
     }
 
-    /// Decides to note something, and tells the audit trail. A key that is claimed with it lets it
-    /// be found again.
+    /// Decides to record an annotation, and sends an entry to the audit trail. A claimed key lets
+    /// it be found again.
     ///
     /// # Errors
     /// See [`Rejection`].

@@ -12,31 +12,31 @@ use crate::registry::{Entries, Key, Registry};
 use crate::stream::{DefinitionRef, PutBy};
 use crate::time::Timestamp;
 
-/// What a registry is told.
+/// A command to a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistryCommand {
-    /// Let a workflow's name stand for a definition.
+    /// Set the definition of a workflow's name.
     PutWorkflow {
-        /// The definition; its document must lie in the store.
+        /// The definition; its document must be in the store.
         definition: DefinitionRef,
     },
-    /// Let a key open the tenant.
+    /// Create a key for the tenant.
     CreateKey {
         /// The new key's id.
         key: KeyId,
         /// SHA-256 of its token.
         digest: Digest,
-        /// What it grants.
+        /// Its grant.
         grant: Grant,
     },
-    /// Refuse a key from now on.
+    /// Reject a key from now on.
     RevokeKey {
         /// The key.
         key: KeyId,
-        /// Why; kept in the log.
+        /// The reason; kept in the log.
         reason: Option<String>,
     },
-    /// Give a key a successor with the same grant, and let it end.
+    /// Replace a key by a successor with the same grant.
     RotateKey {
         /// The key that ends.
         key: KeyId,
@@ -44,38 +44,38 @@ pub enum RegistryCommand {
         successor: KeyId,
         /// SHA-256 of the new token.
         digest: Digest,
-        /// Milliseconds for which both work. Never lengthens the old key's life.
+        /// Milliseconds for which both are valid. Never lengthens the old key's life.
         overlap_ms: u64,
     },
-    /// Tell a webhook of runs from now on.
+    /// Register a webhook for runs from now on.
     RegisterWebhook {
         /// The new webhook's id.
         webhook: WebhookId,
-        /// What it is told, and where.
+        /// Its events and its address.
         spec: WebhookSpec,
-        /// What its deliveries are signed with.
+        /// Its signing secret.
         secret: WebhookSecret,
     },
-    /// Give a webhook another secret.
+    /// Set another secret of a webhook.
     RotateWebhook {
         /// The webhook.
         webhook: WebhookId,
         /// The new secret.
         secret: WebhookSecret,
-        /// Milliseconds for which both sign. An overlap that is still going on ends at once.
+        /// Milliseconds for which both sign. An earlier overlap ends at once.
         overlap_ms: u64,
     },
-    /// Tell a webhook nothing more.
+    /// Remove a webhook.
     RemoveWebhook {
         /// The webhook.
         webhook: WebhookId,
     },
 }
 
-/// Why a registry refuses a command. Nothing was written.
+/// Why a registry rejects a command. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The registry says so already.
+    /// The registry has this content already.
     #[error("the registry says so already")]
     Unchanged,
     /// The version of the workflow is registered with other content.
@@ -93,10 +93,10 @@ pub enum Rejection {
     /// The key is revoked or expired.
     #[error("the key does not work any more")]
     DeadKey,
-    /// The tenant has as many keys as it may.
+    /// The maximum number of keys is reached.
     #[error("the tenant has {} keys that work; revoke some", limits::MAX_KEYS)]
     TooManyKeys,
-    /// The grant breaks a bound.
+    /// The grant violates a limit.
     #[error("{0}")]
     InvalidGrant(&'static str),
     /// The webhook's id is in use; draw another.
@@ -105,13 +105,13 @@ pub enum Rejection {
     /// The tenant has no such webhook.
     #[error("there is no such webhook")]
     UnknownWebhook,
-    /// The tenant has as many webhooks as it may.
+    /// The maximum number of webhooks is reached.
     #[error("the tenant has {} webhooks; remove some", limits::MAX_WEBHOOKS)]
     TooManyWebhooks,
-    /// The webhook breaks a bound.
+    /// The webhook violates a limit.
     #[error("{0}")]
     InvalidWebhook(&'static str),
-    /// Only one secret can sign what the webhook is sent.
+    /// Deliveries to this webhook can have only one signature.
     #[error("the webhook takes one signature at a time; remove it and make another")]
     NoOverlap,
 }
@@ -137,8 +137,7 @@ impl Rejection {
 }
 
 impl Registry {
-    /// Decides a command. What it does is told to the tenant's audit stream by the outbox of the
-    /// same batch.
+    /// Decides a command. Its audit entry is sent by the outbox of the same batch.
     ///
     /// # Errors
     /// The rejection.
@@ -233,8 +232,8 @@ impl Registry {
     }
 }
 
-/// Whether a registry that has one definition need not be told another: they are the same, and who
-/// puts it again may do no more than who put it.
+/// Whether a registered definition covers a new one: both are the same, and the registered one
+/// gives at least the same rights.
 fn says_as_much(before: &DefinitionRef, after: &DefinitionRef) -> bool {
     let same = DefinitionRef {
         put_by: before.put_by,
@@ -243,7 +242,7 @@ fn says_as_much(before: &DefinitionRef, after: &DefinitionRef) -> bool {
     *before == same && (before.put_by == after.put_by || before.put_by == PutBy::Operator)
 }
 
-/// The grant of a successor: it lives as long from now on as the old key was made to.
+/// The grant of a successor: its lifetime equals the old key's, from now on.
 fn renewed(old: &Key, now: Timestamp) -> Grant {
     let life = |expires_at: Timestamp| expires_at.ms_since(old.created_at);
     Grant {

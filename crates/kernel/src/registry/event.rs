@@ -1,5 +1,5 @@
-//! The events of a registry stream, as they are stored. Changing this file is a change of the
-//! event format: see `docs/design/event-format.md`.
+//! The events of a registry stream, as stored. Changing this file is a change of the event format:
+//! see `docs/design/event-format.md`.
 
 use std::collections::BTreeSet;
 
@@ -15,38 +15,38 @@ use crate::time::Timestamp;
 /// An event of a registry stream.
 pub type Event = log::Event<RegistryEvent>;
 
-/// What a key lets its bearer be and do.
+/// The identity and rights of a key's bearer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
-    /// Who acts with the key; opaque, never personal data.
+    /// The acting principal; opaque, never personal data.
     pub principal: String,
-    /// The only workspace it reaches; without one it reaches the whole tenant.
+    /// The only accessible workspace; without one the whole tenant is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Scope words. Their meaning is the runtime's.
+    /// Scope names. Their meaning is defined by the runtime.
     pub scopes: BTreeSet<String>,
-    /// Groups that its bearer belongs to, for gates that name some.
+    /// The bearer's groups, for gates that name some.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<String>,
-    /// Roles that its bearer has, for gates that name some.
+    /// The bearer's roles, for gates that name some.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<String>,
-    /// What people call the key.
+    /// The key's name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// From when on the key is refused.
+    /// From when on the key is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// What a webhook is told, and where.
+/// The events and the address of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookSpec {
     /// Where deliveries go.
     pub url: String,
-    /// The event types it is told of; `*` stands for all.
+    /// The event types to deliver; `*` means all.
     pub events: BTreeSet<String>,
     /// Only runs with one of these tags, unless it is empty.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -54,26 +54,26 @@ pub struct WebhookSpec {
     /// Only runs of this workspace; without one those of the whole tenant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Whether deliveries are also signed as Standard Webhooks 1.0.0 says.
+    /// Whether deliveries are also signed as defined by Standard Webhooks 1.0.0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standard: bool,
 }
 
-/// What a webhook's deliveries are signed with.
+/// The signing secret of a webhook's deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookSecret {
     /// The secret, sealed for the tenant.
     pub sealed: Sealed,
-    /// The first 8 hex digits of the secret's SHA-256: what people and logs call it by.
+    /// The first 8 hex digits of the secret's SHA-256, by which people and logs refer to it.
     pub fingerprint: String,
 }
 
-/// What happened to a registry.
+/// The events of a registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
 pub enum RegistryEvent {
-    /// A workflow's name stands for this definition from now on.
+    /// A workflow's name has this definition from now on.
     #[serde(rename = "runwright.workflow.put")]
     WorkflowPut {
         /// The definition.
@@ -86,29 +86,29 @@ pub enum RegistryEvent {
         key_id: KeyId,
         /// SHA-256 of the whole token.
         digest: Digest,
-        /// What it grants.
+        /// Its grant.
         #[serde(flatten)]
         grant: Grant,
-        /// The key it takes the place of.
+        /// The key that it replaces.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<KeyId>,
     },
-    /// A key has a successor and ends soon. The successor's own event stands before this one.
+    /// A key has a successor and ends soon. The successor's own event precedes this one.
     #[serde(rename = "runwright.key.rotated", rename_all = "camelCase")]
     KeyRotated {
         /// The key that ends.
         key_id: KeyId,
-        /// The key that takes its place.
+        /// The key that replaces it.
         successor: KeyId,
-        /// From when on the old key is refused.
+        /// From when on the old key is rejected.
         expires_at: Timestamp,
     },
-    /// A key is refused from now on.
+    /// A key is rejected from now on.
     #[serde(rename = "runwright.key.revoked", rename_all = "camelCase")]
     KeyRevoked {
         /// The key.
         key_id: KeyId,
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -117,10 +117,10 @@ pub enum RegistryEvent {
     WebhookRegistered {
         /// The webhook.
         webhook_id: WebhookId,
-        /// What it is told, and where.
+        /// Its events and its address.
         #[serde(flatten)]
         spec: WebhookSpec,
-        /// What its deliveries are signed with.
+        /// Its signing secret.
         secret: WebhookSecret,
     },
     /// A webhook has another secret; for a while both sign.
@@ -130,10 +130,10 @@ pub enum RegistryEvent {
         webhook_id: WebhookId,
         /// The new secret.
         secret: WebhookSecret,
-        /// From when on the secret before it signs nothing.
+        /// From when on the previous secret does not sign.
         previous_expires_at: Timestamp,
     },
-    /// Nothing is delivered to a webhook any more.
+    /// Deliveries to a webhook have ended.
     #[serde(rename = "runwright.webhook.removed", rename_all = "camelCase")]
     WebhookRemoved {
         /// The webhook.

@@ -1,8 +1,8 @@
-//! The registry of a tenant: which definition a workflow's name stands for, which keys open the
-//! tenant, and which webhooks are told of its runs.
+//! The registry of a tenant: the definitions of workflow names, the tenant's keys, and the webhooks
+//! for its runs.
 //!
-//! A stream of its own per tenant. Putting a workflow again appends; runs that exist keep the
-//! definition their header names. A key is never taken out, only revoked or expired.
+//! Each tenant has a stream of its own. Putting a workflow again appends; existing runs keep the
+//! definition in their header. A key is never removed, only revoked or expired.
 
 mod decide;
 mod event;
@@ -27,7 +27,7 @@ pub use event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
 pub use key::{KEY_ID_BYTES, Key, KeyStatus};
 pub use webhook::{EVERY_EVENT, Previous, Webhook};
 
-/// How the ids of registry streams begin.
+/// The prefix of the ids of registry streams.
 const PREFIX: &str = "registry-";
 
 /// The registry of a tenant.
@@ -197,7 +197,7 @@ impl Registry {
         StreamId::derived("registry", &[tenant.as_str()])
     }
 
-    /// Whether a stream is one of a registry.
+    /// Whether a stream is a registry's.
     pub fn is_stream(stream: &StreamId) -> bool {
         stream.as_str().starts_with(PREFIX)
     }
@@ -214,12 +214,12 @@ impl Registry {
         self.header.tenant()
     }
 
-    /// The definition a name stands for.
+    /// The definition of a name.
     pub fn workflow(&self, id: &str) -> Option<&DefinitionRef> {
         self.state.workflows.get(id)
     }
 
-    /// Whether a version of a workflow stands for another document than this definition's.
+    /// Whether a version of a workflow is registered with another document than this definition's.
     fn is_taken(&self, definition: &DefinitionRef) -> bool {
         let version = (definition.workflow.clone(), definition.version.clone());
         let digest = self.state.versions.get(&version);
@@ -231,12 +231,12 @@ impl Registry {
         self.state.workflows.values()
     }
 
-    /// A key, whether it works or not.
+    /// A key, valid or not.
     pub fn key(&self, id: &KeyId) -> Option<&Key> {
         self.state.keys.get(id)
     }
 
-    /// Every key, whether it works or not, by id.
+    /// Every key, valid or not, by id.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.state.keys.values()
     }

@@ -1,5 +1,5 @@
-//! Webhooks as the registry knows them. How deliveries to them go is said by a log of each one's
-//! own: see [`crate::delivery`].
+//! Webhooks of the registry. The progress of their deliveries is in a log for each: see
+//! [`crate::delivery`].
 
 use crate::audit::{Actor, AuditAction, Subject};
 use crate::ids::WebhookId;
@@ -9,7 +9,7 @@ use crate::registry::event::{RegistryEvent, WebhookSecret, WebhookSpec};
 use crate::registry::{Entries, Rejection};
 use crate::time::Timestamp;
 
-/// The word that stands for every event type.
+/// The name for all event types.
 pub const EVERY_EVENT: &str = "*";
 
 /// A webhook.
@@ -17,15 +17,15 @@ pub const EVERY_EVENT: &str = "*";
 pub struct Webhook {
     /// Its id.
     pub id: WebhookId,
-    /// What it is told, and where.
+    /// Its events and its address.
     pub spec: WebhookSpec,
-    /// What its deliveries are signed with.
+    /// Its signing secret.
     pub secret: WebhookSecret,
-    /// The secret before it.
+    /// The previous secret.
     pub previous: Option<Previous>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When it was last given another secret.
+    /// When it last got another secret.
     pub rotated_at: Option<Timestamp>,
 }
 
@@ -34,19 +34,19 @@ pub struct Webhook {
 pub struct Previous {
     /// The secret.
     pub secret: WebhookSecret,
-    /// From when on it signs nothing.
+    /// From when on it does not sign.
     pub expires_at: Timestamp,
 }
 
 impl Webhook {
-    /// Whether it is told of events of a type.
+    /// Whether events of a type are delivered to it.
     pub fn wants(&self, event_type: &str) -> bool {
         let events = &self.spec.events;
         events.contains(event_type) || events.contains(EVERY_EVENT)
     }
 
-    /// Whether it is told of runs of a workspace and with some tags. Whose tenant the run is, is
-    /// for the caller to look at first.
+    /// Whether events of runs of a workspace and with some tags are delivered to it. The caller
+    /// checks the tenant first.
     pub fn wants_run<T: AsRef<str>>(&self, workspace: Option<&str>, tags: &[T]) -> bool {
         let WebhookSpec {
             tags: wanted,
@@ -58,14 +58,14 @@ impl Webhook {
         is_within && (wanted.is_empty() || tags.any(|tag| wanted.contains(tag)))
     }
 
-    /// The secret before the one it has, while both sign.
+    /// The previous secret, while both sign.
     pub fn overlapping(&self, now: Timestamp) -> Option<&WebhookSecret> {
         let previous = self.previous.as_ref()?;
         (now < previous.expires_at).then_some(&previous.secret)
     }
 }
 
-/// Holds what a webhook is to be told against its bounds.
+/// Checks the settings of a webhook against their limits.
 pub(super) fn check(spec: &WebhookSpec) -> Result<(), Rejection> {
     let is_word = |word: &String| {
         !word.is_empty()
