@@ -1,7 +1,7 @@
 //! The log of a stream that is not a run: the state it folds to, and the batches that extend it.
 //!
 //! An [`Aggregate`] holds the rules of one kind of stream. Reading, folding, the hash chain,
-//! checkpoints and the batch in the making are the same for all of them.
+//! checkpoints and building a batch are the same for all of them.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -202,7 +202,7 @@ impl<S: Aggregate + Send> AnyLog for Log<S> {
     }
 }
 
-/// A batch in the making. Every event is folded as it is emitted.
+/// A batch under construction. Every event is folded as it is emitted.
 #[derive(Debug)]
 pub(crate) struct Draft<S> {
     pub(crate) log: Log<S>,

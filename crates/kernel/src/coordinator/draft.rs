@@ -41,7 +41,7 @@ fn namespace(stream: &StreamId, thing: &str, what: Remembered) -> String {
     format!("{stream}/{thing}/{what}")
 }
 
-/// A batch in the making, with the rules it is decided by.
+/// A batch under construction, with the rules of its decision.
 #[derive(Debug)]
 pub(super) struct Draft {
     batch: log::Draft<State>,
