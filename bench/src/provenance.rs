@@ -64,7 +64,7 @@ async fn once(dir: &Path, calls: usize) -> io::Result<[f64; 4]> {
         "OPENAI_BASE_URL".to_owned(),
         format!("http://{upstream}/v1"),
     )]);
-    let upstreams = || Upstreams::of(&environment).map_err(io::Error::other);
+    let upstreams = || Upstreams::from_environment(&environment).map_err(io::Error::other);
     let snapshots = provenance::Folder::of_project(dir.path());
     let keep = FolderKeep::begin(&snapshots, Contents::Full)?;
     let setup = |keep: Arc<dyn Keep>, folder, replayer| Setup {

@@ -44,7 +44,7 @@ struct Link {
 
 impl Link {
     /// The child run that an attempt started, found by the id it received.
-    fn of(log: &Log, node: &NodeId, visit: u32, last: u32, child: &StreamId) -> Option<Self> {
+    fn find(log: &Log, node: &NodeId, visit: u32, last: u32, child: &StreamId) -> Option<Self> {
         let attempts = (0..=last).rev();
         attempts
             .flat_map(|attempt| log.origins.iter().map(move |origin| (attempt, origin)))
@@ -136,7 +136,7 @@ struct Step {
 impl Attempts {
     /// Collects the attempts of a run, whose log is the first, and of its child runs, in the order
     /// of their start. Each child's log follows its parent's.
-    pub fn of(logs: &[Log]) -> Self {
+    pub fn from_logs(logs: &[Log]) -> Self {
         let mut attempts = Self::default();
         if let Some(first) = logs.first() {
             attempts.runs.insert(first.run.clone(), Way::new());
@@ -223,7 +223,7 @@ impl Attempts {
                 };
                 let last = self.steps.iter().rfind(is_of);
                 let last = last.map_or(0, |step| step.attempt.attempt);
-                if let Some(link) = Link::of(log, node_id, *visit, last, child_run_id) {
+                if let Some(link) = Link::find(log, node_id, *visit, last, child_run_id) {
                     let way = way.iter().cloned().chain([link]).collect();
                     self.runs.insert(child_run_id.clone(), way);
                 }
@@ -489,7 +489,7 @@ impl Attempts {
             // Without the plan, no value may be shown.
             return Value::Null;
         };
-        let (mask, node) = (Mask::of(plan), &step.attempt.node);
+        let (mask, node) = (Mask::from_plan(plan), &step.attempt.node);
         match reason {
             Reason::OtherResult => step.result_seen(mask),
             _ => mask.inputs(node, &step.inputs).into(),

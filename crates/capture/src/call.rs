@@ -433,8 +433,8 @@ mod tests {
             seq: 3,
             kind: Kind::Protocol,
             name: "mcp/tools/list".into(),
-            input: Digest::of(b"in"),
-            output: Some(Digest::of(b"out")),
+            input: Digest::compute(b"in"),
+            output: Some(Digest::compute(b"out")),
             started: Timestamp(1_770_000_000_000),
             ended: Some(Timestamp(1_770_000_000_007)),
             order: Some(Order {
@@ -449,8 +449,8 @@ mod tests {
             effects: vec![Change {
                 path: "a".into(),
                 operation: Operation::Modified,
-                hash: Digest::of(b"new"),
-                before: Some(Digest::of(b"old")),
+                hash: Digest::compute(b"new"),
+                before: Some(Digest::compute(b"old")),
                 size: 3,
                 mode: 0o644,
                 link: false,
@@ -474,14 +474,14 @@ mod tests {
             },
             notified: vec![Notified {
                 side: Side::After,
-                hash: Digest::of(b"told"),
+                hash: Digest::compute(b"told"),
                 cut: true,
             }],
         };
         let line = serde_json::to_string(&call.to_file()).unwrap();
         assert!(line.contains("\"hash\":\"sha256:"), "{line}");
         let read: file::Call = serde_json::from_str(&line).unwrap();
-        let told = hash::written(&Digest::of(b"told"));
+        let told = hash::written(&Digest::compute(b"told"));
         assert!(read.contents().any(|hash| hash == told), "{line}");
         assert_eq!(Call::of_file(&read), Some(call));
     }

@@ -15,7 +15,7 @@ pub(crate) fn overlap(earlier: &Call, later: &Call) -> bool {
 /// Whether some of these calls, which are in order, ran at the same time. A call never overlaps the
 /// calls it makes itself. The time of a call that was only observed is unknown.
 pub(crate) fn is_parallel(calls: &[Call]) -> bool {
-    let family = Family::of(calls);
+    let family = Family::from_calls(calls);
     let mut running: Vec<&Call> = Vec::new();
     calls.iter().filter(|call| !call.observed).any(|call| {
         running.retain(|earlier| overlap(earlier, call));
@@ -34,7 +34,7 @@ pub(crate) struct Family {
 
 impl Family {
     /// The family of these calls.
-    pub(crate) fn of(calls: &[Call]) -> Self {
+    pub(crate) fn from_calls(calls: &[Call]) -> Self {
         let parents = calls
             .iter()
             .filter_map(|call| Some((call.seq, call.parent?)))
@@ -60,7 +60,7 @@ impl Family {
 
 /// Calls that were only observed and were not made within a recorded tool: they cannot be served.
 pub fn unobserved(calls: &[Call]) -> Vec<&Call> {
-    let family = Family::of(calls);
+    let family = Family::from_calls(calls);
     let run = calls
         .iter()
         .filter(|call| call.kind != Kind::Model && !call.observed);

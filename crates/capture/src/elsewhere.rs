@@ -128,7 +128,7 @@ fn tell(told: &mut BTreeSet<String>, server: &str) {
 /// `None` for other requests.
 pub(crate) fn to_model(uri: &Uri) -> Option<(&'static str, String, String)> {
     let (authority, path) = (uri.authority()?, uri.path());
-    let route = Route::of(path);
+    let route = Route::from_path(path);
     let is_near =
         matches!(authority.host(), "localhost" | "[::1]") || authority.host().starts_with("127.");
     let is_usual = path.starts_with("/v1/") || path.starts_with("/api/");
@@ -160,7 +160,7 @@ pub struct Onward {
 
 impl Onward {
     /// The route from an environment.
-    pub fn of(environment: &BTreeMap<String, String>) -> Self {
+    pub fn from_environment(environment: &BTreeMap<String, String>) -> Self {
         let set = |name: &str| {
             let lower = environment.get(&name.to_ascii_lowercase());
             let value = lower.or_else(|| environment.get(name));
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn the_proxies_of_the_command_are_asked_as_it_would() {
         let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let onward = Onward::of(&BTreeMap::from([
+        let onward = Onward::from_environment(&BTreeMap::from([
             set("https_proxy", "http://ada:pw@proxy.test:3128"),
             set("NO_PROXY", "intern.test, .lab.test"),
         ]));

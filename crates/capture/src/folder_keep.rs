@@ -123,7 +123,7 @@ impl Drop for FolderKeep {
 
 impl Keep for FolderKeep {
     fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
-        let digest = Digest::of(bytes);
+        let digest = Digest::compute(bytes);
         if self.contents == Contents::Hashes {
             return Ok(digest);
         }
@@ -165,7 +165,7 @@ pub struct Recording(pub Folder);
 
 impl Keep for Recording {
     fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
-        Ok(Digest::of(bytes))
+        Ok(Digest::compute(bytes))
     }
 
     fn get(&self, digest: Digest) -> io::Result<Option<Vec<u8>>> {
@@ -187,7 +187,7 @@ pub struct InMemory(Mutex<BTreeMap<Digest, Arc<[u8]>>>);
 
 impl Keep for InMemory {
     fn put(&self, bytes: &[u8]) -> io::Result<Digest> {
-        let digest = Digest::of(bytes);
+        let digest = Digest::compute(bytes);
         self.0.lock().entry(digest).or_insert_with(|| bytes.into());
         Ok(digest)
     }

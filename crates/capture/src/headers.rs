@@ -133,7 +133,7 @@ impl Unpacking {
     /// The compression of a body that the client did not request. Gzip is unpacked, since it could
     /// be neither read nor cleaned, and its headers are removed. Other encodings are passed on
     /// unchanged.
-    pub(crate) fn of(headers: &mut HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &mut HeaderMap) -> Self {
         let mut packings = headers.get_all(header::CONTENT_ENCODING).iter();
         let is_gzip = |packing: &HeaderValue| {
             let packing = packing.as_bytes().trim_ascii();
@@ -228,7 +228,7 @@ mod tests {
         encoder.write_all(b"one and two").unwrap();
         let packed = encoder.finish().unwrap();
         let mut came = headers(&[("content-encoding", "GZIP"), ("x-a", "b")]);
-        let mut unpacking = Unpacking::of(&mut came);
+        let mut unpacking = Unpacking::from_headers(&mut came);
         assert_eq!(came, headers(&[("x-a", "b")]));
         let mut text = Vec::new();
         for piece in packed.chunks(7) {
@@ -236,14 +236,14 @@ mod tests {
         }
         text.extend(unpacking.end().unwrap());
         assert_eq!(text, b"one and two");
-        let mut cut = Unpacking::of(&mut headers(&[("content-encoding", "gzip")]));
+        let mut cut = Unpacking::from_headers(&mut headers(&[("content-encoding", "gzip")]));
         cut.piece(Bytes::copy_from_slice(&packed[..packed.len() - 3]))
             .unwrap();
         assert!(cut.end().is_err());
-        let mut empty = Unpacking::of(&mut headers(&[("content-encoding", "gzip")]));
+        let mut empty = Unpacking::from_headers(&mut headers(&[("content-encoding", "gzip")]));
         assert!(empty.end().unwrap().is_empty());
         let mut other = headers(&[("content-encoding", "br")]);
-        let mut unpacking = Unpacking::of(&mut other);
+        let mut unpacking = Unpacking::from_headers(&mut other);
         assert_eq!(other["content-encoding"], "br");
         assert_eq!(unpacking.piece(Bytes::from_static(b"x")).unwrap(), "x");
     }

@@ -74,7 +74,7 @@ impl Ignored {
         for pointer in &self.requests {
             take_out(pointer, body_of(&mut value));
         }
-        Digest::of(canonical_json(&value).as_bytes())
+        Digest::compute(canonical_json(&value).as_bytes())
     }
 
     /// The keys of recorded calls, by their steps.

@@ -39,7 +39,7 @@ pub fn again(
     sources: Sources,
     told: &Arc<Mutex<RerunReport>>,
 ) -> Registry {
-    Registry::of(nodes.nodes().map(|node| {
+    Registry::from_nodes(nodes.nodes().map(|node| {
         let again = Again {
             kind: kind_of(node.type_id()),
             node: node.clone(),

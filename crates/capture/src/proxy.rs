@@ -134,7 +134,7 @@ impl Upstreams {
     ///
     /// # Errors
     /// When a variable is not a URL.
-    pub fn of(environment: &BTreeMap<String, String>) -> Result<Self, NotAServer> {
+    pub fn from_environment(environment: &BTreeMap<String, String>) -> Result<Self, NotAServer> {
         let set = |name: &'static str| {
             let value = environment
                 .get(name)
@@ -481,7 +481,7 @@ struct Asked {
 async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> Answer {
     let recorder = &shared.recorder;
     learn(recorder.cleaner(), &asked.headers, asked.query.as_deref());
-    let route = Route::of(&format!("/{}", asked.rest));
+    let route = Route::from_path(&format!("/{}", asked.rest));
     let name = format!("{}/{}", asked.provider, asked.rest.trim_end_matches('/'));
     let parsed = serde_json::from_slice::<Value>(&asked.body);
     // Only such a body is rewritten; any other is forwarded byte for byte.
@@ -558,7 +558,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         asked.body
     };
     let query = asked.query.as_deref();
-    let waiting = Waiting::of(recorder, seq);
+    let waiting = Waiting::new(recorder, seq);
     let sent = upstream.send(asked.method, &asked.rest, query, &asked.headers, sent);
     let response = match sent.await {
         Ok(response) => response,
@@ -574,7 +574,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     };
     let status = response.status();
     let mut headers = headers::passed_back(response.headers());
-    let unpacking = Unpacking::of(&mut headers);
+    let unpacking = Unpacking::from_headers(&mut headers);
     if let Some(aim) = headers.get(header::LOCATION)
         && let Ok(aim) = HeaderValue::try_from(upstream.aim(response.url(), aim.as_bytes()))
     {
@@ -711,7 +711,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn of(recorder: &Arc<Recorder>, seq: u64) -> Self {
+    fn new(recorder: &Arc<Recorder>, seq: u64) -> Self {
         let passed = Arc::new(Mutex::new(Passed::default()));
         recorder.passes(seq, passed.clone());
         Self {

@@ -291,7 +291,7 @@ impl Recorder {
     ) -> Begun {
         let asked = crate::dialect::asked(route, body);
         self.settle(&mut self.state.lock(), &asked);
-        let note = Note::of(route, provider, &asked, sent, &self.cleaner);
+        let note = Note::new(route, provider, &asked, sent, &self.cleaner);
         self.begin_noted(beginning, Some((route, note)))
     }
 
@@ -474,7 +474,7 @@ impl Recorder {
         let bytes = canonical_json(input).into_bytes();
         self.keep.put(&bytes).unwrap_or_else(|error| {
             self.fail(&error);
-            Digest::of(&bytes)
+            Digest::compute(&bytes)
         })
     }
 

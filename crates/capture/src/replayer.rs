@@ -175,7 +175,7 @@ impl Replayer {
         let mut within: BTreeMap<u64, Vec<Call>> = BTreeMap::new();
         let greeted = |call: &&Call| call.kind == Kind::Protocol && call.name == "mcp/initialize";
         let is_one_server = calls.iter().filter(greeted).count() <= 1;
-        let family = Family::of(&calls);
+        let family = Family::from_calls(&calls);
         let is_run = |call: &Call| call.kind != Kind::Model && !call.observed;
         let tools = calls.iter().filter(|call| sources.tools && is_run(call));
         let tools: BTreeSet<u64> = tools.map(|call| call.seq).collect();
@@ -244,7 +244,7 @@ impl Replayer {
             return None;
         }
         // Calls made within a call belong to it.
-        let family = Family::of(&calls);
+        let family = Family::from_calls(&calls);
         calls.retain(|call| {
             let mut line = family.above(call.seq);
             call.seq <= steps || line.any(|above| above <= steps && family.is_tool(above))
@@ -436,8 +436,8 @@ mod tests {
             seq,
             kind: Kind::Tool,
             name: "grep".into(),
-            input: Digest::of(input.as_bytes()),
-            output: Some(Digest::of(b"out")),
+            input: Digest::compute(input.as_bytes()),
+            output: Some(Digest::compute(b"out")),
             started: Timestamp(from),
             ended: Some(Timestamp(to)),
             order: None,
@@ -462,7 +462,7 @@ mod tests {
             },
         );
         for (step, input) in inputs.iter().enumerate() {
-            match replayer.find(Kind::Tool, "grep", Digest::of(input.as_bytes())) {
+            match replayer.find(Kind::Tool, "grep", Digest::compute(input.as_bytes())) {
                 Match::Call(place) => replayer.consume(place),
                 other => return Err((step + 1, other)),
             }
@@ -622,9 +622,9 @@ mod tests {
         };
         assert!(Replayer::first(calls.clone(), everything, 3).is_none());
         let mut replayer = Replayer::first(calls, everything, 1).unwrap();
-        let input = Digest::of(b"a");
+        let input = Digest::compute(b"a");
         assert_eq!(
-            replayer.find(Kind::Tool, "grep", Digest::of(b"b")),
+            replayer.find(Kind::Tool, "grep", Digest::compute(b"b")),
             Match::Other {
                 expected: Some(0),
                 found: None
@@ -652,7 +652,7 @@ mod tests {
             models: true,
             tools: true,
         };
-        let digest = |text: &str| Digest::of(text.as_bytes());
+        let digest = |text: &str| Digest::compute(text.as_bytes());
         let mut replayer = Replayer::new(calls, everything);
         replayer.consume(0);
         assert_eq!(
@@ -706,7 +706,7 @@ mod tests {
                     "list" => (Kind::Protocol, "mcp/tools/list", ""),
                     input => (Kind::Tool, "grep", input),
                 };
-                match replayer.find(kind, name, Digest::of(input.as_bytes())) {
+                match replayer.find(kind, name, Digest::compute(input.as_bytes())) {
                     Match::Call(place) => replayer.consume(place),
                     other => return Err(other),
                 }
@@ -759,7 +759,7 @@ mod tests {
         .into_iter()
         .enumerate()
         {
-            let found = replayer.find(Kind::Protocol, name, Digest::of(input.as_bytes()));
+            let found = replayer.find(Kind::Protocol, name, Digest::compute(input.as_bytes()));
             assert_eq!(found, Match::Call(place));
             replayer.consume(place);
         }
@@ -767,7 +767,7 @@ mod tests {
         // for it.
         assert_eq!(replayer.unused().map(|call| call.seq), Some(4));
         replayer.consume(3);
-        let again = replayer.find(Kind::Protocol, "mcp/tools/list", Digest::of(b""));
+        let again = replayer.find(Kind::Protocol, "mcp/tools/list", Digest::compute(b""));
         assert!(
             matches!(again, Match::Other { found: None, .. }),
             "{again:?}"

@@ -212,7 +212,7 @@ pub enum RunError {
 /// # Errors
 /// When nothing could be executed, or the folder cannot be read afterwards.
 pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError> {
-    let upstreams = Upstreams::of(&plan.environment)?;
+    let upstreams = Upstreams::from_environment(&plan.environment)?;
     let (root, filter) = (plan.root.clone(), plan.filter);
     let (cleaner, keep) = (plan.cleaner.clone(), plan.keep.clone());
     let looked = blocking(move || {
@@ -232,7 +232,9 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let wall = wall(plan.elsewhere, plan.watchdog.as_deref());
     let rule = match plan.elsewhere {
         Elsewhere::Denied => Rule::Denied,
-        Elsewhere::Configured | Elsewhere::Unknown => Rule::Passed(Onward::of(&plan.environment)),
+        Elsewhere::Configured | Elsewhere::Unknown => {
+            Rule::Passed(Onward::from_environment(&plan.environment))
+        }
     };
     let proxy = Proxy::start(recorder.clone(), upstreams, rule).await;
     let proxy = proxy.map_err(RunError::NoProxy)?;

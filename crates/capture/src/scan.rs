@@ -178,7 +178,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(meta: &std::fs::Metadata) -> Self {
+    fn from_metadata(meta: &std::fs::Metadata) -> Self {
         let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
         Self {
             size: meta.len(),
@@ -526,7 +526,7 @@ fn entry(
     if !link && !meta.is_file() {
         return Ok(None);
     }
-    let stamp = Stamp::of(&meta);
+    let stamp = Stamp::from_metadata(&meta);
     let mode = meta.mode() & 0o7777;
     if let Some(old) = previous.files.get(name)
         && old.stamp == stamp
@@ -560,7 +560,7 @@ fn entry(
     } else {
         std::fs::read(path)?
     };
-    let (raw, size) = (Digest::of(&bytes), bytes.len() as u64);
+    let (raw, size) = (Digest::compute(&bytes), bytes.len() as u64);
     // Not written since: its content is held already.
     if let Some(old) = previous.files.get(name)
         && old.raw == raw
@@ -581,7 +581,7 @@ fn entry(
         taken,
         is_verbatim,
     } = cleaner.content(bytes);
-    let clean = Digest::of(&bytes);
+    let clean = Digest::compute(&bytes);
     let is_held = size <= MAX_CONTENT && *held + (bytes.len() as u64) <= MAX_HELD;
     let content: Option<Arc<[u8]>> = is_held.then(|| bytes.into());
     *held += content.as_ref().map_or(0, |content| content.len() as u64);
@@ -629,7 +629,7 @@ pub fn context(path: &Path, cleaner: &Cleaner, keep: &dyn Keep) -> io::Result<(D
     if size <= MAX_CONTENT {
         Ok((keep.put(&clean)?, size))
     } else {
-        Ok((Digest::of(&clean), size))
+        Ok((Digest::compute(&clean), size))
     }
 }
 

@@ -173,7 +173,7 @@ pub fn undo(
     cleaner: &Cleaner,
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
-    let names = Names::of(root, changes, cleaner);
+    let names = Names::from_changes(root, changes, cleaner);
     for change in changes {
         let path = inside(root, &names.own(&change.path))?;
         match (change.operation, change.before) {
@@ -250,7 +250,7 @@ pub fn apply(
     keep: &dyn Keep,
 ) -> Result<(), ScratchError> {
     ready(changes, cleaner, keep)?;
-    let names = Names::of(root, changes, cleaner);
+    let names = Names::from_changes(root, changes, cleaner);
     for change in changes {
         let path = inside(root, &names.own(&change.path))?;
         match change.operation {
@@ -276,7 +276,7 @@ pub(crate) const TAKEN_OUT: &str = "[REDACTED";
 
 impl<'a> Names<'a> {
     /// Searches the folder if a change has such a name.
-    fn of(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Self {
+    fn from_changes(root: &Path, changes: &[Change], cleaner: &'a Cleaner) -> Self {
         let mut found_names = BTreeMap::new();
         let mut todo = if changes.iter().any(|change| change.path.contains(TAKEN_OUT)) {
             vec![PathBuf::new()]
@@ -422,7 +422,7 @@ fn is_there(path: &Path, change: &Change, content: Held, cleaner: &Cleaner) -> i
         }
         false => std::fs::read(path)?,
     };
-    Ok(kernel::digest::Digest::of(&cleaner.content(now).bytes) == content.digest)
+    Ok(kernel::digest::Digest::compute(&cleaner.content(now).bytes) == content.digest)
 }
 
 fn set_mode(path: &Path, change: &Change) -> Result<(), ScratchError> {

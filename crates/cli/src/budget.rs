@@ -77,7 +77,7 @@ struct Part {
 }
 
 impl Part {
-    fn of(facts: Option<&Facts>) -> Self {
+    fn from_facts(facts: Option<&Facts>) -> Self {
         let usage = facts.and_then(|facts| facts.usage.as_ref());
         let children = facts.into_iter().flat_map(|facts| facts.children.keys());
         Self {
@@ -104,14 +104,14 @@ impl Part {
 
 impl Used {
     /// Sums a run and all its children.
-    pub(crate) async fn of(door: &Door, run: &Run) -> Result<Self, StoreError> {
+    pub(crate) async fn load(door: &Door, run: &Run) -> Result<Self, StoreError> {
         let load = async |child: &str| match door.load(&StreamId::new(child)).await {
-            Ok(child) => Ok(Some(Part::of(child.facts()))),
+            Ok(child) => Ok(Some(Part::from_facts(child.facts()))),
             // It is not created yet, or was erased.
             Err(StoreError::Missing) => Ok(None),
             Err(error) => Err(error),
         };
-        Self::add_up(Part::of(run.facts()), load).await
+        Self::add_up(Part::from_facts(run.facts()), load).await
     }
 
     /// The same for a run on a server, from its snapshot.

@@ -226,7 +226,9 @@ impl Follower {
                     followed.cause = Some(event.seq);
                 }
                 // For display, so it is masked.
-                let event = Mask::of(&followed.run.plan).event(&event).into_owned();
+                let event = Mask::from_plan(&followed.run.plan)
+                    .event(&event)
+                    .into_owned();
                 news.push(RunUpdate {
                     of,
                     cause: followed.cause,

@@ -88,7 +88,7 @@ impl Prompt {
             if self.left_alone.contains(&open.id) {
                 continue;
             }
-            let shown = Mask::of(&run.plan).question(open);
+            let shown = Mask::from_plan(&run.plan).question(open);
             match wanted(&shown) {
                 Some(wanted) => return self.ask(run, &shown, wanted),
                 None => drop(self.left_alone.insert(open.id.clone())),

@@ -60,7 +60,9 @@ pub(crate) fn say(run: &Run) {
 pub(crate) fn shown_end(run: &Run, end: &End) -> End {
     match end {
         End::Failed { error, node } => End::Failed {
-            error: Mask::of(&run.plan).error(node.as_ref(), error).into_owned(),
+            error: Mask::from_plan(&run.plan)
+                .error(node.as_ref(), error)
+                .into_owned(),
             node: node.clone(),
         },
         other => other.clone(),
@@ -228,7 +230,7 @@ pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
     let Some(End::Completed { outputs }) = run.end() else {
         return Ok(());
     };
-    let outputs = Mask::of(&run.plan).run_outputs(outputs);
+    let outputs = Mask::from_plan(&run.plan).run_outputs(outputs);
     let is_process = |name: &str| is_process(&run.plan, name);
     print_outputs_of(data, short(&run.header.stream), &outputs, is_process)
 }
@@ -339,7 +341,7 @@ pub(crate) fn standing(
     status: &NodeStatus,
 ) -> String {
     let line = |error: &NodeError| {
-        let shown = Mask::of(&run.plan).error(Some(node), error);
+        let shown = Mask::from_plan(&run.plan).error(Some(node), error);
         text::one_line(&shown.message, 100)
     };
     match status {

@@ -25,7 +25,7 @@ pub struct Mask<'a>(Option<&'a Plan>);
 
 impl<'a> Mask<'a> {
     /// The mask of a workflow's runs.
-    pub fn of(plan: &'a Plan) -> Self {
+    pub fn from_plan(plan: &'a Plan) -> Self {
         Self(plan.sensitivity.any.then_some(plan))
     }
 

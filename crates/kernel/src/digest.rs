@@ -15,7 +15,7 @@ pub struct Digest(pub [u8; 32]);
 
 impl Digest {
     /// The digest of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn text_form_round_trips_and_refuses_rubbish() {
-        let digest = Digest::of(b"abc");
+        let digest = Digest::compute(b"abc");
         assert_eq!(
             digest.to_string(),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_chain_depends_on_order() {
-        let start = Digest::of(b"genesis");
+        let start = Digest::compute(b"genesis");
         assert_ne!(start.chain(b"a").chain(b"b"), start.chain(b"b").chain(b"a"));
         assert_ne!(start.chain(b"ab"), start.chain(b"a").chain(b"b"));
     }

@@ -145,7 +145,7 @@ impl StreamId {
     /// The id of a stream of which there is one per subject, derived from the subject.
     pub fn derived(prefix: &str, subject: &[&str]) -> Self {
         let text = [&[prefix], subject].concat().join("\0");
-        let hex = Digest::of(text.as_bytes()).to_string();
+        let hex = Digest::compute(text.as_bytes()).to_string();
         Self::new(format!("{prefix}-{}", &hex[..32]))
     }
 
@@ -191,7 +191,7 @@ impl AttemptId {
 /// The id of the `ordinal`-th thing of a kind that a visit of a node made.
 pub fn derive(kind: &str, origin: &StreamId, node: &NodeId, visit: u32, ordinal: u32) -> String {
     let text = format!("{kind}\0{origin}\0{node}\0{visit}\0{ordinal}");
-    let hex = Digest::of(text.as_bytes()).to_string();
+    let hex = Digest::compute(text.as_bytes()).to_string();
     format!("{kind}-{}", &hex[..32])
 }
 
@@ -210,7 +210,7 @@ pub fn worker_stream(
     worker: u32,
 ) -> StreamId {
     let text = format!("worker\0{origin}\0{node}\0{visit}\0{attempt}\0{worker}");
-    let hex = Digest::of(text.as_bytes()).to_string();
+    let hex = Digest::compute(text.as_bytes()).to_string();
     StreamId::new(format!("run-{}", &hex[..32]))
 }
 

@@ -28,7 +28,7 @@ impl Sealed {
     }
 
     /// Reads one; `None` for any other value.
-    pub fn of(value: &Value) -> Option<Self> {
+    pub fn from_value(value: &Value) -> Option<Self> {
         let fields = value.as_object()?;
         if fields.len() != 1 {
             return None;
@@ -60,14 +60,14 @@ mod tests {
             body: "Yg==".into(),
         };
         let value = sealed.clone().into_value();
-        assert_eq!(Sealed::of(&value), Some(sealed));
+        assert_eq!(Sealed::from_value(&value), Some(sealed));
         for other in [
             json!({ "$sealed": 1 }),
             json!({ "$sealed": { "key": "k", "nonce": "n" } }),
             json!({ "$sealed": { "key": "k", "nonce": "n", "body": "b" }, "more": 1 }),
             json!("$sealed"),
         ] {
-            assert_eq!(Sealed::of(&other), None, "{other}");
+            assert_eq!(Sealed::from_value(&other), None, "{other}");
         }
         assert!(has_sealed(&json!([{ "deep": { "$sealed": 1 } }])));
         assert!(!has_sealed(&json!({ "a": ["$sealed"] })));

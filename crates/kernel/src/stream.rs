@@ -308,7 +308,7 @@ impl StreamHeader {
         let object = value.as_object_mut().expect("a header is an object");
         object.remove("stream");
         object.remove("genesis");
-        self.genesis = Digest::of(&json::canonical(&value));
+        self.genesis = Digest::compute(&json::canonical(&value));
         self
     }
 }

@@ -159,7 +159,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 fn id<const N: usize>(parts: &str) -> [u8; N] {
-    let digest = Digest::of(format!("span\0{parts}").as_bytes());
+    let digest = Digest::compute(format!("span\0{parts}").as_bytes());
     let mut id = [0; N];
     id.copy_from_slice(&digest.0[..N]);
     id

@@ -68,7 +68,7 @@ pub enum BundleError {
 }
 
 impl Bytes {
-    fn of(bytes: Vec<u8>) -> Self {
+    fn new(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) => Self::Text(text),
             Err(other) => Self::Base64(STANDARD.encode(other.into_bytes())),
@@ -103,7 +103,7 @@ impl Folder {
             if length > MAX_BUNDLED {
                 return Err(BundleError::TooLarge);
             }
-            bundled.insert(hash, Bytes::of(bytes));
+            bundled.insert(hash, Bytes::new(bytes));
         }
         Ok(Bundle {
             snapshot: kept.document.raw.clone(),
@@ -173,7 +173,7 @@ impl Writer {
         for bytes in bundle.contents.values() {
             self.put_blob(&bytes.bytes().unwrap_or_default())?;
         }
-        let beside = Beside::of(&bundle.calls, &bundle.replays);
+        let beside = Beside::new(&bundle.calls, &bundle.replays);
         let path = self.place_document(&document, &beside)?;
         if let Some(signature) = &bundle.signature {
             self.put_signature(&path, signature)?;

@@ -114,7 +114,7 @@ impl Verified {
             };
             self.findings
                 .push(Finding::error("signature", seal::NOT_SIGNED, message));
-            self.state = State::of(&self.findings);
+            self.state = State::from_findings(&self.findings);
             self.is_valid = false;
         }
     }
@@ -144,7 +144,7 @@ impl Folder {
             &mut findings,
         )?
         .flatten()
-        .filter(|_| seal::of(document) != Seal::Unsealed);
+        .filter(|_| seal::read(document) != Seal::Unsealed);
         if let Some(signature) = &signed
             && !signature.is_of(seal::text(&document.raw))
         {
@@ -154,7 +154,7 @@ impl Folder {
             );
             findings.push(Finding::error("signature", "signature_wrong", message));
         }
-        let state = State::of(&findings);
+        let state = State::from_findings(&findings);
         Ok(Verified {
             signed_by: signed.map(|signature| signature.key),
             snapshot_id: document.snapshot.snapshot_id.clone(),

@@ -95,7 +95,7 @@ async fn erase_expired(engine: &Engine, kept: Duration) -> Result<usize, StoreEr
     let kept = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
     let boundary = Timestamp(now.0.saturating_sub(kept));
     // Runs that ended before the boundary also began before it.
-    let mut rows = Rows::of(ListQuery {
+    let mut rows = Rows::new(ListQuery {
         kind: Some(StreamKind::Run),
         statuses: ["completed", "failed", "cancelled"]
             .map(str::to_owned)
@@ -197,7 +197,7 @@ async fn erase_family(
 /// Erases forks in the making whose lease has expired.
 async fn erase_cut_off(engine: &Engine) -> Result<usize, StoreError> {
     let store = engine.inner.door.store();
-    let mut rows = Rows::of(ListQuery {
+    let mut rows = Rows::new(ListQuery {
         kind: Some(StreamKind::Run),
         statuses: RunStatus::ACTIVE.map(|status| status.to_string()).into(),
         ..ListQuery::default()
@@ -240,7 +240,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(query: ListQuery) -> Self {
+    fn new(query: ListQuery) -> Self {
         let query = ListQuery {
             limit: PAGE,
             ..query

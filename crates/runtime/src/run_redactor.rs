@@ -56,7 +56,7 @@ impl RunRedactor {
                 if let Some(inputs) = &mut call.inputs {
                     redactor.value(inputs);
                     // The hash of the redacted inputs: a hash of a secret would let it be guessed.
-                    call.args_hash = Digest::of(&kernel::json::canonical(inputs)).to_string();
+                    call.args_hash = Digest::compute(&kernel::json::canonical(inputs)).to_string();
                 }
             }
             Report::ToolReturned(call) => {

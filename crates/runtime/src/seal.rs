@@ -202,7 +202,7 @@ impl Seal {
 
     /// Replaces a value by its sealed form.
     fn cover(&self, value: &mut Value) -> Result<(), SealError> {
-        if !value.is_null() && Sealed::of(value).is_none() {
+        if !value.is_null() && Sealed::from_value(value).is_none() {
             *value = self.seal(value)?;
         }
         Ok(())
@@ -246,7 +246,7 @@ impl Seal {
         learn: &mut dyn FnMut(&Value),
         layers: usize,
     ) -> Result<(), SealError> {
-        if let Some(sealed) = Sealed::of(value) {
+        if let Some(sealed) = Sealed::from_value(value) {
             let layers = layers.checked_sub(1).ok_or(SealError::Broken)?;
             *value = self.open(&sealed)?;
             self.open_within(value, learn, layers)?;
@@ -350,7 +350,8 @@ mod tests {
     fn a_changed_or_foreign_value_does_not_open() {
         let folder = tempfile::tempdir().expect("a folder");
         let seal = seal_of(&folder, "acme");
-        let sealed = Sealed::of(&seal.seal(&json!("secret")).expect("sealed")).expect("one");
+        let sealed =
+            Sealed::from_value(&seal.seal(&json!("secret")).expect("sealed")).expect("one");
         let mut other_nonce = sealed.clone();
         other_nonce.nonce = STANDARD.encode([7; NONCE_LEN]);
         let mut short_nonce = sealed.clone();

@@ -238,7 +238,7 @@ impl Artifacts {
         }
         // The attempt's key and a count: a restarted attempt uses the same names.
         let ordinal = self.ordinal.fetch_add(1, Ordering::Relaxed);
-        let name = Digest::of(format!("{}\0{ordinal}", self.key).as_bytes()).to_string();
+        let name = Digest::compute(format!("{}\0{ordinal}", self.key).as_bytes()).to_string();
         Ok(Artifact {
             artifact_id: format!("art-{}", &name[..32]),
             artifact_type: artifact_type.to_owned(),

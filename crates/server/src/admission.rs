@@ -76,7 +76,7 @@ impl Seen {
 }
 
 impl RateLimits {
-    pub(crate) fn of(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             principals: limits.principal_rate.map(Buckets::new),
             tenants: limits.tenant_rate.map(Buckets::new),

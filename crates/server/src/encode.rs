@@ -23,7 +23,7 @@ pub(crate) enum Encoding {
 
 impl Encoding {
     /// The best encoding a client accepts.
-    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut best: Option<(f32, Self)> = None;
         let given = headers.get_all(ACCEPT_ENCODING).iter();
         let texts = given.filter_map(|value| value.to_str().ok());
@@ -78,7 +78,7 @@ mod tests {
     fn chosen(accept: &'static str) -> Option<Encoding> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(accept));
-        Encoding::of(&headers)
+        Encoding::from_headers(&headers)
     }
 
     #[test]
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(chosen("zstd;q=0.5, gzip"), Some(Encoding::Gzip));
         assert_eq!(chosen("gzip;q=0, br, identity"), None);
         assert_eq!(chosen("gzip;q=x"), None);
-        assert_eq!(Encoding::of(&HeaderMap::new()), None);
+        assert_eq!(Encoding::from_headers(&HeaderMap::new()), None);
     }
 }

@@ -113,7 +113,7 @@ fn digest(uri: &Uri, body: &[u8]) -> Digest {
     };
     bytes.push(0);
     bytes.extend_from_slice(uri.query().unwrap_or_default().as_bytes());
-    Digest::of(&bytes)
+    Digest::compute(&bytes)
 }
 
 /// The outcome of a request. Successes are repeated, and so are permanent errors. If the client can

@@ -35,10 +35,10 @@ struct Pool {
 pub(crate) type Taken = OwnedSemaphorePermit;
 
 impl Memory {
-    pub(crate) fn of(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            reading: Pool::of(limits.reading_bytes.max(limits.document_bytes)),
-            working: Pool::of(limits.working_bytes),
+            reading: Pool::new(limits.reading_bytes.max(limits.document_bytes)),
+            working: Pool::new(limits.working_bytes),
             wait: limits.memory_time,
         }
     }
@@ -69,7 +69,7 @@ impl Memory {
 }
 
 impl Pool {
-    fn of(bytes: usize) -> Self {
+    fn new(bytes: usize) -> Self {
         let units = bytes.div_ceil(UNIT).min(Semaphore::MAX_PERMITS);
         Self {
             permits: Arc::new(Semaphore::new(units)),

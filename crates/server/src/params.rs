@@ -13,7 +13,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Parses it. Unknown names are reported by [`Route::passed_over`].
-    pub(crate) fn of(uri: &Uri) -> Self {
+    pub(crate) fn from_uri(uri: &Uri) -> Self {
         let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
         Self(pairs.into_owned().collect())
     }

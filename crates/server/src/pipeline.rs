@@ -47,12 +47,12 @@ pub(crate) async fn answer(
     mut request: Request,
 ) -> Response {
     let began = Instant::now();
-    let rest = UnreadBody::of(&mut request);
+    let rest = UnreadBody::take(&mut request);
     let unread = request.extensions().get::<Unread>().cloned();
-    let trace = Trace::of(request.headers());
+    let trace = Trace::from_headers(request.headers());
     let method = request.method().clone();
-    let encoding = Encoding::of(request.headers());
-    let face = Face::of(request.uri().path());
+    let encoding = Encoding::from_headers(request.headers());
+    let face = Face::from_path(request.uri().path());
     let origins = &app.limits().origins;
     let page = origin::allowed(request.headers(), origins);
     if let (Some(page), Some(mut response)) = (&page, cors::preflight(&request)) {
@@ -80,7 +80,7 @@ pub(crate) async fn answer(
         (Err(problem), found) => (found.ok().map(|(route, _)| route), Err(problem), None),
         (Ok(()), Ok((route, params))) => {
             if face == Face::OpenWop {
-                passed_over = route.passed_over(&Query::of(request.uri()));
+                passed_over = route.passed_over(&Query::from_uri(request.uri()));
             }
             let (result, tenant) = handle(&app, &route, params, request, &trace).await;
             (Some(route), result, tenant)
@@ -150,7 +150,7 @@ enum Face {
 }
 
 impl Face {
-    fn of(path: &str) -> Self {
+    fn from_path(path: &str) -> Self {
         if path.starts_with(workbench::ROOT) {
             Self::Workbench
         } else {
@@ -203,7 +203,7 @@ impl Answered<'_> {
 /// Accepts a read token in the query. Other credentials are ignored there: URLs are kept in
 /// histories and logs.
 fn take_token(request: &mut Request) {
-    let query = Query::of(request.uri());
+    let query = Query::from_uri(request.uri());
     let token = query
         .get("access_token")
         .filter(|it| Api::is_read_token(it));
@@ -329,7 +329,7 @@ async fn handle(
     let who = match route.access {
         Access::Anyone => None,
         Access::May(_)
-            if Face::of(request.uri().path()) == Face::Workbench
+            if Face::from_path(request.uri().path()) == Face::Workbench
                 && let Err(problem) = workbench::admit_session(&mut request) =>
         {
             return (Err(problem), None);
@@ -375,7 +375,7 @@ async fn handle(
         }
     }
     if route.is_closed
-        && let Some(problem) = route.passed_over(&Query::of(request.uri()))
+        && let Some(problem) = route.passed_over(&Query::from_uri(request.uri()))
     {
         return (Err(Problem::invalid(problem)), tenant);
     }

@@ -23,7 +23,7 @@ pub(crate) struct CredentialRecheck {
 }
 
 impl CredentialRecheck {
-    pub(crate) fn of(cx: &Cx, action: Action) -> Result<Self, Problem> {
+    pub(crate) fn new(cx: &Cx, action: Action) -> Result<Self, Problem> {
         let mut headers = HeaderMap::new();
         for value in cx.headers.get_all(AUTHORIZATION) {
             headers.append(AUTHORIZATION, value.clone());

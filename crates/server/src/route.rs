@@ -282,7 +282,7 @@ impl Cx {
 
     /// The query.
     pub(crate) fn query(&self) -> Query {
-        Query::of(&self.uri)
+        Query::from_uri(&self.uri)
     }
 
     /// Whether the request was begun before with the same key, and its outcome is unknown.

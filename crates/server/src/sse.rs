@@ -173,7 +173,7 @@ impl Subscription {
                         .flatten()
                 }
                 None => {
-                    let of = (&**self.tail.header(), Mask::of(self.tail.plan()));
+                    let of = (&**self.tail.header(), Mask::from_plan(self.tail.plan()));
                     v1::frame(&self.modes, of, event, *cause)
                 }
             };

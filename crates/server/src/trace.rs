@@ -21,7 +21,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// The identity of a request with these headers.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Self {
         let given = headers.get(REQUEST_ID).filter(|value| is_plain(value));
         let id = given.cloned().unwrap_or_else(|| {
             let id = uuid::Uuid::now_v7().simple().to_string();

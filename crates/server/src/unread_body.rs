@@ -35,7 +35,7 @@ pub(crate) struct UnreadBody {
 
 impl UnreadBody {
     /// The rest of a request's body.
-    pub(crate) fn of(request: &mut Request) -> Self {
+    pub(crate) fn take(request: &mut Request) -> Self {
         let rest = Self {
             body: Arc::new(Mutex::new(std::mem::take(request.body_mut()))),
             is_held_back: Arc::new(request.headers().contains_key(EXPECT).into()),

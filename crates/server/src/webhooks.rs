@@ -48,7 +48,7 @@ impl Render for Openwop {
         let body = json!({
             "runId": header.stream,
             "workspaceId": workspace.unwrap_or(owner.tenant.as_str()),
-            "event": v1::event_caused_by(header, Mask::of(plan), event, cause),
+            "event": v1::event_caused_by(header, Mask::from_plan(plan), event, cause),
         });
         body.to_string().into_bytes()
     }

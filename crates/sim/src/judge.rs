@@ -203,7 +203,7 @@ impl Judge {
         let illegal = check::check(&loaded.header, &plan, &events);
         wrong.extend(illegal.iter().map(ToString::to_string));
         match self.fold(loaded) {
-            Ok(run) if RunIndex::of(&run) != loaded.index => {
+            Ok(run) if RunIndex::from_run(&run) != loaded.index => {
                 wrong.push("its index row is not that of its fold".into());
             }
             Ok(_) => {}
@@ -215,7 +215,7 @@ impl Judge {
                 .range((row.stream.clone(), 0)..=(row.stream.clone(), u64::MAX));
             for ((_, seq), digest) in written {
                 let found = loaded.records.get(*seq as usize);
-                if found.is_none_or(|found| Digest::of(&found.content) != *digest) {
+                if found.is_none_or(|found| Digest::compute(&found.content) != *digest) {
                     wrong.push(format!("event {seq} was acknowledged and is lost"));
                 }
             }
@@ -304,7 +304,7 @@ impl Judge {
             text.push(b'\n');
         }
         record.with(|seen| text.extend(seen.trace.join("\n").into_bytes()));
-        Digest::of(&text)
+        Digest::compute(&text)
     }
 }
 

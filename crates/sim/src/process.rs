@@ -145,7 +145,9 @@ impl Process {
             ..EngineOptions::default()
         };
         let registry = Arc::new(match kind {
-            Kind::Runs => Registry::of([Arc::new(work) as Arc<dyn runtime::nodes::WorkNode>]),
+            Kind::Runs => {
+                Registry::from_nodes([Arc::new(work) as Arc<dyn runtime::nodes::WorkNode>])
+            }
             Kind::Queues => Registry::standard(),
         });
         // Inside its runtime: tasks spawned or woken from elsewhere go to a separate queue, which

@@ -169,7 +169,7 @@ impl Seen {
         }
         for (seq, record) in (*first..).zip(*records) {
             let place = ((*stream).clone(), seq);
-            let digest = Digest::of(&record.content);
+            let digest = Digest::compute(&record.content);
             self.writers.insert(place.clone(), who);
             if self.written.insert(place, digest).is_some() {
                 self.broken(at, format!("{stream} has two events {seq}"));

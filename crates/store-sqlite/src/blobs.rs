@@ -54,7 +54,7 @@ pub(crate) fn stored(db: &Db, tenant: &str, digest: &Digest) -> Fallible<Vec<u8>
 /// The bytes of a blob, checked against its digest.
 pub(crate) fn read(db: &Db, tenant: &str, digest: &Digest) -> Fallible<Vec<u8>> {
     let bytes = codec::unpack_blob(&stored(db, tenant, digest)?)?;
-    if Digest::of(&bytes) != *digest {
+    if Digest::compute(&bytes) != *digest {
         return Err(corrupt(format!("the bytes of blob {digest} have another digest")).into());
     }
     Ok(bytes)

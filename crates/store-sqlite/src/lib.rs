@@ -181,7 +181,7 @@ impl Store for SqliteStore {
     }
 
     async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Answer<Digest> {
-        let (tenant, body) = (tenant.clone(), BlobBody::of(&bytes));
+        let (tenant, body) = (tenant.clone(), BlobBody::new(&bytes));
         let (digest, weight) = (body.digest, body.stored.len());
         drop(bytes);
         let put = move |db: &Db, now| blobs::keep(db, tenant.as_str(), &body, now);

@@ -62,9 +62,9 @@ pub struct BlobBody {
 
 impl BlobBody {
     /// Makes a blob of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         Self {
-            digest: Digest::of(bytes),
+            digest: Digest::compute(bytes),
             size: bytes.len() as u64,
             stored: pack(bytes),
         }
@@ -79,7 +79,7 @@ pub fn encode(content: &[u8]) -> Encoded {
             blob: None,
         };
     }
-    let blob = BlobBody::of(content);
+    let blob = BlobBody::new(content);
     let mut row = Vec::with_capacity(2 + 32 + 8);
     row.extend([EXTERNAL, NO_KEY]);
     row.extend(blob.digest.0);
@@ -116,7 +116,7 @@ pub fn decode(
         other => other,
     })?;
     let content = unpack_blob(&stored)?;
-    if content.len() as u64 != size || Digest::of(&content) != digest {
+    if content.len() as u64 != size || Digest::compute(&content) != digest {
         return Err(corrupt("a blob is not the content its row refers to"));
     }
     Ok(content)

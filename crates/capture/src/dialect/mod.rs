@@ -26,7 +26,7 @@ pub enum Route {
 
 impl Route {
     /// The route of a path below a provider's base.
-    pub fn of(path: &str) -> Self {
+    pub fn from_path(path: &str) -> Self {
         let path = path.trim_end_matches('/');
         match path {
             _ if path.ends_with("/chat/completions") => Self::ChatCompletions,

@@ -16,7 +16,7 @@ fn routes_are_known_by_their_paths() {
         ("/v1/models", Route::Other),
     ];
     for (path, route) in routes {
-        assert_eq!(Route::of(path), route, "{path}");
+        assert_eq!(Route::from_path(path), route, "{path}");
     }
 }
 

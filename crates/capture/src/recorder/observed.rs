@@ -59,7 +59,7 @@ impl Recorder {
                 Ok(digest) => digest,
                 Err(error) => {
                     state.failure.get_or_insert(error.to_string());
-                    Digest::of(&bytes)
+                    Digest::compute(&bytes)
                 }
             }
         };

@@ -36,7 +36,7 @@ fn text(call: &Call, keep: &dyn Keep) -> Option<String> {
 fn answer(name: &str, output: &Value) -> Answer {
     let path = name.split_once('/').map_or(name, |(_, path)| path);
     let body = output["body"].as_str().unwrap_or_default();
-    dialect::answer(Route::of(&format!("/{path}")), body)
+    dialect::answer(Route::from_path(&format!("/{path}")), body)
 }
 
 /// The content of a model's answer: its status, its text, the tools it requests.

@@ -80,7 +80,7 @@ impl Note {
     }
 
     /// The clean facts of a request, from the program's version and the version as sent.
-    pub(super) fn of(
+    pub(super) fn new(
         route: Route,
         provider: &'static str,
         asked: &Asked,
@@ -208,13 +208,13 @@ impl Recorder {
             Some((_, path)) => ("openai", path),
             None => ("openai", name),
         };
-        let route = Route::of(&format!("/{path}"));
+        let route = Route::from_path(&format!("/{path}"));
         let is_wrapped = input["method"].is_string() && input.get("query").is_some();
         let said = if is_wrapped { &input["body"] } else { input };
         let mut sent = said.clone();
         // A refusal here was also one in the recording.
         let _ = state.enforcement.apply(route, &mut sent);
         let asked = crate::dialect::asked(route, said);
-        Note::of(route, provider, &asked, &sent, &self.cleaner)
+        Note::new(route, provider, &asked, &sent, &self.cleaner)
     }
 }

@@ -95,7 +95,7 @@ fn changes_are_those_since_the_last_look_and_in_the_end_those_since_the_first() 
     std::fs::set_permissions(lab.path("run.sh"), executable).unwrap();
     let net = lab.net();
     assert_eq!(told(&net), ["deleted b", "created d"]);
-    assert_eq!(net[0].hash, Digest::of(b"two"));
+    assert_eq!(net[0].hash, Digest::compute(b"two"));
     assert_eq!(net[0].hash, net[1].hash, "a rename is told by it");
 }
 
@@ -150,7 +150,7 @@ fn links_are_what_they_say_and_lead_nowhere() {
     symlink("nowhere", lab.path("dangling")).unwrap();
     let net = lab.net();
     assert_eq!(told(&net), ["created dangling", "modified link"]);
-    assert_eq!(net[1].hash, Digest::of(b"/etc/passwd"));
+    assert_eq!(net[1].hash, Digest::compute(b"/etc/passwd"));
     assert!(net[1].link);
 }
 

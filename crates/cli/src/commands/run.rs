@@ -90,7 +90,7 @@ struct Order {
 
 impl Order {
     /// Reads and checks all inputs before any write.
-    fn of(args: &Args, session: &Session) -> Result<Self, Failure> {
+    fn read(args: &Args, session: &Session) -> Result<Self, Failure> {
         let plans = Plans::new(session.nodes.clone());
         let compile = |source: &Source| -> Result<(Vec<u8>, Arc<Plan>), Failure> {
             let document = source.read()?;
@@ -188,7 +188,7 @@ impl Order {
 
 /// Runs a workflow.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let order = Order::of(&args, session)?;
+    let order = Order::read(&args, session)?;
     let door = session.create()?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
     order.check_prices(&engine)?;

@@ -151,7 +151,7 @@ fn hosts(args: &Args) -> Vec<String> {
 /// A token that cannot be guessed.
 fn expiry(text: &str) -> Result<ExpiryToken, String> {
     let least = ExpiryToken::LEAST;
-    ExpiryToken::of(text).ok_or_else(|| format!("it needs at least {least} characters"))
+    ExpiryToken::parse(text).ok_or_else(|| format!("it needs at least {least} characters"))
 }
 
 /// Serves until a signal comes.

@@ -250,7 +250,7 @@ impl Check<'_> {
 
     fn index(&mut self, stream: &StreamId, fold: &Fold, loaded: &Loaded) {
         let expected = match fold {
-            Fold::Run(run) => RunIndex::of(run),
+            Fold::Run(run) => RunIndex::from_run(run),
             Fold::Audit(trail, _) => trail.index(),
             Fold::Other(log) => log.index_row(),
             // Its row depends on contents in blobs, and is checked with them.

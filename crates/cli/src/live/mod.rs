@@ -193,7 +193,7 @@ fn print(data: &mut Option<Data>, follower: &Follower, news: &[RunUpdate]) -> Re
     let mut print = || {
         for RunUpdate { of, cause, event } in news {
             let run = &follower.runs()[*of].run;
-            let mask = Mask::of(&run.plan);
+            let mask = Mask::from_plan(&run.plan);
             open.json_line(&openwop::v1::event_caused_by(
                 &run.header,
                 mask,

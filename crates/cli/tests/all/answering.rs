@@ -122,7 +122,7 @@ fn questions_are_answered_one_by_one() {
 fn a_question_is_answered_through_a_server() {
     let lab = Lab::new();
     served(&lab);
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let key = key(&lab, "acme");
     let call = |args: &[&str]| call(&lab, &serving, &key, args);
     let run = call(&["run", "ships", "--detach"])
@@ -172,7 +172,7 @@ fn soak_answers_outlive_kills() {
     for seed in testkit::seeds(2, 50) {
         let lab = Lab::new();
         served(&lab);
-        let serving = Serving::of(&lab, &["--dev"]);
+        let serving = Serving::start(&lab, &["--dev"]);
         let run = call(&lab, &serving, "", &["run", "ships", "--detach"]).with(0);
         let run = run.stdout.trim().to_owned();
         let to_server = |args: &[&str]| call(&lab, &serving, "", args);
@@ -182,7 +182,7 @@ fn soak_answers_outlive_kills() {
             0 => serving,
             _ => {
                 serving.kill();
-                Serving::of(&lab, &["--dev"])
+                Serving::start(&lab, &["--dev"])
             }
         };
         let answer = ["runs", "resolve", &run, "--action", "accept"];
@@ -190,7 +190,7 @@ fn soak_answers_outlive_kills() {
         serving.kill();
         lab.wait_until_quiet();
 
-        let serving = Serving::of(&lab, &["--dev"]);
+        let serving = Serving::start(&lab, &["--dev"]);
         call(&lab, &serving, "", &["runs", "tail", &run]).with(0);
         let again = call(&lab, &serving, "", &[&answer[..], &["--json"]].concat()).with(2);
         again.says("asks nothing");
@@ -223,7 +223,7 @@ fn a_pause_stops_processes_and_a_crash_keeps_what_is_left_of_a_delay() {
         let name = format!("flows/{}.json", document["id"].as_str().unwrap());
         lab.write(&name, document.to_string());
     }
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let first = |args: &[&str]| call(&lab, &serving, "", args);
     let start = |id: &str| {
         first(&["run", id, "--detach"])
@@ -243,7 +243,7 @@ fn a_pause_stops_processes_and_a_crash_keeps_what_is_left_of_a_delay() {
     let before = due(&first(&["runs", "show", &waits, "--json"]).with(0));
     serving.kill();
 
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let second = |args: &[&str]| call(&lab, &serving, "", args);
     assert_eq!(
         due(&second(&["runs", "show", &waits, "--json"]).with(0)),

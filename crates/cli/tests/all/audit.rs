@@ -37,7 +37,7 @@ fn signed() -> (Lab, String) {
     for _ in 0..3 {
         key(&lab, "acme");
     }
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     // The engine signs existing entries when it starts, or at the latest when it stops.
     serving.stop();
     let listed = audit(&lab, &["list", "--tenant", "acme"]).with(0);
@@ -129,7 +129,7 @@ fn a_changed_row_is_found_and_named() {
         .with(1)
         .prints("audit-");
 
-    let serving = Serving::of(&lab, &["--dev", "--tenant", "acme"]);
+    let serving = Serving::start(&lab, &["--dev", "--tenant", "acme"]);
     let answer = get(&serving.url, "/v1/audit/verify");
     assert_eq!(answer["chainValid"], false);
     let at: Vec<_> = answer["anomalies"]

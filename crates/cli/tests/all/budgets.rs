@@ -227,7 +227,7 @@ fn a_server_shows_what_is_used_and_left() {
         "--allow-http",
         &model.address,
     ];
-    let serving = Serving::of(&lab, &providers);
+    let serving = Serving::start(&lab, &providers);
     let with = ["run", &file, "--with", child.to_str().unwrap()];
     call(&lab, &serving, "", &with).with(0);
     call(&lab, &serving, "", &["runs", "show", "last"])

@@ -275,7 +275,7 @@ fn soak_kills_at_any_moment() {
 }
 
 fn killed_at_any_moment(seed: u64) {
-    let mut random = Random::of(seed);
+    let mut random = Random::from_seed(seed);
     let lab = lab();
     let mut nodes = vec![step(&lab, "first", "true")];
     let mut edges = Vec::new();

@@ -60,7 +60,7 @@ fn the_protocols_round_trip_of_a_tool_reaches_real_servers() {
         lab.write("providers.toml", format!("[mcp.bench]\n{file}"));
         let ada = key_of(&lab, "ada", &[]);
         let options = ["--providers", "providers.toml", "--allow-http", &address];
-        let serving = Serving::of(&lab, &options);
+        let serving = Serving::start(&lab, &options);
         let run = made(
             &serving,
             &ada,

@@ -481,7 +481,7 @@ fn a_refused_definition_says_what_where_and_instead() {
 fn the_server_says_the_same_and_repeats_no_value() {
     let lab = lab();
     let key = key(&lab, "acme");
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     for wrong in refused() {
         let text = serde_json::to_string_pretty(&with(&wrong.change)).unwrap();
         let (status, answer) = send(&serving, &key, "POST", "/v1/workflows", &text);
@@ -583,7 +583,7 @@ fn a_version_stands_for_one_content() {
     put("changed.json").with(2).says("another `version`");
 
     let key = key(&lab, "acme");
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let post = |body: &Value| send(&serving, &key, "POST", "/v1/workflows", &body.to_string());
     assert_eq!(post(&first).0, 201);
     assert_eq!(post(&first).0, 201);
@@ -606,7 +606,7 @@ fn a_version_stands_for_one_content() {
 fn a_misspelt_input_is_refused_over_http_too() {
     let lab = lab();
     let key = key(&lab, "acme");
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let (status, answer) = send(
         &serving,
         &key,

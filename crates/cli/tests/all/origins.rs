@@ -110,7 +110,7 @@ fn is_untouched(lab: &Lab, serving: &Serving) {
 #[test]
 fn a_foreign_host_or_page_reaches_no_route() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let address = place(&serving).to_owned();
     let port = address.rsplit(':').next().unwrap();
     let own = format!("host: {address}");
@@ -299,7 +299,7 @@ fn a_page_in_a_real_browser_reaches_no_route() {
         return testkit::skip(NAME, "chromium is not installed");
     }
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let operations = operations(&serving);
     let routes = operations.iter().map(|operation| {
         json!({

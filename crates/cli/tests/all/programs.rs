@@ -52,7 +52,7 @@ fn stdout(snapshot: &Value) -> &str {
 fn a_tenants_workflow_runs_no_programs() {
     let lab = lab();
     lab.write("providers.toml", "[mcp.files]\ncommand = [\"true\"]\n");
-    let serving = Serving::of(&lab, &["--providers", "providers.toml"]);
+    let serving = Serving::start(&lab, &["--providers", "providers.toml"]);
     let acme = key(&lab, "acme");
     let tool = json!({ "name": "t", "parameters": {}, "process": { "argv": ["id"] } });
     for (type_id, config) in [
@@ -109,7 +109,7 @@ fn the_operators_workflows_run_programs_for_everybody() {
     );
     lab.call(&["workflow", "put", "put.json", "--data", "store"])
         .with(0);
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     assert_eq!(
         stdout(&ran(&serving, &key(&lab, "acme"), "served")),
         "by the operator\n"
@@ -132,7 +132,7 @@ fn programs_of_stored_workflows_need_the_permission_of_now() {
     }
     let lab = lab();
     let acme = {
-        let serving = Serving::of(&lab, &["--allow-programs", "acme"]);
+        let serving = Serving::start(&lab, &["--allow-programs", "acme"]);
         let acme = key(&lab, "acme");
         let after_a_gate = workflow(
             "gated",
@@ -154,7 +154,7 @@ fn programs_of_stored_workflows_need_the_permission_of_now() {
         serving.stop();
         acme
     };
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let body = json!({ "workflowId": "gated" }).to_string();
     let (status, said) = send(&serving, &acme, "POST", "/v1/runs", &body);
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_confined_program_inherits_no_variable_of_the_server() {
         return;
     }
     let lab = lab();
-    let serving = Serving::of(&lab, &["--allow-programs", "acme"]);
+    let serving = Serving::start(&lab, &["--allow-programs", "acme"]);
     let acme = key(&lab, "acme");
     let config = json!({ "argv": ["env"], "inheritEnv": ["PATH", "RUNWRIGHT_KEY"] });
     let asks = workflow("asks", &[node("p", "runwright.process", config)], &[]);
@@ -279,7 +279,7 @@ fn a_confined_program_inherits_no_variable_of_the_server() {
 #[test]
 fn the_developers_own_server_runs_what_it_is_given() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (status, said) = put(&serving, "none", &program("own", &["sh", "-c", "pwd"]));
     assert_eq!(status, 201, "{said}");
     let folder = lab.path().canonicalize().unwrap();
@@ -298,7 +298,7 @@ fn doctor_and_serve_say_what_confines_programs() {
         return;
     }
     assert!(doctor.stdout.contains("Landlock and seccomp"), "{doctor:?}");
-    let serving = Serving::of(&lab, &["--allow-programs", "acme"]);
+    let serving = Serving::start(&lab, &["--allow-programs", "acme"]);
     serving.stop();
     let log = lab.read("server.log");
     assert!(

@@ -39,7 +39,7 @@ fn parent() -> [Value; 2] {
 #[test]
 fn a_run_of_a_server_is_told_as_one_of_a_store() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let [parent, child] = parent().map(|document| lab.workflow(&document));
     let good = lab.workflow(&one_script("good", "echo one; echo two"));
     let good = good.as_str();
@@ -80,7 +80,7 @@ fn a_run_of_a_server_is_told_as_one_of_a_store() {
 #[test]
 fn events_of_children_come_too_where_programs_read() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let [parent, child] = parent().map(|document| lab.workflow(&document));
     let args = ["run", &parent, "--with", &child, "--json"];
     let lines = call(&lab, &serving, "", &args).with(1).json_lines();
@@ -100,7 +100,7 @@ fn events_of_children_come_too_where_programs_read() {
 #[test]
 fn whoever_stops_watching_is_told_that_the_run_goes_on() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let mut watcher = lab.command(&["run", "waits", "--server", &serving.url, "--json"]);
     let log = fs::File::create(lab.path().join("watcher.log")).unwrap();
     let mut watcher = watcher
@@ -127,7 +127,7 @@ fn whoever_stops_watching_is_told_that_the_run_goes_on() {
 #[test]
 fn what_a_server_decides_cannot_be_asked_of_it() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     call(&lab, &serving, "", &["run", "three", "--max-parallel", "2"])
         .with(2)
         .says("a server decides")
@@ -140,7 +140,7 @@ fn what_a_server_decides_cannot_be_asked_of_it() {
 #[test]
 fn an_artifact_of_a_server_is_what_the_process_wrote() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let config = json!({ "argv": ["sh", "-c", "seq 1 300000"], "keepOutput": "always" });
     let step = node("step", "runwright.process", config);
     let shown = lab.workflow(&workflow("w", std::slice::from_ref(&step), &[]));

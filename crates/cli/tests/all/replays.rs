@@ -184,7 +184,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
         "--providers",
         "providers.toml",
     ];
-    let serving = Serving::of(&lab, &able);
+    let serving = Serving::start(&lab, &able);
     let (status, created) = send(
         &serving,
         "POST",
@@ -232,7 +232,7 @@ fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
     serving.stop();
 
     // With permission, it performs each effect once more.
-    let serving = Serving::of(&lab, &able);
+    let serving = Serving::start(&lab, &able);
     let branch = fork(&serving, &source, json!({ "mode": "branch", "fromSeq": 0 }));
     let again = events_of(&serving, branch["runId"].as_str().unwrap());
     assert_eq!(again.last().unwrap()["type"], "run.completed");

@@ -300,7 +300,7 @@ fn what_is_given_a_secret_and_says_it_back_does_not_spread_it() {
                 let said = snapshot["variables"]["said"].as_str().unwrap();
                 assert!(said.starts_with("[REDACTED:"), "{said}");
                 let digest = &snapshot["variables"]["digest"];
-                let expected = Digest::of(CANARY.as_bytes()).to_string();
+                let expected = Digest::compute(CANARY.as_bytes()).to_string();
                 assert_eq!(
                     *digest,
                     json!({ "secretSha256": expected, "secretLength": CANARY.len() })
@@ -375,7 +375,7 @@ fn everybody_has_secrets_of_their_own() {
         ]
     );
 
-    let serving = Serving::of(&lab, &["--secrets", "vault"]);
+    let serving = Serving::start(&lab, &["--secrets", "vault"]);
     let look = |key: &str, run: &str| {
         let snapshot = json_of(&get(&serving, key, &format!("/v1/runs/{run}")));
         match snapshot["error"]["code"].as_str() {
@@ -386,7 +386,7 @@ fn everybody_has_secrets_of_their_own() {
             }
         }
     };
-    let sum = |value: &str| Digest::of(value.as_bytes()).to_string();
+    let sum = |value: &str| Digest::compute(value.as_bytes()).to_string();
     for (key, workflow, expected) in [
         (&ada, "looks", sum(CANARY)),
         (&bob, "looks", sum(OTHERS)),
@@ -440,7 +440,7 @@ fn everybody_has_secrets_of_their_own() {
         .copied()
         .collect();
     lab.call_with(&put, OTHERS.as_bytes()).with(0);
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let run = made(
         &serving,
         &bob,
@@ -492,7 +492,7 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     lab.write_flow(&json_of(&definition));
     let ada = key_of(&lab, "ada", &[]);
     // Without the secret the protocol's requirement cannot be met, and is not claimed.
-    let serving = Serving::of(&lab, &["--secrets", "vault"]);
+    let serving = Serving::start(&lab, &["--secrets", "vault"]);
     let discovery = json_of(&get(&serving, &ada, "/.well-known/openwop"));
     assert_eq!(discovery.get("fixtures"), None);
     assert_eq!(discovery["secrets"]["supported"], true);
@@ -502,13 +502,13 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     serving.stop();
 
     keep(&lab, "openwop-conformance-canary-secret", &[], CANARY);
-    let serving = Serving::of(&lab, &["--secrets", "vault"]);
+    let serving = Serving::start(&lab, &["--secrets", "vault"]);
     let discovery = json_of(&get(&serving, &ada, "/.well-known/openwop"));
     assert_eq!(discovery["fixtures"], json!([name]));
     let run = made(&serving, &ada, "/v1/runs", &json!({ "workflowId": name }));
     let bundle = get(&serving, &ada, &format!("/v1/runs/{run}/debug-bundle"));
     has_none("bundle", &bundle);
-    let sum = Digest::of(CANARY.as_bytes()).to_string();
+    let sum = Digest::compute(CANARY.as_bytes()).to_string();
     assert_eq!(
         json_of(&bundle)["run"]["variables"]["resolve-secret"],
         json!({ "secretSha256": sum, "secretLength": CANARY.len() })

@@ -18,7 +18,7 @@ pub(crate) struct Serving {
 
 impl Serving {
     /// A server on its own store with the workflows of `flows`.
-    pub(crate) fn of(lab: &Lab, more: &[&str]) -> Self {
+    pub(crate) fn start(lab: &Lab, more: &[&str]) -> Self {
         Self::with(lab, more, |_| {})
     }
 
@@ -148,7 +148,7 @@ pub(crate) fn call(lab: &Lab, serving: &Serving, key: &str, args: &[&str]) -> En
 #[test]
 fn every_tenants_key_runs_the_workflows_of_the_folders() {
     let lab = lab();
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     // Keys that are made while the server runs work at once, for any tenant.
     for tenant in ["acme", "umbrella", "acme"] {
         let key = key(&lab, tenant);
@@ -188,7 +188,7 @@ fn every_tenants_key_runs_the_workflows_of_the_folders() {
 #[test]
 fn runs_are_cancelled_from_here_and_survive_a_kill_of_the_server() {
     let lab = lab();
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let detached = call(&lab, &serving, "", &["run", "waits", "--detach"]).with(0);
     let waiting = detached.stdout.trim().to_owned();
     let done = call(&lab, &serving, "", &["run", "three", "--json"])
@@ -197,7 +197,7 @@ fn runs_are_cancelled_from_here_and_survive_a_kill_of_the_server() {
     let done = done.last().unwrap().clone();
     serving.kill();
 
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let call = |args: &[&str]| call(&lab, &serving, "", args);
     let run = done["runId"].as_str().unwrap();
     assert_eq!(call(&["runs", "show", run, "--json"]).with(0).json(), done);
@@ -221,9 +221,9 @@ fn a_server_that_is_not_meant_is_refused() {
     refused(&["0.0.0.0:0", "--dev"]).says("only this machine");
     refused(&["nowhere"]).says("is no address");
     refused(&["127.0.0.1:0", "--workflows", "missing"]).says("there is no such file");
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     refused(&["127.0.0.1:0", "--dev"]).says("--join");
-    let joined = Serving::of(&lab, &["--dev", "--join"]);
+    let joined = Serving::start(&lab, &["--dev", "--join"]);
     let lines = call(&lab, &joined, "", &["run", "three", "--json"])
         .with(0)
         .json_lines();
@@ -254,7 +254,7 @@ fn an_issuer_is_told_of_where_its_keys_are_public() {
     );
     let oauth2 = "openwop-auth-oauth2-client-credentials";
     for (file, is_told) in [("public.toml", true), ("shared.toml", false)] {
-        let serving = Serving::of(&lab, &["--auth", file]);
+        let serving = Serving::start(&lab, &["--auth", file]);
         let auth = &capabilities(&serving)["auth"];
         let profiles = auth["profiles"].as_array().unwrap();
         assert_eq!(profiles.contains(&json!(oauth2)), is_told, "{auth:#}");
@@ -294,7 +294,7 @@ fn the_official_python_client_drives_it() {
         return testkit::skip("the_official_python_client_drives_it", reason);
     };
     let lab = lab();
-    let serving = Serving::of(&lab, &["--allow-private-webhooks"]);
+    let serving = Serving::start(&lab, &["--allow-private-webhooks"]);
     let key = key(&lab, "acme");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/client.py");
     let ended = std::process::Command::new(python)
@@ -312,7 +312,7 @@ fn the_real_workbench_client_drives_it() {
         return testkit::skip("the_real_workbench_client_drives_it", reason);
     };
     let lab = lab();
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let keys = [key(&lab, "acme"), key(&lab, "umbrella")];
     // Packages are looked for next to the script.
     let modules = std::path::Path::new(&modules).join("node_modules");
@@ -386,7 +386,7 @@ fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         serde_json::from_str::<Value>(body).unwrap()["fixtures"].clone()
     };
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     assert_eq!(claimed(&serving), Value::Null);
     serving.stop();
     let noop = |id: &str| workflow(id, &[node("a", "core.noop", json!({}))], &[]);
@@ -402,7 +402,7 @@ fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
     lab.call(&["workflow", "put", "flows/openwop-smoke-cost-emit.json"])
         .with(0)
         .says("literal_secret");
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let able = ["conformance-noop", "openwop-smoke-cost-emit"];
     assert_eq!(claimed(&serving), json!(able));
     serving.stop();
@@ -418,7 +418,7 @@ fn whoever_knows_the_token_of_a_test_server_ends_the_retention_of_a_run() {
     refused.with(2).says("at least 24 characters");
 
     let key = key_of(&lab, "ada", &[]);
-    let serving = Serving::of(&lab, &["--test-keys", "--expire-token", TOKEN]);
+    let serving = Serving::start(&lab, &["--test-keys", "--expire-token", TOKEN]);
     let run = made(
         &serving,
         &key,
@@ -443,7 +443,7 @@ fn a_server_acts_on_what_the_command_line_answers() {
     ];
     lab.write_flow(&workflow("gated", &nodes, &[("ask", "after")]));
     let key = key_of(&lab, "ada", &[]);
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let run = waiting(&serving, &key, "gated");
     let on_store = |args: &[&str]| {
         let args: Vec<&str> = args.iter().copied().chain(["--data", "store"]).collect();

@@ -75,7 +75,7 @@ async fn follow(
     (url, key, run): (&str, &str, &str),
     seed: u64,
 ) -> Result<Came, String> {
-    let mut random = Random::of(seed);
+    let mut random = Random::from_seed(seed);
     let mut came = Came::default();
     loop {
         let path = format!("{url}/v1/runs/{run}/events?streamMode=debug");
@@ -164,7 +164,7 @@ fn soak_subscribers_miss_nothing_and_see_nothing_twice() {
     // Long enough for all to connect while it runs.
     let flow = steps(if runs > 10 { 60 } else { 8 });
     lab.write("flows/steps.json", flow.to_string());
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let key = key(&lab, "acme");
     let (idle, _) = memory(serving.pid());
     let began = std::time::Instant::now();

@@ -401,7 +401,7 @@ pub(crate) fn one_script(id: &str, text: &str) -> Value {
 pub(crate) struct Random(u64);
 
 impl Random {
-    pub(crate) fn of(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1)
     }
 

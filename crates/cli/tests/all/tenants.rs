@@ -15,7 +15,7 @@ struct Server {
 }
 
 impl Server {
-    fn of(lab: &Lab, tenant: &str) -> Self {
+    fn start(lab: &Lab, tenant: &str) -> Self {
         let args = ["serve", "--dev", "--listen", "127.0.0.1:0", "--workflows"];
         let mut command = lab.command(&args);
         command.args(["workflows", "--tenant", tenant]);
@@ -73,7 +73,7 @@ fn cut_off(lab: &Lab) -> (String, Gate) {
     });
     let gated = workflow("gated", &[node("step", "runwright.process", config)], &[]);
     lab.write("workflows/gated.json", gated.to_string());
-    let mut server = Server::of(lab, "acme");
+    let mut server = Server::start(lab, "acme");
     let run = server.create("gated");
     let mut tail = lab.engine(&["runs", "tail", &run]);
     tail.wait_for(is("output.chunk"));

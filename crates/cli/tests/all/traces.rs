@@ -147,7 +147,7 @@ fn what_the_engine_says_of_a_run_it_says_within_its_span() {
 #[test]
 fn a_log_has_no_line_for_each_run() {
     let lab = lab();
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let key = key(&lab, "acme");
     let create = |body: &str| {
         let (status, answer) = send(&serving, &key, "POST", "/v1/runs", body);

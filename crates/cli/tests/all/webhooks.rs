@@ -75,7 +75,7 @@ fn soak_kills_lose_no_delivery() {
 fn survive(seed: u64) -> (u64, usize, usize) {
     let lab = lab();
     let (url, arrivals) = receiver();
-    let serve = || Serving::of(&lab, &["--dev", "--allow-private-webhooks"]);
+    let serve = || Serving::start(&lab, &["--dev", "--allow-private-webhooks"]);
     let mut serving = serve();
     call(
         &lab,
@@ -156,7 +156,7 @@ fn webhooks_are_made_shown_and_removed_on_a_store_as_on_a_server() {
     let secret = secret.with(0).says("not shown again").stdout;
     assert_eq!(secret.trim().len(), 64);
 
-    let serving = Serving::of(&lab, &["--dev", "--allow-private-webhooks"]);
+    let serving = Serving::start(&lab, &["--dev", "--allow-private-webhooks"]);
     let on_server = |args: &[&str]| call(&lab, &serving, "", args);
     on_server(&["run", "three"]).with(0);
     let arrived = arrivals.recv_timeout(DEADLINE).unwrap();
@@ -207,7 +207,7 @@ fn the_official_python_client_registers_and_verifies() {
         return testkit::skip("the_official_python_client_registers_and_verifies", reason);
     };
     let lab = lab();
-    let serving = Serving::of(&lab, &["--allow-private-webhooks"]);
+    let serving = Serving::start(&lab, &["--allow-private-webhooks"]);
     let key = key(&lab, "acme");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/webhooks.py");
     let ended = std::process::Command::new(python)

@@ -24,7 +24,7 @@ use picture::Picture;
 /// The run must belong to this plan. By default Mermaid refuses charts of more than 500 edges;
 /// [`svg()`] draws those.
 pub fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
-    mermaid::render(&Picture::of(plan, run))
+    mermaid::render(&Picture::new(plan, run))
 }
 
 /// A workflow as an SVG document; with a run, each node is marked by its state.
@@ -32,7 +32,7 @@ pub fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
 /// The document is self-contained, without scripts, and follows the reader's light or dark colour
 /// scheme. The run must belong to this plan.
 pub fn svg(plan: &Plan, run: Option<&Run>) -> String {
-    svg::render(&Picture::of(plan, run))
+    svg::render(&Picture::new(plan, run))
 }
 
 /// The nodes and edges of a workflow as JSON; with a run, each node has its state.

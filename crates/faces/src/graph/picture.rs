@@ -107,7 +107,7 @@ impl State {
         }
     }
 
-    fn of(status: &NodeStatus) -> Self {
+    fn from_status(status: &NodeStatus) -> Self {
         match status {
             NodeStatus::Idle => Self::Pending,
             NodeStatus::InFlight { .. }
@@ -162,7 +162,7 @@ pub(super) struct Loop {
 
 impl Picture {
     /// The picture of a plan, and of a run of it.
-    pub(super) fn of(plan: &Plan, run: Option<&Run>) -> Self {
+    pub(super) fn new(plan: &Plan, run: Option<&Run>) -> Self {
         let facts = run.and_then(Run::facts);
         let progress = |ix: NodeIx| facts.map(|facts| &facts.nodes[ix.index()]);
         let (loops, by_head) = loops(plan);
@@ -178,7 +178,7 @@ impl Picture {
                 disabled: node.disabled,
                 progress: run.map(|run| {
                     progress(ix).map_or(Progress::NONE, |state| {
-                        Progress::of(run, plan.node(ix), state)
+                        Progress::new(run, plan.node(ix), state)
                     })
                 }),
                 within: own.or(outer),
@@ -229,11 +229,11 @@ impl Progress {
         took_ms: None,
     };
 
-    fn of(run: &Run, planned: &PlanNode, node: &NodeRun) -> Self {
+    fn new(run: &Run, planned: &PlanNode, node: &NodeRun) -> Self {
         let state = if is_in_round(planned, node) && !run.is_settled() {
             State::Running
         } else {
-            State::of(&node.status)
+            State::from_status(&node.status)
         };
         let took = node.settled_at.zip(node.started_at);
         Self {

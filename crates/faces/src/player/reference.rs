@@ -65,7 +65,7 @@ impl Field {
         }
     }
 
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "session_id" => Self::SessionId,
             "output_path" => Self::OutputPath,
@@ -171,7 +171,7 @@ fn reference(inner: &str, names: &Names<'_>) -> Sense {
         return Sense::Means(Part::Variable(inner.to_owned()));
     }
     if let Some((id, field)) = inner.rsplit_once('.')
-        && let Some(field) = Field::of(field)
+        && let Some(field) = Field::parse(field)
     {
         if let Some(node) = names.nodes.get(id) {
             return Sense::Means(Part::Node(*node, field));
@@ -215,7 +215,7 @@ fn no_such_field(inner: &str, names: &Names<'_>) -> Option<Odd> {
     if !is_node || !is_field {
         return None;
     }
-    let meant = match Field::of(field) {
+    let meant = match Field::parse(field) {
         Some(_) => Some(field),
         None if field.starts_with("artifact") => Some("artifacts[0]"),
         None => closest(field, FIELDS),

@@ -124,7 +124,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
                 found.push(Finding::error(name, "calls_changed", message));
             }
         }
-        None if is_there && seal::of(document) == Seal::Sealed => {
+        None if is_there && seal::read(document) == Seal::Sealed => {
             let message =
                 format!("{name}: the snapshot was sealed without calls (extensions.calls)");
             found.push(Finding::error(name, "calls_changed", message));
@@ -251,7 +251,7 @@ impl Attempt {
 /// snapshot is not checked.
 pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> Vec<Finding> {
     let mut found = Vec::new();
-    if seal::of(document) == Seal::Unsealed {
+    if seal::read(document) == Seal::Unsealed {
         return found;
     }
     if let Some(line) = chain::broken_at(seal::text(&document.raw), attempts) {
@@ -263,7 +263,7 @@ pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> V
         found.push(Finding::error(name, "replays_changed", message));
     }
     let said = document.raw.get("replay_status");
-    let derived = ReplayStatus::of(attempts);
+    let derived = ReplayStatus::from_attempts(attempts);
     let is_said = said.is_some_and(|said| {
         let derived = serde_json::to_value(&derived).unwrap_or_default();
         canonical_json(said) == canonical_json(&derived)
@@ -285,7 +285,7 @@ pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> V
 
 impl ReplayStatus {
     /// The status after these attempts.
-    pub fn of(attempts: &[Attempt]) -> Self {
+    pub fn from_attempts(attempts: &[Attempt]) -> Self {
         let complete = attempts.iter().filter(|attempt| attempt.is_complete());
         complete
             .zip(1..)

@@ -296,7 +296,7 @@ impl RunCapture {
 
 /// A UUID of version 7 whose random part is the hash of the given values.
 pub(super) fn id_of(stream: &str, next_seq: u64, at: Timestamp) -> String {
-    let Digest(hash) = Digest::of(hash_json(&json!([stream, next_seq])).as_bytes());
+    let Digest(hash) = Digest::compute(hash_json(&json!([stream, next_seq])).as_bytes());
     let ms = u64::try_from(at.0).unwrap_or(0).to_be_bytes();
     let mut bytes = [0; 16];
     bytes[..6].copy_from_slice(&ms[2..]);

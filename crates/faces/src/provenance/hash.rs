@@ -16,7 +16,7 @@ pub fn hash_text(text: &str) -> String {
 
 /// The hash of some bytes.
 pub fn hash_bytes(bytes: &[u8]) -> String {
-    written(&Digest::of(bytes))
+    written(&Digest::compute(bytes))
 }
 
 /// The hash of a value: of its [`canonical_json`].

@@ -28,7 +28,7 @@ pub fn part(workflow_id: &str) -> String {
         shown = "workflow".to_owned();
     }
     if shown != workflow_id {
-        let hash = Digest::of(workflow_id.as_bytes()).to_string();
+        let hash = Digest::compute(workflow_id.as_bytes()).to_string();
         shown = format!("{shown}~{}", &hash[..8]);
     }
     shown

@@ -169,7 +169,7 @@ fn whole(value: &mut Value) {
 /// The number for a seed that is a text: the first eight bytes of its SHA-256, cut to the 53 bits
 /// of a double.
 pub fn seed_of(label: &str) -> i64 {
-    let Digest(bytes) = Digest::of(label.as_bytes());
+    let Digest(bytes) = Digest::compute(label.as_bytes());
     let first = bytes[..8]
         .iter()
         .fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));

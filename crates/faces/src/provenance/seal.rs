@@ -119,7 +119,7 @@ impl State {
     }
 
     /// The state that findings amount to.
-    pub fn of(findings: &[Finding]) -> Self {
+    pub fn from_findings(findings: &[Finding]) -> Self {
         let errors = findings.iter().filter(|finding| finding.is_error);
         let are = |codes: &[&str]| errors.clone().all(|error| codes.contains(&error.code));
         let is_unverified = findings.iter().any(|finding| finding.code == UNVERIFIED);
@@ -147,7 +147,7 @@ fn sealed(document: &Document) -> Option<&Value> {
 }
 
 /// Checks the seal of a document.
-pub fn of(document: &Document) -> Seal {
+pub fn read(document: &Document) -> Seal {
     match sealed(document) {
         None => Seal::Unsealed,
         Some(Value::String(seal)) if *seal == integrity(&document.raw) => Seal::Sealed,
@@ -166,7 +166,7 @@ pub fn text(document: &Value) -> &str {
 fn check_seal(document: &Document) -> Option<Finding> {
     let path = "/extensions/integrity";
     let well_formed = |seal: &str| digest(seal).is_some_and(|hash| written(&hash) == seal);
-    let (code, message) = match (of(document), sealed(document)) {
+    let (code, message) = match (read(document), sealed(document)) {
         (Seal::Sealed, _) => return None,
         (_, None) => (
             NOT_SEALED,

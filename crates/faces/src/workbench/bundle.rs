@@ -63,7 +63,7 @@ pub fn export(body: &Body) -> Value {
         "ruleSets": sorted(&derived.rules),
         "engine": engine,
     }));
-    let sha256 = Digest::of(&json::canonical(&bundle));
+    let sha256 = Digest::compute(&json::canonical(&bundle));
     bundle["protocolVersion"] = json!(PROTOCOL_VERSION);
     bundle["integrity"] = json!({ "sha256": sha256 });
     bundle
@@ -98,7 +98,7 @@ fn hashed(bundle: &Value) -> Value {
 /// It is not a bundle.
 pub fn verify(bundle: &Value) -> Result<Verified, Bad> {
     shape(bundle)?;
-    let sha256 = Digest::of(&json::canonical(&hashed(bundle)));
+    let sha256 = Digest::compute(&json::canonical(&hashed(bundle)));
     let named = bundle["integrity"]["sha256"].as_str();
     let events = bundle["trace"].as_array().into_iter().flatten();
     let artifacts = bundle["artifacts"].as_array().into_iter().flatten();

@@ -60,7 +60,7 @@ pub fn fork(
 
     let mut trace: Vec<Value> = Vec::new();
     let mut add = |kind: &str, more: Value| {
-        let digest = Digest::of(format!("{id}\0{}", trace.len()).as_bytes()).to_string();
+        let digest = Digest::compute(format!("{id}\0{}", trace.len()).as_bytes()).to_string();
         let mut event = json!({
             "id": format!("evt_{}", &digest[..32]), "type": kind, "runId": id, "ts": at,
         });

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) fn payload_hash(data: &Value) -> Digest {
     let mut out = Vec::new();
     write(data, &mut out);
-    Digest::of(&out)
+    Digest::compute(&out)
 }
 
 fn write(value: &Value, out: &mut Vec<u8>) {

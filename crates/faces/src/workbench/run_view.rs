@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 /// The state of the run, as a `RunSnapshot`. `None` before the first save.
 pub fn snapshot(document: &Document) -> Option<Value> {
     let body = document.head()?;
-    let view = Folded::of(document);
+    let view = Folded::new(document);
     let header = document.header();
     let run = &body.derived.run;
     let mut owner = json!({ "tenant": header.owner.tenant });
@@ -110,12 +110,12 @@ pub fn row(run: &StreamId, events: Seq, index: &IndexRow) -> Value {
 
 /// The workflow of a document's run.
 pub fn workflow(document: &Document) -> &str {
-    Folded::of(document).workflow
+    Folded::new(document).workflow
 }
 
 /// The open interrupts of a document's run, oldest first, as in a snapshot.
 pub fn open_interrupts(document: &Document) -> Vec<Value> {
-    Folded::of(document).interrupts()
+    Folded::new(document).interrupts()
 }
 
 /// The usage of model calls; model and provider are the last call's.
@@ -144,7 +144,7 @@ struct Folded<'a> {
 }
 
 impl<'a> Folded<'a> {
-    fn of(document: &'a Document) -> Self {
+    fn new(document: &'a Document) -> Self {
         let mut folded = Self::default();
         for event in document.view().events() {
             folded.fold(event.1, &event.2);

@@ -16,7 +16,7 @@ use crate::world::{World, definition, node};
 fn captured(world: &World, log: &[Event], redact: &mut dyn FnMut(&mut Value)) -> Captured {
     let mut capture = RunCapture::default();
     for event in log {
-        capture.take(Mask::of(&world.run.plan), event, redact);
+        capture.take(Mask::from_plan(&world.run.plan), event, redact);
     }
     capture.build(&world.run).unwrap()
 }

@@ -279,13 +279,13 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
 fn a_declared_value_is_in_no_event_and_what_stands_beside_it_is() {
     let (plan, header) = (declared(), samples::header());
     for event in telling(&json!(CANARY), &json!("in the open")) {
-        let doc = v1::event(&header, Mask::of(&plan), &event);
+        let doc = v1::event(&header, Mask::from_plan(&plan), &event);
         assert!(!doc.to_string().contains(CANARY), "{doc:#}");
         assert!(doc["payload"].to_string().contains("[REDACTED]"), "{doc:#}");
         let stored = serde_json::to_string(&event).expect("JSON");
         let is_beside = doc.to_string().contains("in the open");
         assert_eq!(is_beside, stored.contains("in the open"), "{doc:#}");
-        let line = transcript::line(Mask::of(&plan), &event);
+        let line = transcript::line(Mask::from_plan(&plan), &event);
         assert!(!line.text.contains(CANARY), "{}", line.text);
         // Without its plan it would be shown: the events do contain it.
         let bare = v1::event(&header, Mask::bare(), &event);
@@ -419,7 +419,7 @@ fn how_an_answer_decides_is_shown_where_a_known_word_says_it() {
             "runwright.signal.received",
             json!({ "name": "ask", "id": "1", "payload": payload }),
         );
-        let doc = v1::event(&header, Mask::of(&plan), &told);
+        let doc = v1::event(&header, Mask::from_plan(&plan), &told);
         let shown = json!({ "action": word, "decision": word, "comment": "[REDACTED]" });
         assert_eq!(doc["payload"]["payload"], shown);
     }
@@ -497,14 +497,14 @@ fn a_class_of_compliance_hides_every_value_and_public_none() {
     for class in ["pii", "phi", "pci", "regulated"] {
         let plan = of_class(class);
         for event in telling(&json!(CANARY), &json!(CANARY)) {
-            let doc = v1::event(&header, Mask::of(&plan), &event);
+            let doc = v1::event(&header, Mask::from_plan(&plan), &event);
             // Errors and answers of nodes that are not part of this workflow.
             assert!(!doc.to_string().contains(CANARY), "{class}: {doc:#}");
         }
     }
     let public = of_class("public");
     let event = &telling(&json!(CANARY), &json!(CANARY))[3];
-    let doc = v1::event(&header, Mask::of(&public), event);
+    let doc = v1::event(&header, Mask::from_plan(&public), event);
     assert_eq!(doc["payload"]["next"], CANARY);
 }
 

@@ -46,7 +46,7 @@ fn definition(workflow: &str) -> DefinitionRef {
     DefinitionRef {
         workflow: workflow.into(),
         version: "1.0.0".into(),
-        digest: Digest::of(workflow.as_bytes()),
+        digest: Digest::compute(workflow.as_bytes()),
         put_by: Default::default(),
     }
 }
@@ -537,8 +537,8 @@ fn data_events() -> Vec<RunEvent> {
                 artifact_type: "process.stdout".into(),
                 media_type: "text/plain".into(),
                 size: 1_234_567,
-                digest: Digest::of(b"out"),
-                parts: vec![Digest::of(b"o"), Digest::of(b"ut")],
+                digest: Digest::compute(b"out"),
+                parts: vec![Digest::compute(b"o"), Digest::compute(b"ut")],
             },
             node_id: "print".into(),
         },
@@ -601,7 +601,7 @@ fn data_events() -> Vec<RunEvent> {
             tool_name: "files.read".into(),
             call_id: "call-1".into(),
             inputs: Some(json!({ "path": "address.txt" })),
-            args_hash: Digest::of(b"{}").to_string(),
+            args_hash: Digest::compute(b"{}").to_string(),
             transport: ToolTransport::Mcp,
             round: 1,
         }),
@@ -680,8 +680,8 @@ fn data_events() -> Vec<RunEvent> {
             refs: vec!["prompt:letter".into()],
             parts: PromptParts::SystemAndUser,
             is_override: true,
-            hash: Digest::of(b"Dear").to_string(),
-            variable_hashes: [("name".to_owned(), Digest::of(b"Ada").to_string())].into(),
+            hash: Digest::compute(b"Dear").to_string(),
+            variable_hashes: [("name".to_owned(), Digest::compute(b"Ada").to_string())].into(),
         }),
         RunEvent::BudgetReserved {
             attempt: attempt(),

@@ -326,7 +326,7 @@ fn dispatched() -> World {
         found: Found::Definition(DefinitionRef {
             workflow: "letters".into(),
             version: "1.2.0".into(),
-            digest: kernel::digest::Digest::of(b"letters"),
+            digest: kernel::digest::Digest::compute(b"letters"),
             put_by: Default::default(),
         }),
     });

@@ -13,7 +13,7 @@ fn runs_are_rendered_as_documented() {
         insta::assert_json_snapshot!(
             format!("scenario_{name}"),
             json!({
-                "events": v1::events(&world.run.header, Mask::of(&world.run.plan), &world.log),
+                "events": v1::events(&world.run.header, Mask::from_plan(&world.run.plan), &world.log),
                 "snapshot": v1::snapshot(&world.run),
             })
         );
@@ -26,7 +26,11 @@ fn every_moment_of_every_run_is_valid_by_the_schemas() {
         return;
     };
     for (name, world) in scenarios::all() {
-        for doc in v1::events(&world.run.header, Mask::of(&world.run.plan), &world.log) {
+        for doc in v1::events(
+            &world.run.header,
+            Mask::from_plan(&world.run.plan),
+            &world.log,
+        ) {
             assert_eq!(schemas.event(&doc), Vec::<String>::new(), "{name}: {doc:#}");
         }
         for run in world.prefixes() {

@@ -80,7 +80,7 @@ pub fn log(data: &[u8]) {
             }
         }
     }
-    let index = RunIndex::of(&run);
+    let index = RunIndex::from_run(&run);
     assert_eq!(index.settled, run.is_settled());
     let _ = run.next_timer();
     let _ = kernel::check::check(&header, &plan, &events);

@@ -105,7 +105,7 @@ impl<F: FnMut(&Checkpoint) -> bool> Walk<F> {
         }
         // Continues from the stored link, so that one change is one finding.
         self.chain = link.or(computed);
-        let hash = Digest::of(content);
+        let hash = Digest::compute(content);
         let event = serde_json::from_slice(content).ok();
         match event.filter(|event: &Event| event.seq == seq) {
             Some(event) => self.read(&event),

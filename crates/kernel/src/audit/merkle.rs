@@ -11,7 +11,7 @@ pub fn root(leaves: &[Digest]) -> Option<Digest> {
         let pairs = level.chunks(2);
         level = pairs
             .map(|pair| match pair {
-                [left, right] => Digest::of(format!("{left}{right}").as_bytes()),
+                [left, right] => Digest::compute(format!("{left}{right}").as_bytes()),
                 [single] => *single,
                 _ => unreachable!("chunks of two have one or two"),
             })
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     fn leaf(text: &str) -> Digest {
-        Digest::of(text.as_bytes())
+        Digest::compute(text.as_bytes())
     }
 
     #[test]

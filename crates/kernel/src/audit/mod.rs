@@ -125,7 +125,7 @@ impl Aggregate for Trail {
     }
 
     fn fold(&mut self, _: &StreamHeader, event: &Event, content: &[u8]) {
-        self.last = Some(Digest::of(content));
+        self.last = Some(Digest::compute(content));
         if let AuditEvent::Checkpointed(checkpoint) = &event.body {
             self.covered = Some(checkpoint.at_sequence);
         }
@@ -143,7 +143,7 @@ impl Aggregate for Trail {
 impl Resumable for Trail {
     fn after(_: Event, content: &[u8], index: &IndexRow) -> Self {
         Self {
-            last: Some(Digest::of(content)),
+            last: Some(Digest::compute(content)),
             covered: index.summary[COVERED].as_u64(),
         }
     }

@@ -104,7 +104,7 @@ fn trail(entries: u64, every: u64) -> Vec<Record> {
             let from = usize::try_from(end.covered_to()).expect("small");
             let leaves: Vec<Digest> = records[from..]
                 .iter()
-                .map(|record| Digest::of(&record.content))
+                .map(|record| Digest::compute(&record.content))
                 .collect();
             let root = merkle_root(&leaves).expect("leaves");
             let batch = end.checkpoint(root, "good".into(), "key", Timestamp(7));
@@ -164,8 +164,8 @@ fn each_changed_entry_is_found_and_named() {
         };
         assert!(found(&AnomalyKind::HashMismatch, at), "{at}: {report:?}");
         if n + 1 < records.len() {
-            let expected = Some(Digest::of(&records[n].content));
-            let actual = Some(Digest::of(&whole[n].content));
+            let expected = Some(Digest::compute(&records[n].content));
+            let actual = Some(Digest::compute(&whole[n].content));
             let kind = AnomalyKind::ChainBreak { expected, actual };
             assert!(found(&kind, at + 1), "{at}: {report:?}");
         }

@@ -592,7 +592,7 @@ impl Log<'_> {
         self.require(is_sub || self.is_dispatch(ix) && has_worker, || {
             format!("{id} is not a node that starts runs")
         });
-        let before = self.run.children.insert(child.clone(), Child::of(ix));
+        let before = self.run.children.insert(child.clone(), Child::new(ix));
         self.require(before.is_none(), || {
             format!("{id} starts a child that was started before")
         });

@@ -50,7 +50,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    pub(super) fn of(node: NodeIx) -> Self {
+    pub(super) fn new(node: NodeIx) -> Self {
         Self {
             node,
             settled: false,
@@ -83,7 +83,7 @@ impl RunSoFar {
 impl Log<'_> {
     /// Only an attempt in flight reports.
     fn reports(&mut self, body: &RunEvent) {
-        if let Some(report) = Report::of(body) {
+        if let Some(report) = Report::from_event(body) {
             self.require_live(&report.attempt());
         }
     }
@@ -393,7 +393,7 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
         CausedBy::TakeOver { .. } => matches!(event, RunEvent::RunResuming { .. }),
         CausedBy::Output => matches!(event, RunEvent::OutputChunk { .. }),
         CausedBy::Log => matches!(event, RunEvent::LogAppended { .. }),
-        CausedBy::Report => Report::of(event).is_some(),
+        CausedBy::Report => Report::from_event(event).is_some(),
         CausedBy::Reserve => matches!(event, RunEvent::BudgetReserved { .. }),
         CausedBy::Pause { .. } => matches!(
             event,

@@ -41,7 +41,7 @@ pub(crate) enum OnTimeout {
 }
 
 impl OnTimeout {
-    pub(crate) fn of(config: &Value) -> Option<Self> {
+    pub(crate) fn from_config(config: &Value) -> Option<Self> {
         match config.get("timeoutAction") {
             None | Some(Value::Null) => Some(Self::Fail),
             Some(word) => match word.as_str()? {
@@ -59,7 +59,7 @@ pub(crate) fn begin(cx: &Context<'_>) -> Began {
         Ok(data) => data,
         Err(what) => return misconfigured(cx, what),
     };
-    if OnTimeout::of(&cx.node.config).is_none() {
+    if OnTimeout::from_config(&cx.node.config).is_none() {
         return misconfigured(cx, "config.timeoutAction must be fail, accept or reject");
     }
     interrupt::ask(cx, "approval", Value::Object(data))
@@ -175,7 +175,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     if let Err(what) = actions(config.get("actions")) {
         problems.push(("actions", what));
     }
-    if OnTimeout::of(config).is_none() {
+    if OnTimeout::from_config(config).is_none() {
         problems.push(("timeoutAction", "must be fail, accept or reject".to_owned()));
     }
     let list = |key: &str| config.get(key).and_then(Value::as_array).map(Vec::len);
@@ -214,7 +214,7 @@ pub(crate) struct Terms<'a> {
 
 impl<'a> Terms<'a> {
     /// Parses the data written by [`begin`].
-    pub(crate) fn of(data: &'a Value) -> Self {
+    pub(crate) fn new(data: &'a Value) -> Self {
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         let list = |key: &str| {
             let items = data.get(key).and_then(Value::as_array);
@@ -292,7 +292,7 @@ pub(crate) fn judge(
     who: Answerer<'_>,
 ) -> Result<Verdict, Rejection> {
     answer::check(node, open, value, who)?;
-    let terms = Terms::of(&open.data);
+    let terms = Terms::new(&open.data);
     let mut answer = read(&terms, value, who)?;
     if !terms.may_decide(answer.by.as_deref(), who) {
         return Err(Rejection::NotAnApprover);

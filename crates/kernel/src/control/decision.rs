@@ -39,7 +39,7 @@ pub(crate) struct Decided {
 
 impl Decided {
     /// Parses a decision: an object, or its JSON text as written by models and programs.
-    pub(crate) fn of(given: &Value) -> Result<Self, String> {
+    pub(crate) fn parse(given: &Value) -> Result<Self, String> {
         let parsed;
         let fields = match given {
             Value::Object(fields) => fields,
@@ -191,21 +191,21 @@ mod tests {
             "kind": "next-worker", "nextWorkerIds": ["w"], "confidence": 0.4, "thought": "x",
         });
         for given in [given.clone(), Value::String(format!(" {given}\n"))] {
-            let decided = Decided::of(&given).expect("a decision");
+            let decided = Decided::parse(&given).expect("a decision");
             assert_eq!(decided.choice, Choice::NextWorker(vec!["w".into()]));
             assert_eq!(decided.below_floor(), Some(0.4));
             let shown = json!({ "kind": "next-worker", "nextWorkerIds": ["w"], "confidence": 0.4 });
             assert_eq!(decided.value, shown, "nothing the protocol does not know");
         }
         let sure = json!({ "kind": "terminate", "confidence": 0.5 });
-        let sure = Decided::of(&sure).expect("a decision");
+        let sure = Decided::parse(&sure).expect("a decision");
         assert_eq!(sure.below_floor(), None);
     }
 
     #[test]
     fn what_it_brings_for_its_workers_is_one_object_for_each() {
         let brings = |inputs: Value| json!({ "kind": "next-worker", "nextWorkerIds": ["w", "w"], "nextWorkerInputs": inputs });
-        let read = |inputs: Value| Decided::of(&brings(inputs)).expect("a decision");
+        let read = |inputs: Value| Decided::parse(&brings(inputs)).expect("a decision");
         let two = json!([{ "n": 1 }, { "n": [2] }]);
         let decided = read(two.clone());
         assert_eq!(
@@ -247,7 +247,7 @@ mod tests {
                 "successCriteria",
             ),
         ] {
-            let error = Decided::of(&given).expect_err("no decision");
+            let error = Decided::parse(&given).expect_err("no decision");
             assert!(error.contains(why), "{given}: {error}");
         }
     }

@@ -69,7 +69,7 @@ impl Dispatch<'_> {
         config
             .entry("onChildFailure")
             .or_insert_with(|| json!("continue"));
-        SubWorkflow::of(&Value::Object(config))
+        SubWorkflow::from_config(&Value::Object(config))
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct JoinPolicy {
 
 impl JoinPolicy {
     /// From the checked config of a dispatch node.
-    pub(crate) fn of(config: &Value) -> Self {
+    pub(crate) fn from_config(config: &Value) -> Self {
         let policy = config.get("joinPolicy");
         let word = |key: &str| policy.and_then(|policy| policy.get(key)?.as_str());
         let quorum = policy.and_then(|policy| policy.get("quorum")?.as_u64());
@@ -154,7 +154,7 @@ mod tests {
     /// Workers that ended according to the letters: c(ompleted), f(ailed), x for cancelled, - for
     /// running.
     fn fan(ends: &str) -> Fan {
-        let mut fan = Fan::of(u32::try_from(ends.len()).unwrap(), 9);
+        let mut fan = Fan::new(u32::try_from(ends.len()).unwrap(), 9);
         for (worker, end) in (0..).zip(ends.chars()) {
             let status = match end {
                 'c' => ChildStatus::Completed,
@@ -207,7 +207,7 @@ mod tests {
                 let config = json!({ "joinPolicy": {
                     "mode": mode, "quorum": quorum, "onChildFailure": word,
                 } });
-                let found = JoinPolicy::of(&config).verdict(&fan(ends));
+                let found = JoinPolicy::from_config(&config).verdict(&fan(ends));
                 assert_eq!(found, expected, "{mode} {ends} {word}");
             }
         }

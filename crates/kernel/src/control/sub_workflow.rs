@@ -49,7 +49,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
 
 impl SubWorkflow {
     /// Parses a config; missing fields get their defaults.
-    pub fn of(config: &Value) -> Self {
+    pub fn from_config(config: &Value) -> Self {
         let pairs = |key: &str| -> Vec<(String, String)> {
             let of = config.get(key).and_then(Value::as_object);
             of.into_iter()

@@ -32,10 +32,10 @@ const PLANS: [&str; 3] = ["mockDispatchPlan", "mockDecisions", "decisions"];
 pub(crate) fn decide(cx: &Context<'_>, visit: u32) -> Result<Decided, String> {
     let of = |given: &Value| match given {
         Value::Array(plan) => match plan.get(visit as usize) {
-            Some(decision) => Decided::of(decision),
+            Some(decision) => Decided::parse(decision),
             None => Ok(Decided::terminate("plan-exhausted")),
         },
-        decision => Decided::of(decision),
+        decision => Decided::parse(decision),
     };
     let is_given = |value: &&Value| !value.is_null();
     if let Some(given) = cx.inputs.get("decision").filter(is_given) {
@@ -69,7 +69,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
             None => {}
             Some(Value::Array(plan)) => {
                 for (place, decision) in plan.iter().enumerate() {
-                    let why = match Decided::of(decision) {
+                    let why = match Decided::parse(decision) {
                         Ok(decided) => decided.misfit(),
                         Err(why) => Some(why),
                     };

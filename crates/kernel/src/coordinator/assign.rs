@@ -482,7 +482,7 @@ impl Emitted {
             TaskEnd::Error(_) | TaskEnd::Withdrawn => DispatchStatus::Failed,
         };
         if task.assigned.is_some() {
-            remember(draft, request, task, AssignmentEnd::of(&end, status));
+            remember(draft, request, task, AssignmentEnd::new(&end, status));
         }
         draft.remember_end(request, status);
         draft.tell_run(request, task, &end);

@@ -36,5 +36,5 @@ pub fn claim_of_take(
 
 /// The name of a worker's take with a key.
 pub fn take_name(worker: &WorkerId, key: &str) -> String {
-    Digest::of(format!("{worker}\0{key}").as_bytes()).to_string()
+    Digest::compute(format!("{worker}\0{key}").as_bytes()).to_string()
 }

@@ -91,7 +91,7 @@ pub struct WorkerConfig {
 
 impl WorkerConfig {
     /// Parses a config. `None` when it is incomplete or invalid.
-    pub fn of(config: &Value) -> Option<Self> {
+    pub fn from_config(config: &Value) -> Option<Self> {
         let queue = config.get("queue")?.as_str()?;
         let whole = |key: &str, default: u64, from: u64, to: u64| match config.get(key) {
             None | Some(Value::Null) => Some(default),
@@ -461,7 +461,7 @@ pub enum AssignmentEnd {
 }
 
 impl AssignmentEnd {
-    pub(super) fn of(end: &TaskEnd, status: DispatchStatus) -> Self {
+    pub(super) fn new(end: &TaskEnd, status: DispatchStatus) -> Self {
         match (end, status) {
             (TaskEnd::Withdrawn, _) => Self::Withdrawn,
             (_, DispatchStatus::Delivered) => Self::Delivered,

@@ -12,13 +12,13 @@ fn no_queue_has_a_name_of_dots_alone_but_logs_may_say_so() {
     let config = |queue: &str| serde_json::json!({ "queue": queue, "repeat": "once" });
     for name in [".", "..", "...."] {
         assert!(!is_queue_name(name), "{name}");
-        assert!(WorkerConfig::of(&config(name)).is_some(), "{name}");
+        assert!(WorkerConfig::from_config(&config(name)).is_some(), "{name}");
     }
     for name in [".a", "a.", "-", "..._..."] {
         assert!(is_queue_name(name), "{name}");
     }
     for name in ["", "a/b", "\u{e4}", &"a".repeat(65)] {
-        assert!(!is_queue_name(name) && WorkerConfig::of(&config(name)).is_none());
+        assert!(!is_queue_name(name) && WorkerConfig::from_config(&config(name)).is_none());
     }
 }
 

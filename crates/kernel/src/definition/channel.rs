@@ -56,7 +56,7 @@ impl Reducer {
     ];
 
     /// Looks up a reducer by its name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "replace" => Self::Replace,
             "append" => Self::Append,

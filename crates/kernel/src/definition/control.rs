@@ -51,7 +51,7 @@ impl ControlKind {
     ];
 
     /// The control kind of a node type id, if it is one.
-    pub fn of(type_id: &str) -> Option<Self> {
+    pub fn parse(type_id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.type_id() == type_id)
     }
 

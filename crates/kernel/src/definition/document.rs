@@ -200,7 +200,7 @@ impl TriggerRule {
     ];
 
     /// Looks up a rule by its name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         [
             Self::AllSuccess,
             Self::AnySuccess,

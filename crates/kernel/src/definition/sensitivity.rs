@@ -30,7 +30,7 @@ pub struct Sensitivity {
 
 impl Sensitivity {
     /// Computes the sensitivity of a new plan.
-    pub(super) fn of(plan: &Plan, class: Option<String>) -> Self {
+    pub(super) fn from_plan(plan: &Plan, class: Option<String>) -> Self {
         let is_classed = class.as_deref().is_some_and(|class| class != PUBLIC);
         let declares = plan.variables.iter().any(|variable| variable.sensitive)
             || plan.channels.values().any(|channel| channel.sensitive)
@@ -323,7 +323,7 @@ impl Plan {
         };
         let config = match node.kind {
             NodeKind::Control(ControlKind::Dispatch) => Dispatch(&node.config).worker(worker),
-            _ => SubWorkflow::of(&node.config),
+            _ => SubWorkflow::from_config(&node.config),
         };
         let given = config.given().filter(|(_, from)| sensitive.contains(from));
         Some(given.map(|(to, _)| to.to_owned()).collect())
@@ -337,7 +337,7 @@ impl Plan {
     /// Whether this workflow keeps a variable of a child in a variable that is declared sensitive.
     pub fn declares_of_child_sensitive(&self, name: &str) -> bool {
         let keeps = |config: &Value| {
-            let mapped = SubWorkflow::of(config);
+            let mapped = SubWorkflow::from_config(config);
             let mut parents = mapped.parents_of(name);
             parents.any(|parent| self.declares_variable_sensitive(parent))
         };

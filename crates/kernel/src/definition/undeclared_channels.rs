@@ -31,7 +31,7 @@ pub(super) fn channels(
     let mut channels = definition.channels.clone();
     let list = Path::Key(&Path::Root, "nodes");
     for (index, node) in definition.nodes.iter().enumerate() {
-        if ControlKind::of(&node.type_id) != Some(ControlKind::ChannelWrite) {
+        if ControlKind::parse(&node.type_id) != Some(ControlKind::ChannelWrite) {
             continue;
         }
         let name = CHANNEL_KEYS
@@ -75,7 +75,7 @@ fn described(
     };
     let reducer = match given("reducer") {
         None => Some(Reducer::Replace),
-        Some(name) => name.as_str().and_then(Reducer::of),
+        Some(name) => name.as_str().and_then(Reducer::parse),
     };
     if reducer.is_none() {
         let names = Reducer::NAMES.join(", ");

@@ -41,7 +41,7 @@ impl Type {
     pub const NAMES: [&'static str; 5] = ["string", "number", "boolean", "object", "array"];
 
     /// Looks up a type by its name.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         [
             Self::String,
             Self::Number,
@@ -124,7 +124,8 @@ impl Plan {
                 Some(value) if variable.kind.admits(value) => {}
                 // The value was checked before it was sealed.
                 Some(value)
-                    if self.hides_variable(&variable.name) && Sealed::of(value).is_some() => {}
+                    if self.hides_variable(&variable.name)
+                        && Sealed::from_value(value).is_some() => {}
                 // A parent maps an unset variable to null; only a required one refuses that.
                 Some(Value::Null) if !variable.required => {}
                 Some(value) => problems.add(

@@ -132,7 +132,7 @@ impl Body {
 
     /// The digest of [`Body::canonical`].
     pub fn digest(&self) -> Digest {
-        Digest::of(self.canonical().as_ref())
+        Digest::compute(self.canonical().as_ref())
     }
 }
 

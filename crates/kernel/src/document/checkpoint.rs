@@ -58,7 +58,7 @@ impl Document {
         let mut sealed = serde_json::to_vec(&folded).expect("a state is always JSON");
         sealed.push(b'\n');
         sealed.extend_from_slice(canonical.as_ref());
-        let mut state = format!("{VERSION} {} ", Digest::of(&sealed)).into_bytes();
+        let mut state = format!("{VERSION} {} ", Digest::compute(&sealed)).into_bytes();
         state.append(&mut sealed);
         Some(state)
     }
@@ -96,7 +96,7 @@ impl History {
 fn resume(header: StreamHeader, state: &[u8]) -> Option<History> {
     let (seal, sealed) = state.split_at_checked(2 * size_of::<Digest>())?;
     let sealed = sealed.strip_prefix(b" ")?;
-    (seal == Digest::of(sealed).to_string().as_bytes()).then_some(())?;
+    (seal == Digest::compute(sealed).to_string().as_bytes()).then_some(())?;
     let end = sealed.iter().position(|byte| *byte == b'\n')?;
     let folded: Folded = serde_json::from_slice(&sealed[..end]).ok()?;
     let text = &sealed[end + 1..];

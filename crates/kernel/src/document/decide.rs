@@ -215,7 +215,10 @@ impl Document {
     /// The id of an event made here: derived, so that it differs from all others.
     fn made_id(&self) -> String {
         let text = format!("document\0{}\0{}", self.header.stream, self.next_seq);
-        format!("evt_{}", &Digest::of(text.as_bytes()).to_string()[..32])
+        format!(
+            "evt_{}",
+            &Digest::compute(text.as_bytes()).to_string()[..32]
+        )
     }
 
     /// The document with one more event, made here.
@@ -288,7 +291,7 @@ impl Document {
             None => body.canonical_after(known.map(|head| (&*head.body, &head.canonical))),
         };
         let text = canonical.as_ref();
-        let digest = Digest::of(text);
+        let digest = Digest::compute(text);
         if self
             .state
             .saves
@@ -427,7 +430,7 @@ fn take_out(events: &mut [Value]) -> (Vec<External>, Vec<Vec<u8>>) {
             *data = Value::Null;
             external.push(External {
                 event: place as u64,
-                blob: Digest::of(&bytes),
+                blob: Digest::compute(&bytes),
             });
             blobs.push(bytes);
         }

@@ -70,7 +70,7 @@ impl Draft<Content> {
             self.keys
                 .push(KeyClaim::permanent(super::KEY_NAMESPACE, key));
         }
-        self.blobs = blobs.iter().map(|blob| Digest::of(blob)).collect();
+        self.blobs = blobs.iter().map(|blob| Digest::compute(blob)).collect();
         let (batch, document) = self.seal();
         Decided {
             blobs,

@@ -39,7 +39,7 @@ enum State {
 
 impl State {
     /// The document of a text that was kept whole.
-    fn of(text: &[u8]) -> Option<Self> {
+    fn parse(text: &[u8]) -> Option<Self> {
         if text::is_as_it_came(text) {
             Some(Self::Text(text.to_vec()))
         } else {
@@ -156,7 +156,7 @@ impl History {
         };
         for (revision, form) in parts {
             state = match form.clone() {
-                Form::Whole { body: digest } => State::of(blobs.get(&digest)?)?,
+                Form::Whole { body: digest } => State::parse(blobs.get(&digest)?)?,
                 Form::Text { text } => State::Text(text.into_bytes()),
                 Form::Edited { edits } => State::Text(text::edited(state.into_text(), &edits)?),
                 Form::Opened { run, extension } => {
@@ -185,7 +185,7 @@ impl History {
             }
         };
         let save = &self.document.state.saves[usize::try_from(number).ok()?.checked_sub(1)?];
-        (Digest::of(canonical.as_ref()) == save.digest).then_some((body, canonical))
+        (Digest::compute(canonical.as_ref()) == save.digest).then_some((body, canonical))
     }
 
     /// The state with the last saved document, whose blobs are given.

@@ -115,7 +115,7 @@ impl Log {
     fn tell(&mut self, command: DocumentCommand) -> Result<(), DocumentRejection> {
         let decided = self.document.decide(command, &ann(), NOW)?;
         for blob in decided.blobs {
-            self.blobs.insert(Digest::of(&blob), blob);
+            self.blobs.insert(Digest::compute(&blob), blob);
         }
         for digest in decided.batch.blobs() {
             assert!(self.blobs.contains_key(digest));

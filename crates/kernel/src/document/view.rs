@@ -274,7 +274,7 @@ impl Implying<'_> {
             reason => reason.to_owned(),
         };
         let id = format!("{}\0{step}\0{gate}\0{}", self.stream, self.view.asked);
-        let id = Digest::of(id.as_bytes()).to_string();
+        let id = Digest::compute(id.as_bytes()).to_string();
         self.emit(RunEvent::InterruptRequested {
             interrupt_id: InterruptId::new(format!("interrupt-{}", &id[..32])),
             node_id: step,
@@ -322,7 +322,7 @@ impl Implying<'_> {
                 artifact_type: clip(artifact["typeId"].as_str().unwrap_or("unknown")).to_owned(),
                 media_type: "application/json".into(),
                 size: bytes.len() as u64,
-                digest: Digest::of(&bytes),
+                digest: Digest::compute(&bytes),
                 parts: Vec::new(),
             },
             node_id: step,
@@ -409,7 +409,7 @@ impl Document {
             let mut data = written
                 .filter(|written| artifact_id(written).as_deref() == Some(id))
                 .map(|written| json::canonical_of(&written["data"]));
-            let data = data.find(|data| Digest::of(data) == artifact.digest)?;
+            let data = data.find(|data| Digest::compute(data) == artifact.digest)?;
             Some((artifact, data))
         })
     }

@@ -139,7 +139,7 @@ impl Expression {
     /// # Errors
     /// [`ExprError::Syntax`], with the place in the text.
     pub fn parse(text: &str) -> Result<Self, ExprError> {
-        syntax::parse(text).map(|(ast, references)| Self::of(text, ast, references))
+        syntax::parse(text).map(|(ast, references)| Self::new(text, ast, references))
     }
 
     /// Compiles an operand of a condition. In addition to every expression this accepts plain paths
@@ -151,12 +151,12 @@ impl Expression {
     /// [`ExprError::Syntax`], with the place.
     pub fn parse_operand(text: &str) -> Result<Self, ExprError> {
         match syntax::parse_path(text) {
-            Some((ast, references)) => Ok(Self::of(text, ast, references)),
+            Some((ast, references)) => Ok(Self::new(text, ast, references)),
             None => Self::parse(text),
         }
     }
 
-    fn of(text: &str, ast: Ast, references: References) -> Self {
+    fn new(text: &str, ast: Ast, references: References) -> Self {
         Self(Arc::new(Compiled {
             text: text.into(),
             ast,

@@ -73,7 +73,7 @@ impl Chunk {
             header: (self.first_seq == 0).then(|| (*run.header).clone()),
             first_seq: self.first_seq,
             records: self.records,
-            index: RunIndex::of(run),
+            index: RunIndex::from_run(run),
             timers: self.timers,
             keys: Vec::new(),
             outbox: self.outbox,

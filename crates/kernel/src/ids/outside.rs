@@ -17,7 +17,7 @@ pub fn file_name(node: &str) -> String {
         }
     }
     if name.len() > MAX {
-        let digest = Digest::of(node.as_bytes()).to_string();
+        let digest = Digest::compute(node.as_bytes()).to_string();
         name.truncate(MAX - 17);
         name.push('-');
         name.push_str(&digest[..16]);
@@ -47,7 +47,7 @@ pub fn task_id(tool: &str, key: &AttemptKey) -> String {
             }
         }
     };
-    let bytes = Digest::of(key.as_str().as_bytes()).0;
+    let bytes = Digest::compute(key.as_str().as_bytes()).0;
     let number = bytes[..4]
         .iter()
         .fold(0_u64, |sum, byte| sum * 256 + u64::from(*byte));

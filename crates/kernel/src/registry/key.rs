@@ -15,7 +15,7 @@ pub const KEY_ID_BYTES: usize = 4;
 impl KeyId {
     /// The id of a tenant's key. It begins with the name of the tenant's registry stream, so that
     /// the tenant can be found from a bearer token alone.
-    pub fn of(tenant: &TenantId, random: [u8; KEY_ID_BYTES]) -> Self {
+    pub fn for_tenant(tenant: &TenantId, random: [u8; KEY_ID_BYTES]) -> Self {
         let registry = super::Registry::stream(tenant);
         let digits = registry.as_str().trim_start_matches(PREFIX);
         let own: String = random.iter().map(|byte| format!("{byte:02x}")).collect();

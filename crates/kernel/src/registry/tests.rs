@@ -8,7 +8,7 @@ fn definition(version: &str) -> DefinitionRef {
     DefinitionRef {
         workflow: "w".into(),
         version: version.into(),
-        digest: Digest::of(version.as_bytes()),
+        digest: Digest::compute(version.as_bytes()),
         put_by: Default::default(),
     }
 }
@@ -20,7 +20,7 @@ fn put(version: &str) -> RegistryCommand {
 }
 
 fn key_id(number: u8) -> KeyId {
-    KeyId::of(&"t".into(), [0, 0, 0, number])
+    KeyId::for_tenant(&"t".into(), [0, 0, 0, number])
 }
 
 fn grant(expires_at: Option<i64>) -> Grant {
@@ -38,7 +38,7 @@ fn grant(expires_at: Option<i64>) -> Grant {
 fn create(number: u8, expires_at: Option<i64>) -> RegistryCommand {
     RegistryCommand::CreateKey {
         key: key_id(number),
-        digest: Digest::of(&[number]),
+        digest: Digest::compute(&[number]),
         grant: grant(expires_at),
     }
 }
@@ -47,7 +47,7 @@ fn rotate(number: u8, successor: u8, overlap_ms: u64) -> RegistryCommand {
     RegistryCommand::RotateKey {
         key: key_id(number),
         successor: key_id(successor),
-        digest: Digest::of(&[successor]),
+        digest: Digest::compute(&[successor]),
         overlap_ms,
     }
 }
@@ -184,7 +184,7 @@ fn an_id_is_used_once_and_a_grant_has_bounds() {
         change(&mut grant);
         let command = RegistryCommand::CreateKey {
             key: key_id(2),
-            digest: Digest::of(b"2"),
+            digest: Digest::compute(b"2"),
             grant,
         };
         given.decide(command, 2000).err().map(|why| why.code())

@@ -66,7 +66,7 @@ impl Exhausted {
     }
 
     /// Parses such an error. `None` for any other.
-    pub(super) fn of(error: &NodeError) -> Option<Self> {
+    pub(super) fn from_error(error: &NodeError) -> Option<Self> {
         let details = error.details.as_ref().filter(|_| error.code == EXHAUSTED)?;
         let number = |key: &str| details.get(key)?.as_u64();
         Some(Self {

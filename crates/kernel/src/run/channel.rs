@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn fold(reducer: &str, writes: &[Value]) -> Value {
-        let reducer = Reducer::of(reducer).expect("a reducer");
+        let reducer = Reducer::parse(reducer).expect("a reducer");
         let mut value = initial(&reducer, None);
         for (n, write) in writes.iter().enumerate() {
             reduce_in_place(&reducer, None, &mut value, write, Timestamp(n as i64));

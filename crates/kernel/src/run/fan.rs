@@ -48,7 +48,7 @@ pub struct EndedWorker {
 
 impl Fan {
     /// A fan without begun workers.
-    pub(crate) fn of(total: u32, at_a_time: u32) -> Self {
+    pub(crate) fn new(total: u32, at_a_time: u32) -> Self {
         Self {
             total,
             at_a_time,

@@ -189,7 +189,7 @@ impl Run {
                 written_at,
                 ..
             } => {
-                let reducer = Reducer::of(reducer).unwrap_or(Reducer::Replace);
+                let reducer = Reducer::parse(reducer).unwrap_or(Reducer::Replace);
                 let declared = self.plan.channels.get(channel);
                 if let Some(channels) = facts.channels.as_object_mut() {
                     let slot = channels

@@ -10,13 +10,13 @@ use crate::stream::StreamKind;
 /// The value in the summary of an index row for an unfinished fork.
 pub const FORKING: &str = "forking";
 
-/// The index row of a run stream, always `RunIndex::of(fold(log))`.
+/// The index row of a run stream, always `RunIndex::from_run(fold(log))`.
 #[derive(Debug)]
 pub struct RunIndex;
 
 impl RunIndex {
     /// The row of a state.
-    pub fn of(run: &Run) -> IndexRow {
+    pub fn from_run(run: &Run) -> IndexRow {
         let header = &run.header;
         let facts = run.facts();
         let error = match run.end() {

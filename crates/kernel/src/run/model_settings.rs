@@ -33,7 +33,7 @@ impl Facts {
 
 impl<'a> ModelSettings<'a> {
     /// The view of a `configurable` object.
-    pub fn of(configurable: &'a Map<String, Value>) -> Self {
+    pub fn new(configurable: &'a Map<String, Value>) -> Self {
         Self(configurable)
     }
 
@@ -100,7 +100,7 @@ mod tests {
         }) else {
             unreachable!()
         };
-        let settings = ModelSettings::of(&given);
+        let settings = ModelSettings::new(&given);
         assert_eq!(settings.model(), Some("m"));
         assert_eq!(settings.provider(), Some("p"));
         assert_eq!(settings.credential_ref(), Some("c"));
@@ -119,7 +119,7 @@ mod tests {
         }) else {
             unreachable!()
         };
-        let settings = ModelSettings::of(&given);
+        let settings = ModelSettings::new(&given);
         assert_eq!(settings.model(), Some("n"));
         assert_eq!(settings.temperature(), None);
         assert_eq!(settings.max_tokens(), None);

@@ -680,7 +680,7 @@ impl Run {
         };
         let stays = |node: u32| {
             let config = &self.plan.node(NodeIx(node)).config;
-            !SubWorkflow::of(config).propagates_cancellation
+            !SubWorkflow::from_config(config).propagates_cancellation
         };
         let children = facts.children.iter();
         let running = children.filter(|(_, child)| child.status.is_none() && !stays(child.node));
@@ -708,7 +708,7 @@ impl Run {
             return;
         };
         if let Some(known) = facts.children.get_mut(child) {
-            match ChildStatus::of(status) {
+            match ChildStatus::parse(status) {
                 Some(end) => known.status = Some(end),
                 None => known.reported = Some((Some(status.to_owned()), 0)),
             }
@@ -725,7 +725,7 @@ impl Run {
                 let workers = decision.get("nextWorkerIds")?;
                 Some(workers.get(state.worker as usize)?.as_str()?.to_owned())
             }
-            _ => SubWorkflow::of(&node.config).workflow_id,
+            _ => SubWorkflow::from_config(&node.config).workflow_id,
         }
     }
 
@@ -736,7 +736,7 @@ impl Run {
             Some(worker) if self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch) => {
                 Dispatch(config).worker(&worker)
             }
-            _ => SubWorkflow::of(config),
+            _ => SubWorkflow::from_config(config),
         };
         let Some(facts) = self.facts() else {
             return Map::new();

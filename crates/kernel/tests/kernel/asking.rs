@@ -366,7 +366,7 @@ fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
         let id = "n".repeat(length);
         // Longer ids were accepted before events limited their length.
         let text = format!("{id}: {{\"settings\":{{\"onFailure\":\"ask\"}}}}");
-        let mut run = World::of(flow::stored(&text), Policy::default());
+        let mut run = World::new(flow::stored(&text), Policy::default());
         run.create(Map::new()).decided();
         run.fails(&id, "boom").decided();
         run.run.facts().expect("facts").interrupts[0].key.clone()

@@ -173,7 +173,7 @@ fn a_node_keeps_its_slot_while_it_waits_for_its_next_attempt() {
     );
     run.fails("a", "one").then("node.retried a/1 +100ms one");
     assert!(
-        !kernel::run::RunIndex::of(&run.run).runnable,
+        !kernel::run::RunIndex::from_run(&run.run).runnable,
         "nothing to do before the timer"
     );
     run.advance().refused("nothing_to_do");
@@ -235,7 +235,7 @@ fn a_wide_start_is_cut_into_batches() {
     let text: String = (0..600).map(|n| format!("n{n}\n")).collect();
     let mut run = started(&text);
     assert!(run.run.live_attempts().count() < 300);
-    assert!(kernel::run::RunIndex::of(&run.run).runnable);
+    assert!(kernel::run::RunIndex::from_run(&run.run).runnable);
     run.advance().decided();
     run.advance().decided();
     run.advance().refused("nothing_to_do");

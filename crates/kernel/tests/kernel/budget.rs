@@ -277,7 +277,7 @@ fn a_child_may_ask_the_models_its_parent_may() {
         "budget": { "maxTokens": 5, "modelDeny": ["big-*"] },
     }))
     .expect("an object");
-    let mut run = World::of(flow::plan(text), Policy::default());
+    let mut run = World::new(flow::plan(text), Policy::default());
     run.when(Command::Create(create)).decided();
     let attempt = run.attempt("s");
     run.when(Command::Dispatch {

@@ -253,7 +253,7 @@ fn no_node_sets_a_variable_of_a_channels_name() {
 
     let node = r#"core.setVariable {"config":{"name":"c","value":1}}"#;
     let plan = flow::stored(&format!("a: {node}\nworkflow: {{{SHADOWED}}}"));
-    let mut run = World::of(plan, Policy::default());
+    let mut run = World::new(plan, Policy::default());
     begin(&mut run);
     refused(&run, "`c` is a channel");
 }

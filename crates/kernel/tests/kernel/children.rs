@@ -72,10 +72,10 @@ fn child_world(message: &RunMessage) -> World {
 fn a_child_is_created_runs_and_tells_its_parent() {
     let mut run = mapped();
     assert_eq!(run.run.undispatched().count(), 1);
-    assert!(kernel::run::RunIndex::of(&run.run).runnable);
+    assert!(kernel::run::RunIndex::from_run(&run.run).runnable);
     let (target, message) = dispatched(&mut run);
     assert_eq!(run.run.undispatched().count(), 0);
-    assert!(!kernel::run::RunIndex::of(&run.run).runnable);
+    assert!(!kernel::run::RunIndex::from_run(&run.run).runnable);
 
     let mut child = child_world(&message);
     assert_eq!(child.run.header.stream, target);

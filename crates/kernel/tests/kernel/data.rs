@@ -212,8 +212,8 @@ fn artifact(part: &[u8]) -> Artifact {
         artifact_type: "process.stdout".into(),
         media_type: "text/plain".into(),
         size: u64::MAX,
-        digest: Digest::of(b"whole"),
-        parts: vec![Digest::of(part), Digest::of(b"2")],
+        digest: Digest::compute(b"whole"),
+        parts: vec![Digest::compute(part), Digest::compute(b"2")],
     }
 }
 
@@ -246,7 +246,10 @@ fn what_an_attempt_leaves_stands_before_its_outcome() {
         "artifact.created a process.stdout; provider.usage a; provider.usage a; \
          node.completed a; node.started b",
     );
-    assert_eq!(run.blobs[1..], [Digest::of(b"1"), Digest::of(b"2")]);
+    assert_eq!(
+        run.blobs[1..],
+        [Digest::compute(b"1"), Digest::compute(b"2")]
+    );
     let total = run
         .run
         .facts()
@@ -333,7 +336,7 @@ fn what_is_too_large_for_an_event_is_refused() {
 fn an_undeclared_input_is_not_a_variable() {
     let text = r#"a
         workflow: {"variables":[{"name":"known","type":"number"}]}"#;
-    let mut run = World::of(flow::plan(text), Policy::default());
+    let mut run = World::new(flow::plan(text), Policy::default());
     let inputs = object(json!({ "known": 1, "beside": 2 }));
     run.when(Command::Create(Create::new(inputs, "test", Start::Now)))
         .decided();

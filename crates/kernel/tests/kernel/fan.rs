@@ -26,7 +26,7 @@ fn fanned(workers: &[&str], config: Value) -> World {
          go -> after
          workflow: {{\"variables\":[{{\"name\":\"got\",\"type\":\"string\",\"defaultValue\":\"start\"}}]}}"
     );
-    let mut run = World::of(flow::plan(&text), Policy::default());
+    let mut run = World::new(flow::plan(&text), Policy::default());
     let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
     run
@@ -166,7 +166,7 @@ pub(crate) fn gather(run: &mut World) {
 
 #[test]
 fn outputs_of_workers_come_in_the_order_of_the_decision() {
-    let mut run = World::of(flow::plan(&gathered()), Policy::default());
+    let mut run = World::new(flow::plan(&gathered()), Policy::default());
     gather(&mut run);
     let facts = run.run.facts().expect("facts");
     assert_eq!(facts.channels["all"], json!([0, 1, 2]));
@@ -183,7 +183,7 @@ fn outputs_of_workers_come_in_the_order_of_the_decision() {
 
 #[test]
 fn what_begins_is_said_first_and_one_after_another_are_looked_up() {
-    let mut run = World::of(
+    let mut run = World::new(
         flow::plan(
             r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","two"]}]}}
             go: core.dispatch {"config":{"fanOutPolicy":"parallel","maxConcurrency":500}}
@@ -325,7 +325,7 @@ fn a_retry_begins_all_of_them_again_as_other_runs() {
          go: core.dispatch {{\"config\":{{\"fanOutPolicy\":\"parallel\",\"joinPolicy\":{{\"onChildFailure\":\"fail-fast\"}}}},\"settings\":{{\"maxRetries\":1}}}}
          boss -> go"
     );
-    let mut run = World::of(flow::plan(&text), Policy::default());
+    let mut run = World::new(flow::plan(&text), Policy::default());
     let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
     let first = [dispatches(&mut run), dispatches(&mut run)];
@@ -354,7 +354,7 @@ fn a_pause_and_a_budget_are_shared_by_all_of_them() {
         budget: [("tokens".to_owned(), 100)].into(),
         ..Policy::default()
     };
-    let mut run = World::of(flow::plan(&text), policy);
+    let mut run = World::new(flow::plan(&text), policy);
     let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
     let one = dispatches(&mut run);

@@ -117,7 +117,7 @@ impl Flow {
         let last = ends.last_mut().expect("an edge has an end");
         let (end, rule) = last.split_once(' ').unwrap_or((last, "all_success"));
         *last = end;
-        let rule = TriggerRule::of(rule.trim()).expect("a trigger rule");
+        let rule = TriggerRule::parse(rule.trim()).expect("a trigger rule");
         for pair in ends.windows(2) {
             let (source, port) = match pair[0].split_once('.') {
                 Some((source, port)) => (source, Some(port)),

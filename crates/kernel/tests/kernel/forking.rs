@@ -51,7 +51,7 @@ impl World {
             world.append(&batch);
             let (folded, _) = laws::fold(world.run.clone(), batch.records());
             world.run = folded;
-            assert_eq!(batch.index(), &RunIndex::of(&world.run));
+            assert_eq!(batch.index(), &RunIndex::from_run(&world.run));
             appends += 1;
             let is_marked = batch.index().summary.get(FORKING).is_some();
             assert_eq!(is_marked, !fork.is_whole(), "who looks at a list can tell");

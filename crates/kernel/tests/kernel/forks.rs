@@ -29,7 +29,7 @@ fn a_branch_goes_on_behind_the_node_it_was_cut_at() {
     run.fails("c", "boom").decided();
     let mut branch = run.branch(after(&run, "node.completed b"));
     assert_eq!(own(&branch), ["run.forked 5"]);
-    assert!(RunIndex::of(&branch.run).runnable);
+    assert!(RunIndex::from_run(&branch.run).runnable);
     branch.advance().then("node.started c");
     branch
         .completes("c")
@@ -64,7 +64,7 @@ fn what_was_in_flight_starts_over_as_the_next_attempt() {
 
 #[test]
 fn a_branch_from_the_start_is_asked_for_anew() {
-    let mut run = World::of(crate::flow::plan("a"), Default::default());
+    let mut run = World::new(crate::flow::plan("a"), Default::default());
     let mut create = Create::new(Map::from_iter([("k".into(), json!(1))]), "rest", Start::Now);
     create.tags = vec!["old".into()];
     run.when(Command::Create(create)).decided();
@@ -320,7 +320,7 @@ fn a_long_fork_takes_several_appends_and_is_nobodys_until_the_last() {
     let mut copying = World::with_header(forked.world.run.header.clone(), run.run.plan.clone());
     let (state, _) = crate::laws::fold(copying.run.clone(), &run.records[..half]);
     copying.run = state;
-    let index = RunIndex::of(&copying.run);
+    let index = RunIndex::from_run(&copying.run);
     assert_eq!((index.runnable, index.status.as_str()), (false, "pending"));
     assert_eq!(copying.run.timers().count(), 0);
     copying.cancel().refused("run_not_found");

@@ -277,7 +277,7 @@ fn a_question_that_makes_no_sense_is_refused_when_it_is_registered() {
             "{config}: {problems}"
         );
         // A stored one is read; a run of it fails there.
-        let mut run = World::of(flow::stored(&text), Policy::default());
+        let mut run = World::new(flow::stored(&text), Policy::default());
         let create = Create::new(Map::new(), "test", Start::Now);
         run.when(Command::Create(create)).decided();
         assert_eq!(asked(&run), "invalid_config", "{config}");

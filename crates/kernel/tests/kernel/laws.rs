@@ -53,7 +53,7 @@ pub(crate) fn of_a_batch(world: &World, before: &Run, envelope: &Envelope, decid
     );
     assert_eq!(again.batch.records(), batch.records());
 
-    assert_eq!(batch.index(), &RunIndex::of(&folded));
+    assert_eq!(batch.index(), &RunIndex::from_run(&folded));
     let mut timers = world.timers.clone();
     for change in batch.timers() {
         match change {

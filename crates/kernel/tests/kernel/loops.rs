@@ -267,7 +267,7 @@ fn a_long_loop_is_cut_into_batches() {
     );
     let mut batches = 1;
     while !run.run.is_settled() {
-        let index = kernel::run::RunIndex::of(&run.run);
+        let index = kernel::run::RunIndex::from_run(&run.run);
         assert!(index.runnable, "a run that was cut is due again");
         let events = run.advance().decided();
         assert!(events.len() <= kernel::run::decide::MAX_BATCH_EVENTS + 8);

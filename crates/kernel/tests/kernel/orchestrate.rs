@@ -73,7 +73,7 @@ fn agent(run: &World) -> Value {
 
 #[test]
 fn workers_run_one_after_another_until_the_supervisor_ends_it() {
-    let mut run = World::of(flow::plan(&unfold(LOOP)), Policy::default());
+    let mut run = World::new(flow::plan(&unfold(LOOP)), Policy::default());
     run.create(Map::new()).then(
         "run.started; node.started boss; runOrchestrator.decided boss next-worker;
          node.completed boss -> dispatch; node.started go;
@@ -166,7 +166,7 @@ fn the_agent_of_the_run_passes_from_hand_to_hand() {
 #[test]
 fn a_plan_that_is_used_up_ends_the_work() {
     let text = "boss: core.orchestrator.supervisor\ngo: core.dispatch\nboss -> go -> boss";
-    let mut run = World::of(flow::plan(text), Policy::default());
+    let mut run = World::new(flow::plan(text), Policy::default());
     run.create(Map::new()).then(
         "run.started; node.started boss; runOrchestrator.decided boss terminate;
          node.completed boss -> terminate; node.skipped go; run.completed",
@@ -307,7 +307,7 @@ fn a_decision_the_supervisor_is_not_sure_of_is_held_back() {
 
 #[test]
 fn the_run_says_how_sure_an_agent_must_be() {
-    let mut run = World::of(flow::plan(UNSURE), Policy::default());
+    let mut run = World::new(flow::plan(UNSURE), Policy::default());
     let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
     create.configurable = object(json!({ "escalationThreshold": 0.5 }));
     run.when(Command::Create(create)).then(
@@ -322,7 +322,7 @@ fn no_worker_runs_on_a_decision_below_the_floor() {
     let text = r#"boss: core.orchestrator.supervisor {"config":{"mockDispatchPlan":[{"kind":"next-worker","nextWorkerIds":["one"],"confidence":0.3}]}}
         go: core.dispatch
         boss -> go -> boss"#;
-    let mut run = World::of(flow::plan(text), Policy::default());
+    let mut run = World::new(flow::plan(text), Policy::default());
     run.create(Map::new()).then(
         "run.started; node.started boss; runOrchestrator.decided boss next-worker;
          node.completed boss -> dispatch; node.started go;
@@ -628,7 +628,7 @@ fn a_child_takes_over_budget_bounds_and_settings() {
         ..Policy::default()
     };
     let text = r#"s: core.subWorkflow {"config":{"workflowId":"one"}}"#;
-    let mut run = World::of(flow::plan(text), policy);
+    let mut run = World::new(flow::plan(text), policy);
     let mut create = kernel::run::Create::new(Map::new(), "test", kernel::run::Start::Now);
     create.configurable = object(json!({ "model": "m", "recursionLimit": 50 }));
     run.when(Command::Create(create)).decided();
@@ -673,7 +673,7 @@ fn given_to_the_first() -> Value {
     let text = r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","one"],"nextWorkerInputs":[{"n":1}]}]}}
         go: core.dispatch {}
         boss -> go"#;
-    let mut run = World::of(flow::stored(text), Policy::default());
+    let mut run = World::new(flow::stored(text), Policy::default());
     let create = Create::new(Map::new(), "test", Start::Now);
     run.when(Command::Create(create)).decided();
     if run.run.undispatched().next().is_none() {

@@ -330,7 +330,7 @@ fn two_replays_of_one_source_are_equal() {
 /// A replay of a run that waits.
 pub(crate) fn unfinished() -> scenarios::Scenario {
     let document = flow::document("ask: core.interrupt\nwait: core.delay {\"config\":{\"ms\":9}}");
-    let mut source = World::of(flow::compile(&document), Default::default());
+    let mut source = World::new(flow::compile(&document), Default::default());
     let create = kernel::run::Create::new(Default::default(), "test", kernel::run::Start::Now);
     source.when(kernel::run::Command::Create(create)).decided();
     scenarios::Scenario {

@@ -140,7 +140,7 @@ pub(crate) fn all() -> Vec<Scenario> {
 
 fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scenario {
     let document = flow::document(text);
-    let mut world = World::of(flow::compile(&document), policy);
+    let mut world = World::new(flow::compile(&document), policy);
     play(&mut world);
     Scenario {
         name,
@@ -276,8 +276,8 @@ fn output(run: &mut World) {
         artifact_type: "process.stdout".into(),
         media_type: "text/plain".into(),
         size: 6,
-        digest: Digest::of(b"abcdef"),
-        parts: vec![Digest::of(b"abc"), Digest::of(b"def")],
+        digest: Digest::compute(b"abcdef"),
+        parts: vec![Digest::compute(b"abc"), Digest::compute(b"def")],
     };
     let usage = Usage {
         provider: "p".into(),
@@ -312,8 +312,8 @@ fn prompts(run: &mut World) {
             refs: vec!["prompt:greeting".into()],
             parts: PromptParts::UserOnly,
             is_override: false,
-            hash: Digest::of(b"hello").to_string(),
-            variable_hashes: [("who".to_owned(), Digest::of(b"Ada").to_string())].into(),
+            hash: Digest::compute(b"hello").to_string(),
+            variable_hashes: [("who".to_owned(), Digest::compute(b"Ada").to_string())].into(),
         }),
         Report::PromptComposed(PromptComposed {
             node_id: "a".into(),
@@ -322,7 +322,7 @@ fn prompts(run: &mut World) {
             refs: vec!["prompt:greeting".into()],
             parts: PromptParts::SystemAndUser,
             is_override: true,
-            hash: Digest::of(b"hi").to_string(),
+            hash: Digest::compute(b"hi").to_string(),
             variable_hashes: BTreeMap::new(),
         }),
         Report::EnvelopeCoerced(EnvelopeCoerced {
@@ -352,7 +352,7 @@ fn prompts(run: &mut World) {
             tool_name: "process.count".into(),
             call_id: "c-1".into(),
             inputs: None,
-            args_hash: Digest::of(b"{}").to_string(),
+            args_hash: Digest::compute(b"{}").to_string(),
             transport: ToolTransport::Native,
             round: 0,
         }),
@@ -394,7 +394,7 @@ fn rounds_of_calls(run: &mut World) {
                 tool_name: "process.count".into(),
                 call_id: format!("c-{round}"),
                 inputs: None,
-                args_hash: Digest::of(b"{}").to_string(),
+                args_hash: Digest::compute(b"{}").to_string(),
                 transport: ToolTransport::Native,
                 round,
             }),
@@ -433,7 +433,7 @@ fn calls(run: &mut World) {
             tool_name: "files.read".into(),
             call_id: id.into(),
             inputs,
-            args_hash: Digest::of(id.as_bytes()).to_string(),
+            args_hash: Digest::compute(id.as_bytes()).to_string(),
             transport: ToolTransport::Mcp,
             round: 0,
         })
@@ -882,7 +882,7 @@ fn branched() -> Scenario {
 /// A replay whose source decided differently: its definition had another trigger rule.
 fn diverged() -> Scenario {
     let rules = flow::document("a -> c any_success\nb -> c any_success");
-    let mut changed = World::of(flow::compile(&rules), Policy::default());
+    let mut changed = World::new(flow::compile(&rules), Policy::default());
     let create = Create::new(Map::new(), "test", Start::Now);
     changed.when(Command::Create(create)).decided();
     for node in ["a", "c", "b"] {

@@ -46,21 +46,21 @@ pub(crate) struct World {
 
 /// A created run of a workflow, driven at once.
 pub(crate) fn started(text: &str) -> World {
-    let mut world = World::of(flow::plan(text), Policy::default());
+    let mut world = World::new(flow::plan(text), Policy::default());
     world.create(Map::new()).decided();
     world
 }
 
 /// As [`started`], under a policy.
 pub(crate) fn started_under(policy: Policy, text: &str) -> World {
-    let mut world = World::of(flow::plan(text), policy);
+    let mut world = World::new(flow::plan(text), policy);
     world.create(Map::new()).decided();
     world
 }
 
 /// A run of a workflow before its first event.
 pub(crate) fn unborn(text: &str) -> World {
-    World::of(flow::plan(text), Policy::default())
+    World::new(flow::plan(text), Policy::default())
 }
 
 /// The header of a run of a plan.
@@ -92,7 +92,7 @@ pub(crate) fn object(value: Value) -> Map<String, Value> {
 }
 
 impl World {
-    pub(crate) fn of(plan: Arc<Plan>, policy: Policy) -> Self {
+    pub(crate) fn new(plan: Arc<Plan>, policy: Policy) -> Self {
         let header = Arc::new(header(&plan, policy));
         Self::with_header(header, plan)
     }

@@ -39,7 +39,7 @@ impl Folder {
         let digest = hash::digest(hash).ok_or_else(missing)?;
         let path = self.blob_path(&digest);
         let bytes = files::bytes(&path, MAX_CALL_BYTES as u64)?.ok_or_else(missing)?;
-        if Digest::of(&bytes) == digest {
+        if Digest::compute(&bytes) == digest {
             Ok(bytes)
         } else {
             Err(FolderError::Damaged {
@@ -107,7 +107,7 @@ impl Writer {
     /// # Errors
     /// When the disk rejects a write.
     pub fn put_blob(&self, bytes: &[u8]) -> Result<String, FolderError> {
-        let digest = Digest::of(bytes);
+        let digest = Digest::compute(bytes);
         let path = self.folder.blob_path(&digest);
         if let Some(folder) = path.parent().filter(|_| !path.is_file()) {
             files::make_folder(folder)?;

@@ -37,7 +37,7 @@ impl Writer {
                 self.put_blob(&from.blob(&hash)?)?;
             }
         }
-        let beside = Beside::of(&calls, &from.attempts(&kept.path)?);
+        let beside = Beside::new(&calls, &from.attempts(&kept.path)?);
         let path = self.place_document(&kept.document, &beside)?;
         if let Some(signature) = from.signature(&kept.path)? {
             self.put_signature(&path, &signature)?;

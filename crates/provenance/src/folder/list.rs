@@ -128,7 +128,7 @@ struct Indexed {
 
 impl Entry {
     /// The list entry for a snapshot.
-    pub fn of(file: String, document: &Document, is_pinned: bool) -> Self {
+    pub fn new(file: String, document: &Document, is_pinned: bool) -> Self {
         let snapshot = &document.snapshot;
         let extensions = snapshot.extensions.as_ref();
         let replays = snapshot.replays();
@@ -147,7 +147,7 @@ impl Entry {
             }),
             match_status: replays.match_status,
             replay_count: replays.replay_count,
-            seal: seal::of(document),
+            seal: seal::read(document),
             is_pinned: is_pinned || extensions.and_then(|more| more.pinned) == Some(true),
             is_unredacted: snapshot.is_unredacted(),
             is_unverified: snapshot.is_unverified(),
@@ -233,7 +233,7 @@ impl Folder {
             changed: (facts.ctime(), facts.ctime_nsec()),
             entry: match known.files.get(name) {
                 Some(known) => known.entry.clone(),
-                None => Entry::of(name.to_owned(), &self.document(path)?, is_pinned),
+                None => Entry::new(name.to_owned(), &self.document(path)?, is_pinned),
             },
         };
         if let Some(known) = known.files.get(name) {
@@ -245,7 +245,7 @@ impl Folder {
                     indexed.changed,
                 );
             if !is_same || known.entry.is_pinned != is_pinned {
-                indexed.entry = Entry::of(name.to_owned(), &self.document(path)?, is_pinned);
+                indexed.entry = Entry::new(name.to_owned(), &self.document(path)?, is_pinned);
             }
         }
         Ok(Some(indexed))

@@ -63,8 +63,8 @@ impl Folder {
             path: snapshot.to_owned(),
             why: error.to_string(),
         };
-        let status = match seal::of(&kept.document) {
-            seal::Seal::Sealed => ReplayStatus::of(&self.attempts(snapshot)?),
+        let status = match seal::read(&kept.document) {
+            seal::Seal::Sealed => ReplayStatus::from_attempts(&self.attempts(snapshot)?),
             _ => status,
         };
         let mut document = kept.document;

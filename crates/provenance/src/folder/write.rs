@@ -67,7 +67,7 @@ impl Writer {
     /// # Errors
     /// When the disk rejects a write, or the data is not a valid snapshot.
     pub fn write(&self, snapshot: &Snapshot, calls: &[Call]) -> Result<Kept, FolderError> {
-        let beside = Beside::of(calls, &[]);
+        let beside = Beside::new(calls, &[]);
         let folder = self.folder.snapshots();
         let captured = snapshot.captured().unwrap_or_default();
         let stem = naming::stem(&snapshot.workflow_id, captured);
@@ -163,7 +163,7 @@ pub(crate) struct Beside {
 
 impl Beside {
     /// Calls and attempts, one per line. Calls are chained here; attempts are as recorded.
-    pub(crate) fn of(calls: &[Call], replays: &[Attempt]) -> Self {
+    pub(crate) fn new(calls: &[Call], replays: &[Attempt]) -> Self {
         Self {
             calls: lines(&chain::linked("", calls)),
             replays: lines(replays),

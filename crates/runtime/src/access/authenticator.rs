@@ -102,7 +102,7 @@ impl Authenticator {
         let AuthOptions { jwt, outbound } = options;
         Self {
             store,
-            public_issuer: jwt.as_ref().and_then(PublicIssuer::of),
+            public_issuer: jwt.as_ref().and_then(PublicIssuer::from_options),
             jwt: jwt.map(|jwt| JwtVerifier::new(jwt, outbound)),
             registries: Mutex::default(),
             uses: Uses::default(),

@@ -97,7 +97,7 @@ pub async fn checkpoint(
     keyring: &dyn Keyring,
     tenant: &TenantId,
 ) -> Result<bool, StoreError> {
-    let signer = Signer::of(keyring);
+    let signer = Signer::from_keyring(keyring);
     let signer = signer.map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let mut tries = 0;
     loop {
@@ -135,7 +135,7 @@ async fn root(
         leaves.extend(
             page.records
                 .iter()
-                .map(|record| Digest::of(&record.content)),
+                .map(|record| Digest::compute(&record.content)),
         );
     }
     merkle_root(&leaves).ok_or_else(|| {

@@ -30,7 +30,7 @@ impl Signer {
     ///
     /// # Errors
     /// The keyring's.
-    pub fn of(keyring: &dyn Keyring) -> Result<Self, KeyringError> {
+    pub fn from_keyring(keyring: &dyn Keyring) -> Result<Self, KeyringError> {
         Self::with(&keyring.current()?)
     }
 
@@ -106,8 +106,8 @@ mod tests {
     fn a_signature_is_good_for_its_root_and_key_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let keyring = FileKeyring::new(folder.path().join("keyring.json"));
-        let signer = Signer::of(&keyring).expect("a key");
-        let root = Digest::of(b"root");
+        let signer = Signer::from_keyring(&keyring).expect("a key");
+        let root = Digest::compute(b"root");
         let mut checkpoint = Checkpoint {
             checkpoint: "c".into(),
             at_sequence: 0,
@@ -120,12 +120,14 @@ mod tests {
         assert_eq!(PublicKey::read(&key.spki()), Some(key));
         assert_eq!(PublicKey::read("MCowBQ"), None);
         // Every process of the instance derives the same key.
-        let again = Signer::of(&keyring).expect("a key").public_key();
+        let again = Signer::from_keyring(&keyring).expect("a key").public_key();
         assert_eq!(again, key);
         let elsewhere = FileKeyring::new(folder.path().join("other.json"));
-        let other = Signer::of(&elsewhere).expect("a key").public_key();
+        let other = Signer::from_keyring(&elsewhere)
+            .expect("a key")
+            .public_key();
         assert!(!other.has_signed(&checkpoint) && !is_signed(&elsewhere, &checkpoint));
-        checkpoint.merkle_root = Digest::of(b"another");
+        checkpoint.merkle_root = Digest::compute(b"another");
         assert!(!key.has_signed(&checkpoint));
     }
 }

@@ -52,7 +52,7 @@ impl Token {
         let mut secret = [0; SECRET_BYTES];
         entropy.fill(&mut id)?;
         entropy.fill(&mut secret)?;
-        let key = KeyId::of(tenant, id);
+        let key = KeyId::for_tenant(tenant, id);
         let text = format!("{PREFIX}{key}_{}", hex(&secret));
         Ok(Self { key, text })
     }
@@ -81,7 +81,7 @@ impl Token {
 
     /// The digest that the registry stores.
     pub(super) fn digest(&self) -> Digest {
-        Digest::of(self.text.as_bytes())
+        Digest::compute(self.text.as_bytes())
     }
 
     /// Compares with a stored digest in constant time.

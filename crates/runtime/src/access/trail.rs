@@ -195,7 +195,7 @@ pub async fn record_denial(
     let minute = now.0.div_euclid(DENIAL_MS);
     let who = (&principal.id, &principal.issuer, &principal.workspace);
     let what = (word, kind, id, &resource.workspace);
-    let same = Digest::of(format!("{who:?}\0{what:?}\0{minute}").as_bytes());
+    let same = Digest::compute(format!("{who:?}\0{what:?}\0{minute}").as_bytes());
     let entry = Entry {
         message: MessageId::new(format!("denied.{same}")),
         decided_at: now,
@@ -253,7 +253,7 @@ pub async fn record_not_an_approver(
     let mut on = Subject::new("run", run.stream.as_str());
     on.workspace.clone_from(&run.owner.workspace);
     let entry = Entry {
-        message: MessageId::new(format!("denied.{}", Digest::of(same.as_bytes()))),
+        message: MessageId::new(format!("denied.{}", Digest::compute(same.as_bytes()))),
         decided_at: now,
         action: AuditAction::ApprovalsRespond,
         by: Actor::new(who),

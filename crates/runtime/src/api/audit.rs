@@ -39,7 +39,8 @@ impl Api {
 
     /// The public key that verifies checkpoints of this instance; `None` without a key.
     pub fn audit_key(&self) -> Option<crate::access::signing::PublicKey> {
-        let signer = crate::access::signing::Signer::of(&*self.engine.inner.ports.keyring);
+        let signer =
+            crate::access::signing::Signer::from_keyring(&*self.engine.inner.ports.keyring);
         match signer {
             Ok(signer) => Some(signer.public_key()),
             Err(error) => {

@@ -45,7 +45,7 @@ impl Api {
         let minute = store.now().0.div_euclid(READ_MS);
         let stream = &run.header.stream;
         let same =
-            Digest::of(format!("{:?}\0{stream}\0{minute}", (&who.id, &who.issuer)).as_bytes());
+            Digest::compute(format!("{:?}\0{stream}\0{minute}", (&who.id, &who.issuer)).as_bytes());
         let (action, message) = (
             AuditAction::RunBundled,
             MessageId::new(format!("bundled.{same}")),

@@ -247,7 +247,7 @@ impl Api {
         let text = format!("{workflow}\0{scope}\0{last}");
         Ok(kernel::batch::KeyClaim {
             namespace: "dedup".into(),
-            key: kernel::digest::Digest::of(text.as_bytes()).to_string(),
+            key: kernel::digest::Digest::compute(text.as_bytes()).to_string(),
             digest: None,
             answer: None,
             expires_at: Some(self.door().store().now().plus_ms(24 * 3_600_000)),

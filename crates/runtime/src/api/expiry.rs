@@ -21,14 +21,14 @@ impl ExpiryToken {
     pub const LEAST: usize = 24;
 
     /// A token from its text; `None` if it is too short.
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let is_long = text.chars().count() >= Self::LEAST;
-        is_long.then(|| Self(Digest::of(text.as_bytes())))
+        is_long.then(|| Self(Digest::compute(text.as_bytes())))
     }
 
     /// Compares in constant time.
     fn is(&self, text: &str) -> bool {
-        Digest::of(text.as_bytes()).0.ct_eq(&self.0.0).into()
+        Digest::compute(text.as_bytes()).0.ct_eq(&self.0.0).into()
     }
 }
 

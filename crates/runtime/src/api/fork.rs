@@ -50,7 +50,7 @@ pub struct ForkedRun {
 }
 
 impl ForkedRun {
-    fn of(run: StreamId, request: &ForkRequest, answer: ForkAnswer, is_again: bool) -> Self {
+    fn new(run: StreamId, request: &ForkRequest, answer: ForkAnswer, is_again: bool) -> Self {
         Self {
             run,
             from: match (request.mode, request.from) {
@@ -136,7 +136,7 @@ impl Api {
                     // The fork is made: the caller receives it even if the audit entry failed.
                     tracing::warn!(%error, %run, "a fork is not on the trail");
                 }
-                Ok(ForkedRun::of(run, &request, forked.answer, false))
+                Ok(ForkedRun::new(run, &request, forked.answer, false))
             }
             // An equal request won the race.
             Err(ForkFailed::Door(DoorError::KeyTaken { .. })) => {
@@ -161,7 +161,7 @@ impl Api {
         };
         let answer = serde_json::from_str(&answer)
             .map_err(|_| StoreError::Corrupt("the answer of a fork cannot be read".into()))?;
-        Ok(Some(ForkedRun::of(run, request, answer, true)))
+        Ok(Some(ForkedRun::new(run, request, answer, true)))
     }
 
     /// An overlay as the fork stores it, and its policy if that changes.

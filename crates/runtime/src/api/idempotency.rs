@@ -58,7 +58,7 @@ impl KeyedBy {
     fn name(&self, who: &Principal) -> String {
         let Self { key, operation, .. } = self;
         let (tenant, workspace) = (&who.tenant, who.workspace.as_deref().unwrap_or_default());
-        Digest::of(format!("{tenant}\0{workspace}\0{operation}\0{key}").as_bytes()).to_string()
+        Digest::compute(format!("{tenant}\0{workspace}\0{operation}\0{key}").as_bytes()).to_string()
     }
 
     /// The claim of a creation whose response is known, or made with it.

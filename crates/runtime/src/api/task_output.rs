@@ -135,7 +135,7 @@ impl Api {
             Some(Cow::Borrowed(output.chunk.as_str()))
         };
         let (given, rest) = match piece {
-            Some(piece) => (stream.push(&piece), Rest::of(&stream, &seal)?),
+            Some(piece) => (stream.push(&piece), Rest::new(&stream, &seal)?),
             // All of it may continue the unknown text.
             None => (String::new(), Rest::torn()),
         };

@@ -111,7 +111,7 @@ pub(crate) async fn keep(engine: Engine, authority: Option<Authority>) {
 /// The name of this engine as an owner. A digest, so as not to disclose where it runs.
 fn owner(engine: &Engine) -> String {
     let holder = engine.inner.options.holder.as_str();
-    let hex = Digest::of(holder.as_bytes()).to_string();
+    let hex = Digest::compute(holder.as_bytes()).to_string();
     format!("engine-{}", &hex[..16])
 }
 

@@ -98,7 +98,7 @@ pub struct ForkAnswer {
 }
 
 impl ForkAnswer {
-    fn of(fork: &Fork) -> Self {
+    fn from_fork(fork: &Fork) -> Self {
         let run = fork.run();
         let origin = run.header.origin.as_ref();
         Self {
@@ -184,7 +184,7 @@ impl Door {
         Ok(Forked {
             run: fork.run().clone(),
             divergence: fork.divergence().cloned(),
-            answer: ForkAnswer::of(&fork),
+            answer: ForkAnswer::from_fork(&fork),
         })
     }
 
@@ -200,7 +200,7 @@ impl Door {
             let is_first = batch.first_seq() == 0;
             if fork.is_whole() {
                 // A recorded key must name a fork that exists: it is claimed by the last append.
-                let said = ForkAnswer::of(fork).to_text();
+                let said = ForkAnswer::from_fork(fork).to_text();
                 let made = CreatedRecord {
                     run: fork.run().header.stream.as_str().into(),
                     said: said.into(),

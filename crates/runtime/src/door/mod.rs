@@ -340,7 +340,7 @@ impl Door {
         lease: LeaseChange,
         keys: Vec<KeyClaim>,
     ) -> Result<Done, AppendError> {
-        let asked = Asked::of(&run);
+        let asked = Asked::from_run(&run);
         let decided = self.decide(run, envelope)?;
         self.commit(decided, &asked, guard, lease, keys).await
     }
@@ -355,7 +355,7 @@ impl Door {
         guard: Guard,
         when_idle: LeaseChange,
     ) -> Result<(Done, bool), AppendError> {
-        let asked = Asked::of(&run);
+        let asked = Asked::from_run(&run);
         let decided = self.decide(run, envelope)?;
         let lease = if decided.run.is_settled() {
             when_idle

@@ -30,7 +30,7 @@ pub(crate) struct Estimate {
 
 impl Estimate {
     /// The estimate for a call.
-    pub(crate) fn of(provider: &Provider, ask: &Ask) -> Self {
+    pub(crate) fn new(provider: &Provider, ask: &Ask) -> Self {
         let bytes = ask.bytes();
         let messages = ask.messages.len() as u64 + 1;
         let input = bytes.div_ceil(FEW_BYTES) + messages * TOKENS_OF_A_MESSAGE;

@@ -25,7 +25,7 @@ impl Providers {
         if is_mocked {
             return Vec::new();
         }
-        let settings = ModelSettings::of(configurable);
+        let settings = ModelSettings::new(configurable);
         let asking = plan.nodes.iter().enumerate();
         let asking = asking.filter(|(_, node)| !node.disabled);
         let unpriced = asking.filter_map(|(at, node)| {

@@ -320,7 +320,7 @@ impl Started {
 
     /// The model settings among them.
     pub fn model_settings(&self) -> ModelSettings<'_> {
-        ModelSettings::of(&self.settings)
+        ModelSettings::new(&self.settings)
     }
 
     /// The inputs of a pure node.

@@ -45,7 +45,7 @@ impl WorkNode for Http {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        Config::of(config).map_or(Repeat::Once, |config| config.repeat())
+        Config::parse(config).map_or(Repeat::Once, |config| config.repeat())
     }
 
     fn config_schema(&self) -> Value {
@@ -97,7 +97,7 @@ impl From<NodeError> for Failure {
 }
 
 async fn exchange(started: &Started, cx: &NodeContext) -> Result<Completion, Failure> {
-    let config = Config::of(started.config())?;
+    let config = Config::parse(started.config())?;
     let repeat = config.repeat();
     let request = config.request(started, &cx.ports).await?;
     let gone = |error| no_answer(&error, repeat);

@@ -61,7 +61,7 @@ fn timeout() -> u64 {
 }
 
 impl Config {
-    fn of(config: &Value) -> Result<Self, NodeError> {
+    fn parse(config: &Value) -> Result<Self, NodeError> {
         serde_json::from_value(config.clone())
             .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
     }
@@ -84,7 +84,7 @@ impl WorkNode for Mcp {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        let said = Config::of(config).ok().and_then(|config| config.repeat);
+        let said = Config::parse(config).ok().and_then(|config| config.repeat);
         match (self, said) {
             (Self::List, None) | (_, Some(RepeatWord::Repeatable)) => Repeat::Repeatable,
             (Self::Call, None) | (_, Some(RepeatWord::Once)) => Repeat::Once,
@@ -155,7 +155,7 @@ impl WorkNode for Mcp {
     }
 
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
-        let config = match Config::of(started.config()) {
+        let config = match Config::parse(started.config()) {
             Ok(config) => config,
             Err(error) => return Outcome::failed(error),
         };

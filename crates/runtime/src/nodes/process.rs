@@ -62,7 +62,7 @@ impl WorkNode for Process {
     }
 
     fn repeat(&self, config: &Value) -> Repeat {
-        match Config::of(config).map(|config| config.repeat) {
+        match Config::parse(config).map(|config| config.repeat) {
             Ok(RepeatWord::Repeatable) => Repeat::Repeatable,
             Ok(RepeatWord::Once) | Err(_) => Repeat::Once,
         }
@@ -110,7 +110,7 @@ impl WorkNode for Process {
 
 impl Process {
     async fn attempt(&self, started: &Started, cx: &NodeContext) -> Result<Outcome, NodeError> {
-        let config = Config::of(started.config())?;
+        let config = Config::parse(started.config())?;
         let confined = cx.ports.programs.permit(started)?;
         let mut spec = config
             .spec(started, &cx.ports, (&self.host, confined.as_ref()))
@@ -436,7 +436,7 @@ impl Attempt<'_> {
 }
 
 impl Config {
-    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+    pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
         serde_json::from_value(config.clone())
             .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
     }

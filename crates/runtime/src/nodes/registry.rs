@@ -60,7 +60,7 @@ impl Registry {
         nodes.push(Arc::new(Mcp::List));
         nodes.push(Arc::new(Transform));
         nodes.push(Arc::new(Worker));
-        Self::of(nodes)
+        Self::from_nodes(nodes)
     }
 
     /// A registry of given nodes.
@@ -68,7 +68,7 @@ impl Registry {
     /// # Panics
     /// If two have the same type id or a schema is not a JSON Schema: a programming error in a
     /// node, caught by the test of all registered nodes.
-    pub fn of(nodes: impl IntoIterator<Item = Arc<dyn WorkNode>>) -> Self {
+    pub fn from_nodes(nodes: impl IntoIterator<Item = Arc<dyn WorkNode>>) -> Self {
         let mut entries = BTreeMap::new();
         for node in nodes {
             let type_id = node.type_id();

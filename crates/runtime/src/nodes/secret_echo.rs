@@ -59,7 +59,7 @@ impl WorkNode for SecretEcho {
 async fn echo(started: &Started, cx: &NodeContext) -> Result<Map<String, Value>, NodeError> {
     let reference = started.config()["secretId"].as_str().unwrap_or_default();
     let secret = cx.ports.secrets.resolve(started.owner(), reference).await?;
-    let digest = Digest::of(secret.as_bytes()).to_string();
+    let digest = Digest::compute(secret.as_bytes()).to_string();
     Ok(Map::from_iter([
         ("secretSha256".to_owned(), digest.into()),
         ("secretLength".to_owned(), secret.len().into()),

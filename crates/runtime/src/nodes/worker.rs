@@ -67,7 +67,7 @@ impl WorkNode for Worker {
     }
 
     async fn run(&self, started: Started, _cx: NodeContext) -> Outcome {
-        let config = WorkerConfig::of(started.config());
+        let config = WorkerConfig::from_config(started.config());
         // Runs of earlier versions may wait for queues with invalid names.
         let Some(config) = config.filter(|config| is_queue_name(&config.queue)) else {
             let text = "the config names no queue or no repeat policy";

@@ -145,7 +145,7 @@ impl fmt::Display for Refusal {
 
 impl Target {
     /// The target of a URL.
-    pub(super) fn of(url: &Url, allowed: &Allowed) -> Result<Self, Refusal> {
+    pub(super) fn resolve(url: &Url, allowed: &Allowed) -> Result<Self, Refusal> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refusal::Scheme);
         }
@@ -266,12 +266,12 @@ mod tests {
     #[track_caller]
     fn refused(url: &str, allowed: &str) -> Refusal {
         let url = Url::parse(url).unwrap();
-        Target::of(&url, &allowed.parse().unwrap()).expect_err(url.as_str())
+        Target::resolve(&url, &allowed.parse().unwrap()).expect_err(url.as_str())
     }
 
     #[track_caller]
     fn accepted(url: &str, allowed: &str) -> Target {
-        Target::of(&Url::parse(url).unwrap(), &allowed.parse().unwrap()).expect(url)
+        Target::resolve(&Url::parse(url).unwrap(), &allowed.parse().unwrap()).expect(url)
     }
 
     #[test]
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn private_targets_can_be_allowed_all_at_once_and_metadata_never_is() {
         let private = Allowed::private();
-        let of = |url: &str| Target::of(&Url::parse(url).unwrap(), &private);
+        let of = |url: &str| Target::resolve(&Url::parse(url).unwrap(), &private);
         for url in [
             "http://127.0.0.1:1/",
             "http://localhost/",

@@ -271,7 +271,7 @@ impl Outbound {
             host: shown(url),
             reason: reason.to_string(),
         };
-        let target = Target::of(url, &self.allowed).map_err(refuse)?;
+        let target = Target::resolve(url, &self.allowed).map_err(refuse)?;
         let addresses = match target.address {
             Some(address) => vec![address],
             None => {

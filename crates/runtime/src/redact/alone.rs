@@ -23,7 +23,7 @@ impl Redactor {
         let finders = if known.is_empty() {
             Vec::new()
         } else {
-            vec![Arc::new(Finder::of(&known))]
+            vec![Arc::new(Finder::from_secrets(&known))]
         };
         Self(Arc::new(Inner {
             secrets: known,

@@ -280,7 +280,7 @@ impl Redactor {
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
             // Ciphertext may look like anything and must not be changed.
-            sealed if Sealed::of(sealed).is_some() => {}
+            sealed if Sealed::from_value(sealed).is_some() => {}
             Value::Object(object) => self.object(object),
         }
     }
@@ -328,7 +328,7 @@ impl Inner {
     fn new(secrets: Vec<Secret>, masks: Masks) -> Self {
         let mut finders = Vec::new();
         if !secrets.is_empty() {
-            finders.push(Arc::new(Finder::of(&secrets)));
+            finders.push(Arc::new(Finder::from_secrets(&secrets)));
         }
         finders.push(SHAPES.clone());
         if masks == Masks::On {
@@ -344,7 +344,7 @@ impl Inner {
 
 impl Finder {
     /// Finds every form of these secrets.
-    fn of(secrets: &[Secret]) -> Self {
+    fn from_secrets(secrets: &[Secret]) -> Self {
         let mut patterns: Vec<(&str, Spelled)> = secrets
             .iter()
             .flat_map(|secret| {
@@ -357,7 +357,7 @@ impl Finder {
         let longest = patterns.first().map_or(0, |(_, form)| form.longest);
         let patterns = patterns
             .into_iter()
-            .map(|(reference, form)| (form.pattern, Place::of(format!("[REDACTED:{reference}]"))));
+            .map(|(reference, form)| (form.pattern, Place::new(format!("[REDACTED:{reference}]"))));
         Self::new(patterns, longest, Ahead::One)
     }
 
@@ -396,7 +396,7 @@ impl Finder {
             openers: Openers::default(),
             hold_limit,
         };
-        finder.openers = Openers::of(&finder, ahead);
+        finder.openers = Openers::new(&finder, ahead);
         finder
     }
 
@@ -460,7 +460,7 @@ impl Finder {
 
 impl Place {
     /// Replaces the whole match.
-    fn of(replacement: impl Into<String>) -> Self {
+    fn new(replacement: impl Into<String>) -> Self {
         Self {
             replacement: replacement.into(),
             takes: Takes::All,

@@ -213,7 +213,7 @@ impl Default for Openers {
 impl Openers {
     /// Computed from the automaton: after the beginning of a line, a letter and another character,
     /// the only contexts that patterns distinguish.
-    pub(super) fn of(finder: &Finder, ahead: Ahead) -> Self {
+    pub(super) fn new(finder: &Finder, ahead: Ahead) -> Self {
         let mut openers = Self::default();
         let mut cache = finder.prefixes.create_cache();
         let mut elsewhere = |bytes: &[u8]| {

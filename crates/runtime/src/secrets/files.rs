@@ -181,7 +181,7 @@ fn folder_of(issuer: Option<&str>, name: &str) -> String {
         None if is_plain(name) => name.to_owned(),
         issuer => {
             let text = format!("{}\0{name}", issuer.unwrap_or_default());
-            format!("~{}", Digest::of(text.as_bytes()))
+            format!("~{}", Digest::compute(text.as_bytes()))
         }
     }
 }

@@ -204,7 +204,7 @@ fn file_name(id: &str) -> String {
     if !id.is_empty() && id.len() <= 100 && id.chars().all(is_plain) && !id.starts_with('.') {
         id.to_owned()
     } else {
-        kernel::digest::Digest::of(id.as_bytes()).to_string()
+        kernel::digest::Digest::compute(id.as_bytes()).to_string()
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// The questions of a run.
-    pub(crate) fn of(run: &Run) -> Vec<Self> {
+    pub(crate) fn from_run(run: &Run) -> Vec<Self> {
         let open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
         let of = |open: &OpenInterrupt| Self {
             id: open.id.clone(),

@@ -65,7 +65,7 @@ impl Secret {
 
     /// Its identification for people and logs: the first 8 hex digits of its SHA-256.
     pub fn fingerprint(&self) -> String {
-        let mut digest = Digest::of(self.0.as_bytes()).to_string();
+        let mut digest = Digest::compute(self.0.as_bytes()).to_string();
         digest.truncate(8);
         digest
     }
@@ -119,7 +119,7 @@ pub(crate) fn seal(
     secret: &Secret,
 ) -> Result<WebhookSecret, SealError> {
     let value = sealer(engine, tenant).seal(&Value::String(secret.0.clone()))?;
-    let sealed = kernel::sealed::Sealed::of(&value).ok_or(SealError::Broken)?;
+    let sealed = kernel::sealed::Sealed::from_value(&value).ok_or(SealError::Broken)?;
     Ok(WebhookSecret {
         sealed,
         fingerprint: secret.fingerprint(),
@@ -152,7 +152,7 @@ pub(super) struct Signers {
 
 impl Signers {
     /// Opens a webhook's secrets.
-    pub(super) fn of(
+    pub(super) fn load(
         engine: &Engine,
         tenant: &TenantId,
         webhook: &Webhook,
@@ -245,7 +245,7 @@ fn message_id(webhook: &WebhookId, item: &Item) -> String {
     let Item {
         run_id, sequence, ..
     } = item;
-    let digest = Digest::of(format!("delivery\0{webhook}\0{run_id}\0{sequence}").as_bytes());
+    let digest = Digest::compute(format!("delivery\0{webhook}\0{run_id}\0{sequence}").as_bytes());
     format!("msg_{}", URL_SAFE_NO_PAD.encode(digest.0))
 }
 

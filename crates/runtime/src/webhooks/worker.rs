@@ -279,7 +279,7 @@ impl Worker {
             return Ok(Vec::new());
         }
         let now = self.store().now();
-        let signers = Signers::of(&self.shared.engine, &self.lane.tenant, webhook, now);
+        let signers = Signers::load(&self.shared.engine, &self.lane.tenant, webhook, now);
         let target = Arc::new(Target {
             id: webhook.id.clone(),
             url: Url::parse(&webhook.spec.url)

@@ -75,7 +75,7 @@ async fn a_start_in_the_log_of_what_runs_once_is_carried_out_before_an_engine_st
             programs: Arc::default(),
         };
         let step: Arc<dyn WorkNode> = Arc::new(Step(Arc::clone(gate)));
-        let registry = Arc::new(Registry::of([step]));
+        let registry = Arc::new(Registry::from_nodes([step]));
         Engine::new(store.clone(), registry, ports, EngineOptions::default())
     };
     let first = engine(&gate);

@@ -96,7 +96,7 @@ async fn request(api: &Api, run: &StreamId, asks: Asks) -> Result<String, ApiErr
     let keyed = KeyedBy {
         key: "once".into(),
         operation: format!("POST {asks:?}"),
-        request: Digest::of(b"the same"),
+        request: Digest::compute(b"the same"),
     };
     let begun = match api.begin(&who(), &keyed).await? {
         IdempotencyState::Again(kept) => return Ok(kept.body),
@@ -204,7 +204,7 @@ async fn another_request_may_not_take_the_key_of_one_of_which_nobody_knows() {
     let keyed = |body: &[u8]| KeyedBy {
         key: "once".into(),
         operation: "POST /v1/things".into(),
-        request: Digest::of(body),
+        request: Digest::compute(body),
     };
     let begin = |body: &'static [u8]| {
         let api = world.api.clone();

@@ -53,7 +53,7 @@ fn request(body: &str) -> KeyedBy {
     KeyedBy {
         key: "once".into(),
         operation: "POST /v1/things".into(),
-        request: Digest::of(body.as_bytes()),
+        request: Digest::compute(body.as_bytes()),
     }
 }
 
@@ -148,7 +148,7 @@ async fn a_process_known_to_be_dead_is_not_waited_for() {
         panic!("it is the first");
     };
     // As if another process, now gone, had begun it.
-    let name = Digest::of(b"acme\0\0POST /v1/things\0once").to_string();
+    let name = Digest::compute(b"acme\0\0POST /v1/things\0once").to_string();
     let tenant = who(None).tenant;
     let row = world.store.key(&tenant, "requests", &name).await.unwrap();
     let row = row.expect("the key that was put");
@@ -175,7 +175,7 @@ async fn what_is_kept_does_not_tell_the_answer() {
     let begun = first(&api, &request("a")).await;
     let told = answer(r#"{"secret":"shown-once"}"#);
     api.finish(begun, Finish::Answered(told)).await.unwrap();
-    let name = Digest::of(b"acme\0\0POST /v1/things\0once").to_string();
+    let name = Digest::compute(b"acme\0\0POST /v1/things\0once").to_string();
     let tenant = who(None).tenant;
     let row = world.store.key(&tenant, "requests", &name).await.unwrap();
     let kept = String::from_utf8(row.unwrap().answer.unwrap()).unwrap();

@@ -195,7 +195,7 @@ impl ArtifactSink for Recorder {
         media_type: &str,
         bytes: Vec<u8>,
     ) -> Result<Artifact, NodeError> {
-        let digest = Digest::of(&bytes);
+        let digest = Digest::compute(&bytes);
         let artifact = Artifact {
             artifact_id: format!("artifact-{artifact_type}"),
             artifact_type: artifact_type.to_owned(),

@@ -62,7 +62,7 @@ async fn what_the_log_refuses_fails_its_node_instead_of_starting_it_for_ever() {
         programs: Arc::default(),
     };
     let shouter: Arc<dyn WorkNode> = Arc::new(Shouter(Arc::clone(&starts)));
-    let registry = Arc::new(Registry::of([shouter]));
+    let registry = Arc::new(Registry::from_nodes([shouter]));
     let engine = Engine::new(store.clone(), registry, ports, EngineOptions::default());
     engine.start();
 

@@ -132,7 +132,7 @@ fn bed() -> Bed {
         programs: Arc::default(),
     };
     let copy: Arc<dyn WorkNode> = Arc::new(Copy(Arc::clone(&given)));
-    let registry = Arc::new(Registry::of([copy, Arc::new(Tell)]));
+    let registry = Arc::new(Registry::from_nodes([copy, Arc::new(Tell)]));
     let engine = Engine::new(store.clone(), registry, ports, EngineOptions::default());
     Bed {
         lab,
@@ -213,7 +213,7 @@ async fn nodes_see_the_value_and_the_log_does_not() {
         &facts.variables["token"],
         &facts.variables["kept"],
     ] {
-        assert!(Sealed::of(place).is_some(), "{place}");
+        assert!(Sealed::from_value(place).is_some(), "{place}");
     }
     let log = bed.store.load(&id, ReadFrom::Seq(0), usize::MAX).await;
     for record in log.expect("a log").records {
@@ -308,11 +308,11 @@ async fn what_a_node_gives_at_declared_places_is_sealed_in_the_log_and_clear_to_
         &channels["all"][0],
         &channels["merged"]["one"],
     ] {
-        assert!(Sealed::of(sealed).is_some(), "{sealed}");
+        assert!(Sealed::from_value(sealed).is_some(), "{sealed}");
     }
     // The parts that a reducer needs stay readable.
     assert_eq!(channels["votes"][0]["userId"], "ada");
-    assert!(Sealed::of(&channels["votes"][0]["why"]).is_some());
+    assert!(Sealed::from_value(&channels["votes"][0]["why"]).is_some());
     let kernel::run::NodeStatus::Completed { outputs, .. } = &facts.nodes[0].status else {
         panic!("{:?}", facts.nodes[0].status);
     };

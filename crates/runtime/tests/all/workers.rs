@@ -187,7 +187,7 @@ fn options(holder: &str, authority: Option<Authority>) -> EngineOptions {
 
 /// The engine's name as an owner.
 fn owner_suffix(holder: &str) -> String {
-    kernel::digest::Digest::of(holder.as_bytes()).to_string()[..16].to_owned()
+    kernel::digest::Digest::compute(holder.as_bytes()).to_string()[..16].to_owned()
 }
 
 fn queue(tenant: &str) -> CoordinatorName {

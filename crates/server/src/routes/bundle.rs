@@ -47,7 +47,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         notes,
         family,
     } = bundled;
-    let mut bundle = v1::Bundle::of(&run, most);
+    let mut bundle = v1::Bundle::new(&run, most);
     let mut events = Vec::new();
     // Events appended after the state was read are left out.
     'log: loop {

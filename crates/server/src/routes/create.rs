@@ -74,7 +74,7 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let engine_version = cx.header("x-force-engine-version")?;
     let engine_version = engine_version.map(|text| text.trim().parse().unwrap_or(u32::MAX));
     let body = cx.object().await?;
-    let request = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
+    let request = Digest::compute(&kernel::json::canonical(&Value::Object(body.clone())));
     let mut order = read(body)?;
     order.duplicate_runs = duplicate_runs;
     order.trace.clone_from(&cx.trace.context);

@@ -102,7 +102,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         .await?;
     let after = after?;
     let until = Instant::now() + Duration::from_secs(hold?.unwrap_or(HOLD));
-    let mut pass = CredentialRecheck::of(&cx, Action::ReadRun)?;
+    let mut pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
     let (events, page) = loop {
         pass.check().await?;
         let (events, page) = gather(&mut tail).await?;
@@ -138,7 +138,8 @@ async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
     loop {
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
-            let doc = v1::event_caused_by(tail.header(), Mask::of(tail.plan()), event, *cause);
+            let doc =
+                v1::event_caused_by(tail.header(), Mask::from_plan(tail.plan()), event, *cause);
             bytes += doc.to_string().len();
             docs.push(doc);
         }
@@ -182,7 +183,7 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
             "as many streams are open as this server serves; try again, or poll",
         ));
     };
-    let pass = CredentialRecheck::of(&cx, Action::ReadRun)?;
+    let pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
     let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, (slot, pass)).await?;
     let mut response = Response::new(Body::from_stream(sse::frames(subscription)));
     let headers = response.headers_mut();
@@ -208,7 +209,8 @@ async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
             if modes.admitting(&event.body).is_some() {
-                let doc = v1::event_caused_by(tail.header(), Mask::of(tail.plan()), event, *cause);
+                let doc =
+                    v1::event_caused_by(tail.header(), Mask::from_plan(tail.plan()), event, *cause);
                 bytes += doc.to_string().len();
                 events.push(doc);
             }

@@ -99,7 +99,7 @@ async fn fork_once(mut cx: Cx) -> Result<Reply, Problem> {
     let may = cx.app.api().may_fork(&who, &source).await;
     may.map_err(|error| of_source(error, &source))?;
     let body = cx.object().await?;
-    let digest = Digest::of(&kernel::json::canonical(&Value::Object(body.clone())));
+    let digest = Digest::compute(&kernel::json::canonical(&Value::Object(body.clone())));
     let mut request = read(body)?;
     let (mode, is_keyed) = (request.mode, key.is_some());
     request.request_id = Some(cx.trace.id().to_owned());
@@ -249,7 +249,7 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
         Err(document) => return view::diff(api, &who, &document, &b).await,
     };
     let b_log = api.follow(&who, &b, None).await?;
-    let (mut a_log, mut b_log) = (Reading::of(a_log), Reading::of(b_log));
+    let (mut a_log, mut b_log) = (Reading::new(a_log), Reading::new(b_log));
     let mut diff = v1::Diff::default();
     for seq in 0.. {
         let (a, b) = (a_log.next().await?, b_log.next().await?);
@@ -257,7 +257,10 @@ async fn diff(cx: Cx) -> Result<Reply, Problem> {
             break;
         }
         let (a_of, b_of) = (a_log.tail.header(), b_log.tail.header());
-        let (a_mask, b_mask) = (Mask::of(a_log.tail.plan()), Mask::of(b_log.tail.plan()));
+        let (a_mask, b_mask) = (
+            Mask::from_plan(a_log.tail.plan()),
+            Mask::from_plan(b_log.tail.plan()),
+        );
         let a = a.as_ref().map(|event| (&**a_of, a_mask, event));
         let b = b.as_ref().map(|event| (&**b_of, b_mask, event));
         if !diff.pair(seq, a, b) {
@@ -280,7 +283,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(tail: Tail) -> Self {
+    fn new(tail: Tail) -> Self {
         Self {
             tail,
             read: VecDeque::new(),

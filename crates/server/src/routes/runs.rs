@@ -165,7 +165,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     let mut tag = etag(&cx, &who, &run, read.head.next_seq, read.is_settled());
     if let (true, Some(children)) = (read.is_settled(), snapshot.get("childRuns")) {
         // Children may continue after the log of their parent has ended.
-        let children = Digest::of(children.to_string().as_bytes());
+        let children = Digest::compute(children.to_string().as_bytes());
         tag = format!("{}-{children}\"", tag.trim_end_matches('"'));
         if is_known(&cx.headers, &tag) {
             return Ok(unchanged(tag));

@@ -233,9 +233,9 @@ async fn the_production_profile_is_claimed_where_runs_are_kept_as_long_as_it_ask
 #[tokio::test]
 async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
     const TOKEN: &str = "a-token-that-nobody-guesses";
-    assert!(ExpiryToken::of("short").is_none());
+    assert!(ExpiryToken::parse("short").is_none());
     let models = Models {
-        expiry: ExpiryToken::of(TOKEN),
+        expiry: ExpiryToken::parse(TOKEN),
         ..Models::default()
     };
     let host = Host::with_models(Limits::default(), Reach::Public, models).await;

@@ -43,7 +43,7 @@ async fn an_artifact_is_read_whole_and_in_ranges() {
     let artifact = only_artifact(&host, &run).await;
     assert_eq!(artifact["nodeId"], "fetch");
     assert_eq!(artifact["size"], text.len());
-    let digest = Digest::of(text.as_bytes()).to_string();
+    let digest = Digest::compute(text.as_bytes()).to_string();
     assert_eq!(artifact["sha256"], digest.as_str());
     let created = host
         .get(&format!("/v1/runs/{run}/events/poll"))

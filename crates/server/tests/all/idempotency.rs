@@ -207,7 +207,7 @@ async fn lost(host: &Host, (operation, address): (&str, &str), body: &Value) {
     let keyed = KeyedBy {
         key: "lost".into(),
         operation: format!("POST {operation}"),
-        request: Digest::of(&request),
+        request: Digest::compute(&request),
     };
     let api = Api::new(host.engine.clone());
     let Ok(IdempotencyState::First(begun)) = api.begin(&who, &keyed).await else {

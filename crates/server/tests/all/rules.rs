@@ -98,7 +98,7 @@ async fn a_changed_rule_is_found_at_the_first_changed_event() {
     let mut nodes: Vec<Arc<dyn WorkNode>> = standard.nodes().cloned().collect();
     nodes.push(Arc::new(Rule(rule.clone())));
     nodes.push(Arc::new(Effect(effects.clone())));
-    let registry = Registry::of(nodes);
+    let registry = Registry::from_nodes(nodes);
     let models = Models::default();
     let host = Host::with_nodes(Limits::default(), Reach::Public, models, registry).await;
     host.put(&[ruled()]).await;

@@ -337,7 +337,7 @@ async fn how_two_are_compared_is_said_in_the_query() {
 #[tokio::test]
 async fn a_run_that_a_browser_recorded_is_captured_and_leads_there_and_back() {
     let host = Host::new().await;
-    let browser = Caller::of(&host);
+    let browser = Caller::new(&host);
     let document = reviewed(ID);
     browser.saved(&document).await;
     let shown = host.get(&format!("/v1/runs/{ID}")).await;
@@ -406,7 +406,10 @@ async fn a_bundle_may_be_as_large_as_it_can_be_made() {
     let host = Host::new().await;
     let mut bundle = foreign("large", "2026-01-01T00:00:00Z", None);
     let large = "x".repeat(4 << 20);
-    let hash = format!("sha256:{}", kernel::digest::Digest::of(large.as_bytes()));
+    let hash = format!(
+        "sha256:{}",
+        kernel::digest::Digest::compute(large.as_bytes())
+    );
     bundle["contents"] = json!({ hash: { "text": large } });
     let import = |body: &Value, key: &'static str| {
         let request = Request::new("POST", "/v1/snapshots:import").key(&host.key);

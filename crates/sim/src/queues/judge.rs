@@ -26,7 +26,7 @@ pub(super) struct Queues {
 
 /// The owner name of an engine: a digest of the holder's name.
 pub(super) fn owner(process: ProcessId) -> String {
-    let hex = Digest::of(process.to_string().as_bytes()).to_string();
+    let hex = Digest::compute(process.to_string().as_bytes()).to_string();
     format!("engine-{}", &hex[..16])
 }
 

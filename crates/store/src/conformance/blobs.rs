@@ -30,17 +30,17 @@ pub(super) async fn bytes_come_back_under_their_digest(mut w: World<'_>) {
     for bytes in &all {
         assert_eq!(
             w.put_blob(&acme(), bytes.clone()).await,
-            Ok(Digest::of(bytes))
+            Ok(Digest::compute(bytes))
         );
         assert_eq!(
             w.put_blob(&acme(), bytes.clone()).await,
-            Ok(Digest::of(bytes))
+            Ok(Digest::compute(bytes))
         );
     }
     let other = w.other().await;
     for bytes in &all {
         assert_eq!(
-            other.blob(&acme(), &Digest::of(bytes)).await.as_ref(),
+            other.blob(&acme(), &Digest::compute(bytes)).await.as_ref(),
             Ok(bytes)
         );
     }
@@ -48,12 +48,12 @@ pub(super) async fn bytes_come_back_under_their_digest(mut w: World<'_>) {
     w.reopen().await;
     for bytes in &all {
         assert_eq!(
-            w.blob(&acme(), &Digest::of(bytes)).await.as_ref(),
+            w.blob(&acme(), &Digest::compute(bytes)).await.as_ref(),
             Ok(bytes)
         );
     }
     assert_eq!(
-        w.blob(&acme(), &Digest::of(b"never put")).await,
+        w.blob(&acme(), &Digest::compute(b"never put")).await,
         Err(StoreError::Missing)
     );
 }
@@ -62,11 +62,11 @@ pub(super) async fn tenants_do_not_see_each_others_blobs(w: World<'_>) {
     let globex = TenantId::new("globex");
     let digest = w.put_blob(&acme(), b"ours".to_vec()).await.unwrap();
     assert_eq!(w.blob(&globex, &digest).await, Err(StoreError::Missing));
-    let theirs = Log::of("globex", "run-1").next(["no"]).blob(digest);
+    let theirs = Log::for_tenant("globex", "run-1").next(["no"]).blob(digest);
     assert_eq!(w.try_put(theirs).await, Err(StoreError::Missing));
     // Both tenants may store the same bytes; deleting one copy leaves the other.
     w.put_blob(&globex, b"ours".to_vec()).await.unwrap();
-    let mut log = Log::of("globex", "run-1");
+    let mut log = Log::for_tenant("globex", "run-1");
     let draft = log.next(["a"]).blob(digest);
     w.put(&mut log, draft).await;
     w.clock.advance(BLOB_GRACE);
@@ -78,7 +78,10 @@ pub(super) async fn tenants_do_not_see_each_others_blobs(w: World<'_>) {
 pub(super) async fn a_missing_blob_refuses_the_append(w: World<'_>) {
     let there = w.put_blob(&acme(), b"there".to_vec()).await.unwrap();
     let log = Log::new("run-1");
-    let draft = log.next(["no"]).blob(there).blob(Digest::of(b"not there"));
+    let draft = log
+        .next(["no"])
+        .blob(there)
+        .blob(Digest::compute(b"not there"));
     assert_eq!(w.try_put(draft).await, Err(StoreError::Missing));
     assert_eq!(
         w.load(log.id(), ReadFrom::Seq(0), 1).await,
@@ -151,11 +154,11 @@ pub(super) async fn a_purge_leaves_a_blob_its_grace(w: World<'_>) {
 
 pub(super) async fn large_content_is_shared_by_forks_and_goes_with_the_last(w: World<'_>) {
     let content = dense(codec::EXTERNAL_BYTES * 2);
-    let digest = Digest::of(&content);
+    let digest = Digest::compute(&content);
     let mut logs = [
         Log::new("run-1"),
         Log::new("run-2"),
-        Log::of("globex", "run-3"),
+        Log::for_tenant("globex", "run-3"),
     ];
     for log in &mut logs {
         let draft = log.next([content.clone(), b"small".to_vec(), content.clone()]);

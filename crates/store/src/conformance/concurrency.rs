@@ -7,7 +7,7 @@ pub(super) async fn a_concurrency_key_is_held_once_per_tenant(w: World<'_>) {
     let mut logs = [
         Log::new("run-1"),
         Log::new("run-2"),
-        Log::of("globex", "run-3"),
+        Log::for_tenant("globex", "run-3"),
     ];
     for log in &mut logs {
         let draft = log.next(["created"]).concurrency("k");
@@ -69,7 +69,7 @@ pub(super) async fn creation_may_not_take_a_hold_its_concurrency_key_forbids(w: 
         w.load(second.id(), ReadFrom::Seq(0), 1).await,
         Err(StoreError::Missing)
     );
-    let mut foreign = Log::of("globex", "run-3");
+    let mut foreign = Log::for_tenant("globex", "run-3");
     let draft = foreign.next(["created"]).concurrency("k");
     w.put_as(&mut foreign, draft, Guard::Outside, taking("a"))
         .await;

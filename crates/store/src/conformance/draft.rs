@@ -23,10 +23,10 @@ pub(crate) struct Log {
 impl Log {
     /// A log of tenant `acme` that is not written yet.
     pub(crate) fn new(stream: &str) -> Self {
-        Self::of("acme", stream)
+        Self::for_tenant("acme", stream)
     }
 
-    pub(crate) fn of(tenant: &str, stream: &str) -> Self {
+    pub(crate) fn for_tenant(tenant: &str, stream: &str) -> Self {
         let owner = Owner::tenant(tenant);
         let header = StreamHeader::new(stream.into(), StreamKind::Run, owner, START).seal_genesis();
         let index = IndexRow {

@@ -6,7 +6,10 @@ use super::world::*;
 use crate::*;
 
 pub(super) async fn events_come_in_commit_order(mut w: World<'_>) {
-    let (mut one, mut two) = (Log::of("acme", "run-1"), Log::of("globex", "run-2"));
+    let (mut one, mut two) = (
+        Log::for_tenant("acme", "run-1"),
+        Log::for_tenant("globex", "run-2"),
+    );
     let draft = one.next(["a", "b"]);
     let first = w.put(&mut one, draft).await.position;
     let draft = two.next(["c"]);

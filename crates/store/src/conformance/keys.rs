@@ -12,7 +12,7 @@ pub(super) async fn a_claimed_key_is_found_as_it_was_claimed(mut w: World<'_>) {
     let claim = KeyClaim {
         namespace: "idempotency".into(),
         key: "request-1".into(),
-        digest: Some(Digest::of(b"request")),
+        digest: Some(Digest::compute(b"request")),
         answer: Some(vec![0, 1, 255]),
         expires_at: Some(START.plus(SECOND)),
     };
@@ -134,7 +134,10 @@ pub(super) async fn a_key_claimed_as_expired_is_free_at_once(w: World<'_>) {
 }
 
 pub(super) async fn keys_of_tenants_are_apart(w: World<'_>) {
-    let (mut ours, mut theirs) = (Log::of("acme", "run-1"), Log::of("globex", "run-2"));
+    let (mut ours, mut theirs) = (
+        Log::for_tenant("acme", "run-1"),
+        Log::for_tenant("globex", "run-2"),
+    );
     for log in [&mut ours, &mut theirs] {
         let draft = log.next(["a"]).key("k", None);
         w.put(log, draft).await;
@@ -184,7 +187,7 @@ fn request(key: &str, answer: &str, expires_at: Option<Timestamp>) -> KeyClaim {
     KeyClaim {
         namespace: "dedup".into(),
         key: key.into(),
-        digest: Some(Digest::of(b"request")),
+        digest: Some(Digest::compute(b"request")),
         answer: Some(answer.into()),
         expires_at,
     }
@@ -237,7 +240,7 @@ pub(super) async fn a_key_without_a_stream_is_put_over_what_was_seen(mut w: Worl
 
 pub(super) async fn a_key_without_a_stream_stands_beside_those_of_streams(w: World<'_>) {
     let acme = TenantId::new("acme");
-    let mut log = Log::of("acme", "run-1");
+    let mut log = Log::for_tenant("acme", "run-1");
     let draft = log.next(["a"]).key("of-run", None);
     w.put(&mut log, draft).await;
     w.put_key(&acme, request("k", "", None), None)
@@ -245,7 +248,7 @@ pub(super) async fn a_key_without_a_stream_stands_beside_those_of_streams(w: Wor
         .unwrap();
     let late = w.put_key(&acme, request("of-run", "", None), None).await;
     assert_eq!(late, Err(key_taken("of-run")));
-    let batch = Log::of("acme", "run-2").next(["no"]).key("k", None);
+    let batch = Log::for_tenant("acme", "run-2").next(["no"]).key("k", None);
     assert_eq!(w.try_put(batch).await, Err(key_taken("k")));
     let others = TenantId::new("globex");
     w.put_key(&others, request("k", "", None), None)

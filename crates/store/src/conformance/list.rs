@@ -10,7 +10,7 @@ use crate::*;
 async fn six(w: &World<'_>) {
     for n in 0..6_u64 {
         let tenant = if n == 5 { "globex" } else { "acme" };
-        let mut log = Log::of(tenant, &format!("run-{n}"));
+        let mut log = Log::for_tenant(tenant, &format!("run-{n}"));
         let draft = log.next(["a"]).index(|row| {
             row.created_at = START.plus_ms(n);
             row.kind = if n == 4 {

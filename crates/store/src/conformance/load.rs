@@ -80,7 +80,7 @@ pub(super) async fn a_load_begins_where_asked_and_ends_at_the_limit(w: World<'_>
 
 pub(super) async fn ids_and_texts_may_hold_any_character(w: World<'_>) {
     let odd = "a'b\"c%_\\;--\t\n é 🦀";
-    let mut log = Log::of(odd, &format!("run-{odd}"));
+    let mut log = Log::for_tenant(odd, &format!("run-{odd}"));
     let draft = log
         .next([odd])
         .index(|row| {

@@ -4,7 +4,10 @@ use super::world::*;
 use crate::*;
 
 pub(super) async fn messages_wait_in_commit_order(mut w: World<'_>) {
-    let (mut one, mut two) = (Log::of("acme", "run-1"), Log::of("globex", "run-2"));
+    let (mut one, mut two) = (
+        Log::for_tenant("acme", "run-1"),
+        Log::for_tenant("globex", "run-2"),
+    );
     let draft = one
         .next(["a"])
         .message("m1", "run-8")

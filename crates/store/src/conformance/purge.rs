@@ -73,9 +73,9 @@ pub(super) async fn nothing_but_the_tombstone_is_left(mut w: World<'_>) {
 pub(super) async fn a_request_outlives_what_it_made_until_its_key_expires(mut w: World<'_>) {
     let mut log = Log::new("run-1");
     let expires_at = Some(START.plus(SECOND * 10));
-    let answered = claim_of("request", Some(Digest::of(b"request")), expires_at);
+    let answered = claim_of("request", Some(Digest::compute(b"request")), expires_at);
     let nameless = claim_of("nameless", None, expires_at);
-    let endless = claim_of("endless", Some(Digest::of(b"request")), None);
+    let endless = claim_of("endless", Some(Digest::compute(b"request")), None);
     let draft = log.next(["a"]);
     let draft = [&answered, &nameless, &endless]
         .into_iter()

@@ -197,7 +197,7 @@ pub(super) async fn a_used_concurrency_key_keeps_others_back(w: World<'_>) {
     let mut logs = [
         Log::new("run-1"),
         Log::new("run-2"),
-        Log::of("globex", "run-3"),
+        Log::for_tenant("globex", "run-3"),
     ];
     for log in &mut logs {
         let draft = log.next(["a"]).runnable().concurrency("k");
@@ -218,7 +218,7 @@ pub(super) async fn only_the_first_of_a_concurrency_key_is_shown(w: World<'_>) {
         ("run-4", "acme", "other", 0),
         ("run-5", "acme", "k", 2),
     ] {
-        let mut log = Log::of(tenant, stream);
+        let mut log = Log::for_tenant(tenant, stream);
         let draft = log.next(["a"]).runnable().concurrency(key);
         w.put(&mut log, draft.index(|row| row.priority = priority))
             .await;

@@ -45,7 +45,11 @@ pub(super) fn debug<T: fmt::Debug>(value: T) -> String {
 pub(super) fn bytes(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.len() < 60 => format!("{text:?}"),
-        _ => format!("{} bytes {:.8}", bytes.len(), Digest::of(bytes).to_string()),
+        _ => format!(
+            "{} bytes {:.8}",
+            bytes.len(),
+            Digest::compute(bytes).to_string()
+        ),
     }
 }
 

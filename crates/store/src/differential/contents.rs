@@ -58,7 +58,7 @@ async fn parts(store: &dyn Store) -> Vec<(String, String)> {
             part(name, answer(row, debug));
         }
         for of in 0..BLOBS {
-            let bytes = store.blob(&tenant, &Digest::of(&blob(of))).await;
+            let bytes = store.blob(&tenant, &Digest::compute(&blob(of))).await;
             let name = format!("{tenant} blob {of}");
             part(name, answer(bytes, |found| answer::bytes(&found)));
         }

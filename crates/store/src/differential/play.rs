@@ -51,7 +51,7 @@ pub(super) async fn play(
     let clock = Arc::new(ManualClock::new(START));
     let logs = (0..STREAMS).map(|n| {
         let tenant = tenant(n % TENANTS);
-        let mut log = Log::of(tenant.as_str(), stream(n).as_str());
+        let mut log = Log::for_tenant(tenant.as_str(), stream(n).as_str());
         // Some streams share their creation time.
         log.index.created_at = START.plus_ms(n / 3);
         log.index.kind = if n == 4 {
@@ -159,7 +159,7 @@ impl Caller {
                 let claim = kernel::batch::KeyClaim {
                     namespace: format!("ns-{namespace}"),
                     key: format!("key-{key}"),
-                    digest: (*key == 0).then(|| Digest::of(b"request")),
+                    digest: (*key == 0).then(|| Digest::compute(b"request")),
                     answer: Some(b"answer".to_vec()),
                     expires_at: until.map(|ms| Timestamp(now.0 + ms)),
                 };
@@ -175,7 +175,7 @@ impl Caller {
                 tenant: n,
                 blob: of,
             } => {
-                let digest = Digest::of(&blob(*of));
+                let digest = Digest::compute(&blob(*of));
                 both!(blob(&tenant(*n), &digest), |found| answer::bytes(&found))
             }
             Op::List(list) => {
@@ -281,7 +281,7 @@ impl Caller {
             draft = draft.claim(kernel::batch::KeyClaim {
                 namespace: format!("ns-{namespace}"),
                 key: format!("key-{key}"),
-                digest: (*key == 0).then(|| Digest::of(b"request")),
+                digest: (*key == 0).then(|| Digest::compute(b"request")),
                 answer: (*key == 1).then(|| b"answer".to_vec()),
                 expires_at: until.map(at),
             });
@@ -291,7 +291,7 @@ impl Caller {
             draft = draft.message(&format!("message-{}", self.messages), "run-target");
         }
         for n in &op.blobs {
-            draft = draft.blob(Digest::of(&blob(*n)));
+            draft = draft.blob(Digest::compute(&blob(*n)));
         }
         draft
     }

@@ -135,7 +135,7 @@ async fn every_method_is_counted_and_can_fail() {
         nth: 0,
         strike: Strike::Before,
     });
-    let (run, tenant, digest) = ("run-1".into(), "acme".into(), Digest::of(b""));
+    let (run, tenant, digest) = ("run-1".into(), "acme".into(), Digest::compute(b""));
     let lease = Lease {
         stream: "run-1".into(),
         epoch: Epoch(1),

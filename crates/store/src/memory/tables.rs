@@ -170,7 +170,7 @@ impl Tables {
     }
 
     pub(super) fn put_blob(&mut self, tenant: &TenantId, bytes: &[u8], now: Timestamp) -> Digest {
-        let digest = Digest::of(bytes);
+        let digest = Digest::compute(bytes);
         let blob = self
             .blobs
             .entry((tenant.clone(), digest))
@@ -189,7 +189,7 @@ impl Tables {
             .get(&(tenant.clone(), *digest))
             .ok_or(StoreError::Missing)?;
         let bytes = codec::unpack_blob(&blob.stored)?;
-        if Digest::of(&bytes) != *digest {
+        if Digest::compute(&bytes) != *digest {
             return Err(StoreError::Corrupt(
                 "a blob does not have its digest any more".into(),
             ));

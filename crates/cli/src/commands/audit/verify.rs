@@ -146,7 +146,7 @@ pub(super) async fn export(args: ExportArgs, session: &Session) -> Result<Exit, 
 /// Prints the public key for checking signatures.
 pub(super) fn key(session: &Session) -> Result<Exit, Failure> {
     let keyring = FileKeyring::new(session.place.keyring());
-    let signer = Signer::of(&keyring).map_err(|error| Failure::new(error.to_string()))?;
+    let signer = Signer::from_keyring(&keyring).map_err(|error| Failure::new(error.to_string()))?;
     let mut data = Data::new();
     data.line(signer.public_key().spki())?;
     data.done()?;

@@ -43,7 +43,7 @@ impl Adopting<'_> {
             );
             Failure::new(what).hint("put it back")
         })?;
-        let mut checked = Checked::of(&found, &context::names(&foreign.context))?;
+        let mut checked = Checked::check(&found, &context::names(&foreign.context))?;
         checked.warn(self.args.strict)?;
         checked.plan = foreign
             .plan(&checked.template)

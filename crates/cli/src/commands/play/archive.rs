@@ -130,7 +130,7 @@ async fn open(door: &Door, session: &Session, id: &str) -> Result<Failure, Failu
     let project = &session.place.project;
     let files = files::bring_up_to_date(door, project, &StreamId::new(id)).await?;
     let files = files.ok_or_else(|| Failure::new(format!("run {id} is no session")))?;
-    let standing = SessionStatus::of(door, &files).await?;
+    let standing = SessionStatus::load(door, &files).await?;
     let what = format!(
         "session {id} has not ended; it is {}",
         files.state().status.as_str()

@@ -92,7 +92,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
     }
     let files = files::bring_up_to_date(engine.door(), project, &run).await?;
     let standing = match &files {
-        Some(files) => SessionStatus::of(engine.door(), files).await?,
+        Some(files) => SessionStatus::load(engine.door(), files).await?,
         None => SessionStatus::Left,
     };
     talk::say(match standing {
@@ -127,7 +127,7 @@ fn payload(args: &Args, session: &Session) -> Result<Value, Failure> {
         end -= 1;
     }
     let file = is_object.then_some(bytes.as_slice());
-    let said = ProcessResult::of(file, &text[..end], &session.place.project)
+    let said = ProcessResult::read(file, &text[..end], &session.place.project)
         .map_err(|error| Failure::new(error.message))?;
     if let Some(error) = said.failure() {
         return Ok(json!({ "error": { "code": error.code, "message": error.message } }));

@@ -17,7 +17,7 @@ pub(super) struct Called {
 
 impl Called {
     /// The process of a work node; `None` without a matching executor.
-    pub(super) fn of(
+    pub(super) fn from_node(
         template: &Template,
         node: &Node,
         executors: &Executors,

@@ -16,7 +16,7 @@ pub(super) const DIGEST: &str = "templateDigest";
 /// The digest of a template, independent of spaces and the order of its keys.
 pub(super) fn digest(template: &[u8]) -> Option<String> {
     let template = json::parse(template, Limits::DEFINITION).ok()?;
-    Some(Digest::of(&json::canonical(&template)).to_string())
+    Some(Digest::compute(&json::canonical(&template)).to_string())
 }
 
 /// Warns when the template file has changed since the session began; with `--strict` this is an

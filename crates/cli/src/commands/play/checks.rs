@@ -29,7 +29,7 @@ pub(super) struct Checked {
 
 impl Checked {
     /// Parses and plans a template.
-    pub(super) fn of(found: &Found, given: &BTreeSet<String>) -> Result<Self, Failure> {
+    pub(super) fn check(found: &Found, given: &BTreeSet<String>) -> Result<Self, Failure> {
         let wrong = |problems: Problems| Failure::Problems {
             document: found.shown.clone(),
             problems,

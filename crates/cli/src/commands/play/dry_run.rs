@@ -23,7 +23,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         return Err(Failure::new("name the template whose plan is to be shown"));
     };
     let found = templates::find(&template, &session.place.project)?;
-    let outlook = Outlook::of(args, session, &found, &given);
+    let outlook = Outlook::new(args, session, &found, &given);
     let mut data = Data::new();
     match (session.form, &outlook.checked) {
         (Form::Json, _) => data.json_line(&told(&outlook, &given))?,
@@ -53,7 +53,7 @@ fn told(outlook: &Outlook, given: &Context) -> Value {
         json!({ "batch": n + 1, "nodes": ids, "parallel": batch.is_parallel() })
     });
     let commands = template.nodes.iter().filter_map(|node| {
-        let called = Called::of(template, node, &outlook.executors, given)?;
+        let called = Called::from_node(template, node, &outlook.executors, given)?;
         Some(json!({ "node": node.id, "argv": called.argv, "stdin": called.stdin }))
     });
     told["commands"] = commands.collect();
@@ -91,7 +91,7 @@ fn show(
             let mark = if batch.is_parallel() { " ║" } else { "" };
             data.line(format!("{}{mark}", words::planned(number, template, *at)))?;
             let node = &template.nodes[*at];
-            if let Some(called) = Called::of(template, node, executors, given) {
+            if let Some(called) = Called::from_node(template, node, executors, given) {
                 let argv: Vec<String> = called.argv.iter().map(|word| quoted(word)).collect();
                 data.line(style::dim(format!("      runs  {}", argv.join(" "))))?;
                 if !called.stdin.is_empty() {

@@ -32,7 +32,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// The files of a followed run, before its first event. `None` for a run that is not a session.
-    pub(crate) fn of(project: &Path, follower: &Follower) -> Option<Self> {
+    pub(crate) fn for_follower(project: &Path, follower: &Follower) -> Option<Self> {
         let run = &follower.runs().first()?.run;
         let projection = Projection::new(run.header.clone(), run.plan.clone())?;
         let is_archived = archive_folder(project, run.header.stream.as_str()).is_dir();
@@ -154,7 +154,7 @@ pub(super) async fn bring_up_to_date(
 ) -> Result<Option<Files>, Failure> {
     let mut follower = Follower::new(door.clone());
     follower.read_from_start(run).await?;
-    let Some(mut files) = Files::of(project, &follower) else {
+    let Some(mut files) = Files::for_follower(project, &follower) else {
         return Ok(None);
     };
     for news in follower.catch_up(Look::Everywhere).await? {

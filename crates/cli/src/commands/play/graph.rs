@@ -43,7 +43,7 @@ enum Picture {
 /// Draws the plan of a template.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let found = templates::find(&args.template, &session.place.project)?;
-    let checked = Checked::of(&found, &Default::default())?;
+    let checked = Checked::check(&found, &Default::default())?;
     let settings = Settings {
         context: checked.template.context.keys().cloned().collect(),
         ..Settings::default()

@@ -60,9 +60,9 @@ pub(super) struct Outlook {
 
 impl Outlook {
     /// Checks all requirements of a session with these variables.
-    pub(super) fn of(args: &Args, session: &Session, found: &Found, given: &Context) -> Self {
+    pub(super) fn new(args: &Args, session: &Session, found: &Found, given: &Context) -> Self {
         let mut outlook = Self::default();
-        let checked = Checked::of(found, &context::names(given));
+        let checked = Checked::check(found, &context::names(given));
         let checked = outlook.unless("invalid_template", checked);
         let executors = outlook.unless("invalid_executors", checks::executors(session));
         if let Some(mut checked) = checked {

@@ -42,7 +42,7 @@ pub(super) async fn run(
     let old = Old::read(&engine, session, &source).await?;
     let found = templates::find(&old.template(session)?, &session.place.project)?;
     let given = old.context();
-    let (checked, executors) = Outlook::of(args, session, &found, &given).ready()?;
+    let (checked, executors) = Outlook::new(args, session, &found, &given).ready()?;
     let context = context::bind(&checked.template, given).await?;
     let mut settings = Settings {
         context: context::names(&context),
@@ -51,7 +51,7 @@ pub(super) async fn run(
         ..Settings::default()
     };
     let new = compile::compile(&checked.template, &checked.plan, &settings);
-    let changes = Changes::of(&old, &checked, &nodes_of(&new));
+    let changes = Changes::between(&old, &checked, &nodes_of(&new));
     changes.say(&old)?;
     if args.dry_run {
         return Ok(Exit::Done);
@@ -226,7 +226,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn of(old: &Old, checked: &Checked, new: &BTreeMap<String, Value>) -> Self {
+    fn between(old: &Old, checked: &Checked, new: &BTreeMap<String, Value>) -> Self {
         let ids = checked
             .plan
             .order()

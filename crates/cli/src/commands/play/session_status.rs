@@ -31,7 +31,7 @@ pub(super) enum SessionStatus {
 
 impl SessionStatus {
     /// The state of a session.
-    pub(super) async fn of(door: &Door, files: &Files) -> Result<Self, Failure> {
+    pub(super) async fn load(door: &Door, files: &Files) -> Result<Self, Failure> {
         let state = files.state();
         if state.completed_at.is_some() {
             return Ok(Self::Ended);

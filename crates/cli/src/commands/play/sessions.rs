@@ -51,7 +51,7 @@ pub(super) enum Left {
 }
 
 impl Left {
-    fn of(state: &Path) -> Self {
+    fn read(state: &Path) -> Self {
         let bytes = std::fs::read(state).unwrap_or_default();
         let Ok(Value::Object(state)) = serde_json::from_slice(&bytes) else {
             return Self::Unreadable;
@@ -100,7 +100,7 @@ pub(super) async fn all(session: &Session, door: Option<&Door>) -> Result<Vec<Kn
             let is_foreign = names::is_session_id(&id) && !of_runs.contains(&id) && state.is_file();
             is_foreign.then(|| Known {
                 id,
-                kind: Kind::Foreign(Left::of(&state)),
+                kind: Kind::Foreign(Left::read(&state)),
             })
         })
         .collect();

@@ -41,7 +41,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
         None => choose(project).await?,
     };
     let found = templates::find(&template, project)?;
-    let (checked, executors) = Outlook::of(args, session, &found, &given).ready()?;
+    let (checked, executors) = Outlook::new(args, session, &found, &given).ready()?;
     let context = context::bind(&checked.template, given).await?;
     let timeout_ms = args
         .timeout

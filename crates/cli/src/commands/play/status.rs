@@ -68,7 +68,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
         };
         match (door, &files, known.kind) {
             (Some(door), Some(files), _) => {
-                let standing = SessionStatus::of(door, files).await?;
+                let standing = SessionStatus::load(door, files).await?;
                 match standing {
                     SessionStatus::Left => next.push(format!(
                         "nobody drives {id}; `runwright play --resume {id}` goes on",
@@ -89,7 +89,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
                     state.session_id.clone(),
                     style::status(state.status.as_str()),
                     text::one_line(&state.current_node, 30),
-                    Tally::of(&state).over(),
+                    Tally::from_state(&state).over(),
                     text::one_line(&state.template_name, 40),
                 ]);
             }
@@ -195,7 +195,7 @@ async fn show(
                 "run {run} is no session of a template"
             )));
         };
-        let standing = SessionStatus::of(door, &files).await?;
+        let standing = SessionStatus::load(door, &files).await?;
         let state = files.state();
         let is_new = shown.as_ref() != Some(&state);
         if is_new {

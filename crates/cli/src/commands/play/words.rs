@@ -113,7 +113,7 @@ pub(super) fn summary(args: &Args, files: &Files) {
         Status::Aborted => talk::say(format!("{} {name}", style::bad("ABORTED:"))),
     }
     nodes(args, &state);
-    talk::say(format!("Nodes:     {}", Tally::of(&state)));
+    talk::say(format!("Nodes:     {}", Tally::from_state(&state)));
     artifacts(&state);
     if let Some(used) = used(&state) {
         talk::say(format!("Used:      {used}"));
@@ -195,7 +195,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts.
-    pub(super) fn of(state: &SessionState) -> Self {
+    pub(super) fn from_state(state: &SessionState) -> Self {
         let nodes = &state.node_states.0;
         let count = |status: &str| {
             let is_it = |(id, of): &&(String, NodeState)| standing(state, id, of) == status;

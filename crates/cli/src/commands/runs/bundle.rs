@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let id = lookup::find(&door, &args.run).await?;
     let run = door.load_to_show(&id).await?;
     let notes = door.notes(&id).await?;
-    let mut bundle = Bundle::of(&run, args.max_events.unwrap_or(usize::MAX));
+    let mut bundle = Bundle::new(&run, args.max_events.unwrap_or(usize::MAX));
     let end = usize::try_from(run.head.next_seq).unwrap_or(usize::MAX);
     let log = door.store().load(&id, ReadFrom::Seq(0), end).await?;
     let mut cause = None;

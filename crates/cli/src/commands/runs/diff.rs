@@ -48,9 +48,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut diff = Diff::default();
     for seq in 0..a_log.len().max(b_log.len()) {
         let a = a_log.get(seq);
-        let a = a.map(|event| (&*a_run.header, Mask::of(&a_run.plan), event));
+        let a = a.map(|event| (&*a_run.header, Mask::from_plan(&a_run.plan), event));
         let b = b_log.get(seq);
-        let b = b.map(|event| (&*b_run.header, Mask::of(&b_run.plan), event));
+        let b = b.map(|event| (&*b_run.header, Mask::from_plan(&b_run.plan), event));
         if !diff.pair(seq as u64, a, b) {
             break;
         }

@@ -168,7 +168,7 @@ pub(super) fn print(
     events: &[(Event, Option<Seq>)],
     wanted: &mut Wanted,
 ) -> Result<(), Failure> {
-    let mask = Mask::of(plan);
+    let mask = Mask::from_plan(plan);
     for (event, cause) in events {
         if wanted.is_done() {
             break;

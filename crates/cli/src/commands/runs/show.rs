@@ -45,7 +45,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             let store = door.store();
             let lease = store.load(&id, ReadFrom::Seq(u64::MAX), 0).await?.lease;
             let awaited = awaited::all(&door, &run).await?;
-            let used = Used::of(&door, &run).await?;
+            let used = Used::load(&door, &run).await?;
             let of = (lease.as_ref(), &used);
             print(&mut data, &run, of, &awaited, store.now())?;
         }

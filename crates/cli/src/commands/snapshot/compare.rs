@@ -59,7 +59,7 @@ struct Whole {
 
 impl Whole {
     /// Reads the sidecar files of a snapshot.
-    fn of(kept: Kept, folder: &Folder) -> Result<Self, Failure> {
+    fn load(kept: Kept, folder: &Folder) -> Result<Self, Failure> {
         let folder = Folder::holding(&kept.path).unwrap_or_else(|| folder.clone());
         let calls = folder.calls(&kept.path).map_err(failed)?;
         Ok(Self {
@@ -91,8 +91,8 @@ impl Whole {
 /// Compares and shows.
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
-    let a = Whole::of(find_whole(&folder, &args.a)?, &folder)?;
-    let b = Whole::of(find_whole(&folder, &args.b)?, &folder)?;
+    let a = Whole::load(find_whole(&folder, &args.a)?, &folder)?;
+    let b = Whole::load(find_whole(&folder, &args.b)?, &folder)?;
     unredacted::warn(&a.kept.document.snapshot);
     unredacted::warn(&b.kept.document.snapshot);
     let judge = Judge::new(args.how)?;

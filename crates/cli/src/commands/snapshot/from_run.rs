@@ -120,7 +120,7 @@ pub(super) async fn read(
     let run = door.load(id).await?;
     let mut capture = RunCapture::default();
     for event in events(door, &run).await? {
-        let mask = Mask::of(&run.plan);
+        let mask = Mask::from_plan(&run.plan);
         capture.take(mask, &event, &mut |value| redaction.value(value));
     }
     let captured = capture.build(&run);

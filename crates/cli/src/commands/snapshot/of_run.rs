@@ -116,7 +116,7 @@ impl OfRun<'_> {
         let engine = compose::engine(session, door, self.ports)?;
         let order = ForkSpec::new(ForkMode::Replay, None);
         let forked = self.fork(&engine, order).await?;
-        let mask = Mask::of(&forked.run.plan);
+        let mask = Mask::from_plan(&forked.run.plan);
         let divergence = forked.divergence.as_ref();
         let divergence = divergence.map(|found| decided_otherwise(found, mask));
         let facts = Facts {
@@ -140,7 +140,7 @@ impl OfRun<'_> {
             return Err(NotReplayed::NoStarted(missing.to_string()).into());
         }
         let fork = new_run_id();
-        let mut recorded = Attempts::of(&logs);
+        let mut recorded = Attempts::from_logs(&logs);
         recorded.known_in(&fork);
         let recorded = Arc::new(recorded);
         let told = Arc::new(Mutex::new(RerunReport::default()));
@@ -176,7 +176,7 @@ impl OfRun<'_> {
             return Err(error);
         }
         let run = door.load(&fork).await?;
-        let done = Attempts::of(&from_run::family(door, &run).await?.0);
+        let done = Attempts::from_logs(&from_run::family(door, &run).await?.0);
         let told = std::mem::take(&mut *told.lock());
         let has_left = told.divergence.is_some();
         let divergence = told.divergence.or_else(|| recorded.first_divergence(&done));
@@ -259,7 +259,7 @@ async fn drive(
             return Err(NotReplayed::Cancelled.into());
         }
         let run = door.load(fork).await?;
-        let done = Attempts::of(&from_run::family(door, &run).await?.0);
+        let done = Attempts::from_logs(&from_run::family(door, &run).await?.0);
         let mut is_answered = false;
         for (run, command) in done.answers_of(recorded) {
             match engine.command(&run, Envelope::from(command)).await {

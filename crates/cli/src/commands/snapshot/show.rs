@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         talk::say(format!("{} {path}: {}", style::warn("odd:"), odd.message));
     }
     unredacted::warn(&kept.document.snapshot);
-    match seal::of(&kept.document) {
+    match seal::read(&kept.document) {
         Seal::Sealed => {}
         Seal::Unsealed => talk::say(format!(
             "{} nothing shows that the snapshot was not changed",

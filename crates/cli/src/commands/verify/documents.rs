@@ -26,7 +26,7 @@ impl Check<'_> {
         let mut blobs = BTreeMap::new();
         for digest in (1..=last).flat_map(|number| history.parts_of(number)) {
             match self.door.store().blob(tenant, &digest).await {
-                Ok(bytes) if Digest::of(&bytes) == digest => drop(blobs.insert(digest, bytes)),
+                Ok(bytes) if Digest::compute(&bytes) == digest => drop(blobs.insert(digest, bytes)),
                 Ok(_) | Err(StoreError::Missing | StoreError::Corrupt(_)) => {
                     self.find(
                         stream,

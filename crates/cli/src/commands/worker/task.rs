@@ -44,7 +44,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    fn of(json: Value) -> Option<Self> {
+    fn parse(json: Value) -> Option<Self> {
         let text = |name: &str| json[name].as_str().map(str::to_owned);
         let heartbeat = json["heartbeat_ms"].as_u64()?;
         Some(Self {
@@ -103,7 +103,7 @@ pub(super) enum Cut {
 impl Worker<'_> {
     /// Carries out a task and reports its end.
     pub(super) async fn carry_out(&self, json: Value) -> Ended {
-        let Some(order) = Order::of(json) else {
+        let Some(order) = Order::parse(json) else {
             return Ended {
                 request: String::new(),
                 assignment: String::new(),

@@ -59,7 +59,7 @@ enum Drawn {
 }
 
 impl Drawn {
-    async fn of(args: &Args, session: &Session) -> Result<Self, Failure> {
+    async fn draw(args: &Args, session: &Session) -> Result<Self, Failure> {
         if let Some(name) = &args.run {
             let door = session.read()?;
             let run = lookup::find(&door, name).await?;
@@ -104,7 +104,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let what = "--json gives nodes and edges, --format a picture; both at once is not possible";
         return Err(Failure::new(what).hint("leave one of them out"));
     }
-    let drawn = Drawn::of(&args, session).await?;
+    let drawn = Drawn::draw(&args, session).await?;
     let picture = if is_json {
         drawn.as_json()
     } else {

@@ -70,7 +70,12 @@ fn everything_an_agent_did_is_written_down() {
             "created renamed.txt"
         ]
     );
-    let digest = |text: &str| format!("sha256:{}", kernel::digest::Digest::of(text.as_bytes()));
+    let digest = |text: &str| {
+        format!(
+            "sha256:{}",
+            kernel::digest::Digest::compute(text.as_bytes())
+        )
+    };
     let hash = |path: &str| {
         let all = snapshot["outputs"]["artifacts_created"].as_array().unwrap();
         all.iter()

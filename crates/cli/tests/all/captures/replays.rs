@@ -256,7 +256,7 @@ print(ask(stream=True))
     assert_eq!(snapshot["inputs"]["user_prompt"], "What time is it?");
     assert_eq!(
         snapshot["config"]["system_prompt_hash"],
-        format!("sha256:{}", kernel::digest::Digest::of(b"Be brief."))
+        format!("sha256:{}", kernel::digest::Digest::compute(b"Be brief."))
     );
     let enforcement = &snapshot["extensions"]["mode_enforcement"];
     assert_eq!(

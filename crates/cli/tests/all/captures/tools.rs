@@ -334,7 +334,10 @@ print(ask(messages))
         (&json!(13), &json!(11))
     );
     let input = json!({ "zone": "UTC" }).to_string();
-    let hash = format!("sha256:{}", kernel::digest::Digest::of(input.as_bytes()));
+    let hash = format!(
+        "sha256:{}",
+        kernel::digest::Digest::compute(input.as_bytes())
+    );
     let call = &snapshot["outputs"]["tool_calls"][0];
     assert_eq!(
         (&call["tool"], &call["input_hash"], &call["observed"]),

@@ -106,7 +106,7 @@ fn edited(ending: &'static str, edit: impl Fn(&str) -> String + 'static) -> Box<
 /// Removes or replaces the content under the hash of a text.
 fn content(text: &'static str, other: Option<&'static str>) -> Box<dyn Fn(&Path)> {
     Box::new(move |folder| {
-        let hex = kernel::digest::Digest::of(text.as_bytes()).to_string();
+        let hex = kernel::digest::Digest::compute(text.as_bytes()).to_string();
         let path = folder.join("blobs/sha256").join(&hex[..2]).join(&hex[2..]);
         assert!(path.is_file(), "{text}");
         match other {

@@ -77,7 +77,7 @@ fn files_agree_right_after_a_killed_exec() {
 #[test]
 fn files_agree_right_after_a_killed_server() {
     let lab = Lab::new();
-    let served = Served::of(&lab, &[]);
+    let served = Served::start(&lab, &[]);
     lab.exec(&queue("first")).with(0);
     let blocked = block_files(&lab);
     let command = queue("last").to_string();

@@ -25,7 +25,7 @@ fn serving() -> (Lab, Serving, String) {
     };
     lab.write_flow(&gives("counting", "words", "one two\nthree"));
     lab.write_flow(&gives("waiting", "slow", ""));
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let key = key(&lab, "acme");
     (lab, serving, key)
 }

@@ -126,7 +126,7 @@ fn a_directory_may_be_made_with_its_rules() {
 #[test]
 fn who_serves_says_which_rules_are_kept() {
     let lab = Lab::new();
-    let serving = Served::of(&lab, &["--contract=native"]);
+    let serving = Served::start(&lab, &["--contract=native"]);
     lab.exec(&queue("r")).with(0);
     lab.exec(&notify("r"))
         .with(1)
@@ -147,7 +147,7 @@ fn who_serves_says_which_rules_are_kept() {
 #[test]
 fn who_serves_without_a_word_leaves_it_to_the_first_command() {
     let lab = Lab::new();
-    let serving = Served::of(&lab, &[]);
+    let serving = Served::start(&lab, &[]);
     let exec = |command: &Value, contract: &str| {
         let (command, contract) = (command.to_string(), format!("--contract={contract}"));
         lab.runtime(&["exec", &command, "--state-dir=state", &contract])

@@ -20,7 +20,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    pub(super) fn of(lab: &Lab, more: &[&str]) -> Self {
+    pub(super) fn start(lab: &Lab, more: &[&str]) -> Self {
         Self::started(lab.command(&[&SERVE, more].concat()))
     }
 
@@ -105,7 +105,7 @@ fn story(lab: &Lab) -> (Vec<(i32, String, String)>, Vec<Value>) {
 #[test]
 fn a_served_directory_answers_and_looks_as_one_that_is_not() {
     let (direct, lab) = (Lab::new(), Lab::new());
-    let served = Served::of(&lab, &[]);
+    let served = Served::start(&lab, &[]);
     let mode = fs::metadata(socket(&lab)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // Through a door that leads only to the server, the server carries it out.
@@ -128,7 +128,7 @@ fn a_served_directory_answers_and_looks_as_one_that_is_not() {
 fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
     let lab = Lab::new();
     let past = |owner: &str| acquire(owner, "2020-01-01T00:00:00Z");
-    let served = Served::of(&lab, &["--enforce-leases", "--views=none"]);
+    let served = Served::start(&lab, &["--enforce-leases", "--views=none"]);
     lab.exec(&past("a")).with(0);
     lab.exec(&past("b")).with(0);
     for name in VIEWS {
@@ -136,7 +136,7 @@ fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
     }
     served.stop();
     // Without options at its start, the client decides.
-    let served = Served::of(&lab, &[]);
+    let served = Served::start(&lab, &[]);
     lab.exec(&past("c")).with(1).says("b");
     let enforced = past("c").to_string();
     lab.runtime(&["exec", &enforced, "--state-dir=state", "--enforce-leases"])
@@ -148,7 +148,7 @@ fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
 #[test]
 fn one_process_serves_a_directory() {
     let lab = Lab::new();
-    let served = Served::of(&lab, &[]);
+    let served = Served::start(&lab, &[]);
     lab.call(&SERVE)
         .with(1)
         .says("another process serves state already");
@@ -160,7 +160,7 @@ fn one_process_serves_a_directory() {
 #[test]
 fn whoever_changes_it_beside_a_server_is_seen() {
     let lab = Lab::new();
-    let served = Served::of(&lab, &[]);
+    let served = Served::start(&lab, &[]);
     lab.exec(&queue("a")).with(0);
     // Without the socket it uses the store.
     fs::rename(socket(&lab), lab.path().join("aside")).unwrap();
@@ -179,7 +179,7 @@ fn whoever_changes_it_beside_a_server_is_seen() {
 fn soak_kills_of_a_server() {
     for seed in testkit::seeds(3, 60) {
         let lab = Lab::new();
-        let served = Served::of(&lab, &[]);
+        let served = Served::start(&lab, &[]);
         let ended = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..4)
                 .map(|worker| {
@@ -214,7 +214,7 @@ fn soak_kills_of_a_server() {
         assert_eq!(lab.snapshot()["backlog"]["pending"], 24, "seed {seed}");
         assert_eq!(lab.view("events.json").as_array().unwrap().len(), 24);
         // And another takes its place.
-        let next = Served::of(&lab, &[]);
+        let next = Served::start(&lab, &[]);
         lab.exec(&queue("next")).with(0);
         next.stop();
     }
@@ -261,7 +261,7 @@ fn a_server_that_ends_amid_a_command_leaves_no_false_answer() {
 #[test]
 fn half_a_command_is_none() {
     let lab = Lab::new();
-    let served = Served::of(&lab, &[]);
+    let served = Served::start(&lab, &[]);
     let mut stream = UnixStream::connect(socket(&lab)).unwrap();
     let mut greeting = String::new();
     BufReader::new(stream.try_clone().unwrap())

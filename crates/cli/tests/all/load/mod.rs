@@ -49,7 +49,7 @@ fn soak_kills_under_load() {
 fn survive_kills(seed: u64) -> Figures {
     let mut load = Load {
         lab: works::lab(),
-        random: Random::of(seed),
+        random: Random::from_seed(seed),
         book: Book::default(),
     };
     load.create(RUNS);

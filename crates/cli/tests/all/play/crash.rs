@@ -101,7 +101,7 @@ impl Lab {
 
 /// Kills a session, then lets it end; returns the numbers of kills and of restarted nodes.
 fn survive(seed: u64, expected: &Value, outputs: &BTreeMap<String, String>) -> (u64, usize) {
-    let mut random = Random::of(seed);
+    let mut random = Random::from_seed(seed);
     let lab = Lab::with_template(&thirty());
     let mut kills = 0;
     // By node: the kills during its attempt.

@@ -9,7 +9,7 @@ use crate::serving::{Serving, lab};
 #[test]
 fn reference_of_metrics_is_current() {
     let lab = lab();
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     send(&serving, "", "GET", "/healthz", "");
     let (status, printed) = send(&serving, "", "GET", "/metrics", "");
     assert_eq!(status, 200, "{printed}");

@@ -16,7 +16,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
 #[test]
 fn reference_of_routes_is_current() {
     let lab = lab();
-    let serving = Serving::of(&lab, &[]);
+    let serving = Serving::start(&lab, &[]);
     let mut text = String::from(
         "A request needs a key with the scope of its route, where the table names one. A route \
          marked \"key once\" takes an `Idempotency-Key`: equal requests with one key have one \

@@ -92,8 +92,8 @@ fn of_two_servers_one_is_the_authority_and_the_other_takes_over() {
     let lab = Lab::new();
     flow(&lab, "ten", 10, &config());
     let lease = ["--dev", "--authority-lease", "1s"];
-    let first = Serving::of(&lab, &lease);
-    let second = Serving::of(&lab, &["--dev", "--authority-lease", "1s", "--join"]);
+    let first = Serving::start(&lab, &lease);
+    let second = Serving::start(&lab, &["--dev", "--authority-lease", "1s", "--join"]);
     let (tell, said) = channel();
     let workers: Vec<Worker> = [&first, &second]
         .iter()
@@ -134,7 +134,7 @@ fn soak_takeovers_from_a_killed_holder() {
     let lab = Lab::new();
     flow(&lab, "ten", 10, &config());
     let of = ["--dev", "--join", "--authority-lease", "1s"];
-    let mut holder = Serving::of(&lab, &of);
+    let mut holder = Serving::start(&lab, &of);
     let id = run(&lab, &holder, "ten");
     let has_lease = |serving: &Serving, other: &Value| {
         wait(|| {
@@ -146,7 +146,7 @@ fn soak_takeovers_from_a_killed_holder() {
     let mut owner = has_lease(&holder, &Value::Null);
     let mut killed_at = Vec::new();
     for _ in testkit::seeds(2, 20) {
-        let other = Serving::of(&lab, &of);
+        let other = Serving::start(&lab, &of);
         // It waits as long as the holder renews.
         let before = snapshot(&other)["authority"].clone();
         wait(|| snapshot(&other)["authority"]["leased_until"] != before["leased_until"]);

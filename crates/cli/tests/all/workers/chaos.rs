@@ -103,7 +103,7 @@ fn create_run(serving: &Serving) {
 fn wreak_havoc(name: &'static str, lab: &Lab, start: &Start<'_>) {
     let config = json!({ "queue": "q", "repeat": "once", "heartbeatTimeoutMs": 3_000 });
     flow(lab, "single", 1, &config);
-    let serving = Serving::of(lab, &["--dev", "--authority-lease", "1s"]);
+    let serving = Serving::start(lab, &["--dev", "--authority-lease", "1s"]);
     for _ in 0..TASKS {
         create_run(&serving);
     }

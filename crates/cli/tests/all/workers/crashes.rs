@@ -14,7 +14,7 @@ fn soak_kills_of_a_server_amid_hand_outs() {
         let lab = Lab::new();
         flow(&lab, "many", TASKS, &config());
         let lease = ["--dev", "--authority-lease", "1s", "--workflows", "flows"];
-        let mut serving = Serving::of(&lab, &["--dev", "--authority-lease", "1s"]);
+        let mut serving = Serving::start(&lab, &["--dev", "--authority-lease", "1s"]);
         let url = serving.url.clone();
         let (tell, said) = channel();
         let place = ["--server", &url];

@@ -22,7 +22,7 @@ fn answering(body: &str) -> String {
 fn one_program_answers_many_tasks() {
     let lab = Lab::new();
     flow(&lab, "five", 5, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (tell, said) = channel();
     let script = answering(
         r#"echo "works on $id" >&2
@@ -47,7 +47,7 @@ fn one_program_answers_many_tasks() {
 fn a_kept_program_that_ends_fails_its_task_alone() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (tell, _said) = channel();
     let script = answering(
         r#"[ -e broken ] || { echo x > broken; echo "no disk" >&2; exit 3; }
@@ -71,7 +71,7 @@ fn a_kept_program_that_ends_fails_its_task_alone() {
 fn an_answer_to_another_task_is_refused() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (tell, _said) = channel();
     for (answer, why) in [
         (
@@ -102,7 +102,7 @@ fn an_answer_to_another_task_is_refused() {
 fn a_withdrawn_task_stops_its_kept_program() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let _gate = lab.gate("gate");
     let (tell, said) = channel();
     let script = answering(

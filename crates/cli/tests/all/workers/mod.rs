@@ -241,7 +241,7 @@ fn shown(lab: &Lab, serving: &Serving, run: &str, code: i32) -> Value {
 fn a_program_gets_its_task_and_its_output_is_the_result() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (tell, said) = channel();
     let script = r#"cmp - "$RUNWRIGHT_TASK_FILE" >&2
         printf '{"got": %s, "fence": %s, "queue": "%s", "run": "%s"}' "$(cat "$RUNWRIGHT_TASK_FILE")" \
@@ -308,7 +308,7 @@ fn a_queue_of_dots_alone_is_refused_wherever_it_is_named() {
 fn nothing_is_taken_for_a_program_that_cannot_be_started() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let id = run(&lab, &serving, "one");
     wait(|| snapshot(&serving)["backlog"]["pending"] == 1);
     lab.write("plain.txt", "no program");
@@ -398,7 +398,7 @@ fn a_worker_on_the_store_itself_needs_no_server() {
 fn the_task_of_a_killed_worker_goes_to_another_and_its_program_with_it() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let _gate = lab.gate("gate");
     let (tell, said) = channel();
     let place = ["--server", &serving.url];
@@ -424,7 +424,7 @@ fn the_task_of_a_killed_worker_goes_to_another_and_its_program_with_it() {
 fn a_frozen_workers_late_result_is_refused() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let mut gate = lab.gate("gate");
     let (tell, said) = channel();
     let place = ["--server", &serving.url];
@@ -457,7 +457,7 @@ fn a_frozen_workers_late_result_is_refused() {
 fn a_worker_that_is_told_to_stop_ends_what_it_does_and_at_the_second_word_gives_it_back() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let mut gate = lab.gate("gate");
     let (tell, said) = channel();
     let place = ["--server", &serving.url];

@@ -62,7 +62,7 @@ fn soak_kills_of_servers_amid_output() {
         let config = json!({ "queue": "q", "repeat": "once", "heartbeatTimeoutMs": 3_600_000 });
         flow(&lab, "one", 1, &config);
         let join = ["--dev", "--join", "--workflows", "flows"];
-        let mut servers = [(); 2].map(|()| Some(Serving::of(&lab, &["--dev", "--join"])));
+        let mut servers = [(); 2].map(|()| Some(Serving::start(&lab, &["--dev", "--join"])));
         let first = servers[0].as_ref().unwrap();
         let id = run(&lab, first, "one");
         let take = json!({ "worker": "w", "wait_ms": 2_000 }).to_string();

@@ -6,7 +6,7 @@ use super::*;
 fn a_task_is_shown_as_one_and_is_no_question() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let id = run(&lab, &serving, "one");
     wait(|| snapshot(&serving)["backlog"]["pending"] == 1);
     let there = |args: &[&str]| call(&lab, &serving, "", args);
@@ -64,7 +64,7 @@ fn a_task_is_shown_as_one_and_is_no_question() {
 fn a_task_waits_first_for_its_queue_to_be_ready_and_then_for_its_worker() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev", "--no-authority"]);
+    let serving = Serving::start(&lab, &["--dev", "--no-authority"]);
     let id = run(&lab, &serving, "one");
     wait(|| snapshot(&serving)["backlog"]["pending"] == 1);
     let show = || lab.call(&["runs", "show", &id, "--data", "store"]).with(0);
@@ -75,7 +75,7 @@ fn a_task_waits_first_for_its_queue_to_be_ready_and_then_for_its_worker() {
     assert!(!shown.contains("a worker of"), "{shown}");
 
     let _gate = lab.gate("gate");
-    let authority = Serving::of(&lab, &["--join", "--dev"]);
+    let authority = Serving::start(&lab, &["--join", "--dev"]);
     let (tell, said) = std::sync::mpsc::channel();
     let place = ["--server", &serving.url];
     let worker = Worker::start(&lab, &place, "w1", "read -r _ < gate", &tell);

@@ -16,7 +16,7 @@ fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
     lab.write("deep.json", format!("{{\"n\": {open}{close}}}"));
     let (open, close) = ("[".repeat(98), "]".repeat(98));
     lab.write("flat.json", format!("{{\"n\": {open}{close}}}"));
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (tell, said) = channel();
     for place in [["--server", serving.url.as_str()], ["--data", "store"]] {
         for (program, code) in [

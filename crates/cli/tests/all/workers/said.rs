@@ -27,7 +27,7 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
     // Long enough for a busy machine to report everything before the end.
     let config = json!({ "queue": "q", "repeat": "repeatable", "heartbeatTimeoutMs": 8_000 });
     flow(&lab, "one", 1, &config);
-    let serving = Serving::of(&lab, &["--dev", "--authority-lease", "2s"]);
+    let serving = Serving::start(&lab, &["--dev", "--authority-lease", "2s"]);
     let id = run(&lab, &serving, "one");
     // Not assigned: the authority lives, and the run is blocked on the system.
     let waiting = happens(&serving, "run.heartbeat", |_| true);
@@ -122,12 +122,12 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
 fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev", "--authority-lease", "1s"]);
+    let serving = Serving::start(&lab, &["--dev", "--authority-lease", "1s"]);
     // Another owner holds the lease; then it does not renew it, and the engine is frozen.
     let id = run(&lab, &serving, "one");
     wait(|| snapshot(&serving)["authority"]["owner"].is_string());
     serving.kill();
-    let beside = Serving::of(&lab, &["--dev", "--no-authority"]);
+    let beside = Serving::start(&lab, &["--dev", "--no-authority"]);
     wait(|| snapshot(&beside)["authority"]["stale"] == true);
     let stand = snapshot(&beside);
     assert_eq!(stand["readiness"]["ready"], false);
@@ -155,7 +155,7 @@ fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
     beside.stop();
 
     // With a server that may become the authority, the task is assigned.
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let (tell, said) = channel();
     let worker = Worker::start(&lab, &["--server", &serving.url], "w", "printf '{}'", &tell);
     until(&said, "delivered");

@@ -8,7 +8,7 @@ use super::*;
 fn the_folder_of_a_killed_worker_is_swept_by_the_next_and_no_other() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let folders = || -> Vec<String> {
         let entries = std::fs::read_dir(lab.path()).unwrap();
         entries

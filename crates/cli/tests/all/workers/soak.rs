@@ -37,7 +37,7 @@ fn soak_workers() {
     let seeds: Vec<u64> = testkit::seeds(1, 50).collect();
     let lab = Lab::new();
     flow(&lab, "many", TASKS, &config());
-    let serving = Serving::of(&lab, &["--dev"]);
+    let serving = Serving::start(&lab, &["--dev"]);
     let place = ["--server".to_owned(), serving.url.clone()];
     let place: Vec<&str> = place.iter().map(String::as_str).collect();
     let (tell, said) = channel();

@@ -9,7 +9,7 @@ fn a_worker_is_heard_of_until_its_program_has_ended() {
     let lab = Lab::new();
     let config = json!({ "queue": "q", "repeat": "once", "heartbeatTimeoutMs": 3_000 });
     flow(&lab, "one", 1, &config);
-    let serving = Serving::of(&lab, &["--dev", "--authority-lease", "1s"]);
+    let serving = Serving::start(&lab, &["--dev", "--authority-lease", "1s"]);
     let _gate = lab.gate("gate");
     let (tell, said) = channel();
     let deaf = "trap '' TERM; echo x > begun; while :; do read -r _ < gate; done";

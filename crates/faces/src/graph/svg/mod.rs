@@ -28,7 +28,7 @@ const MAX_FRAMES: usize = 12;
 pub(super) fn render(picture: &Picture) -> String {
     let node = (box_width(picture), BOX_HEIGHT);
     let layout = layout::lay_out(&graph(picture), node);
-    let legend = Legend::of(picture);
+    let legend = Legend::from_picture(picture);
     let width = (layout.width + 2.0 * MARGIN)
         .max(legend.width + 2.0 * MARGIN)
         .max(text::width(&picture.title, 17.0).min(900.0) + 2.0 * MARGIN)
@@ -111,7 +111,7 @@ struct Legend {
 }
 
 impl Legend {
-    fn of(picture: &Picture) -> Self {
+    fn from_picture(picture: &Picture) -> Self {
         let mut counts = BTreeMap::<State, usize>::new();
         for node in &picture.nodes {
             if let Some(progress) = &node.progress {

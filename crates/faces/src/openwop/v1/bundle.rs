@@ -40,7 +40,7 @@ pub struct Bundle {
 
 impl Bundle {
     /// The bundle of a run, without events yet; it will have at most `most` of them.
-    pub fn of(run: &Run, most: usize) -> Self {
+    pub fn new(run: &Run, most: usize) -> Self {
         let mut cut = BTreeSet::new();
         let mut run = snapshot(run);
         say_status(&mut run);
@@ -62,7 +62,7 @@ impl Bundle {
     /// Adds the next event. Returns whether it fit; after one that did not, every further event is
     /// left out.
     pub fn add(&mut self, of: &Run, event: &Event, cause: Option<Seq>) -> bool {
-        let doc = event_caused_by(&of.header, Mask::of(&of.plan), event, cause);
+        let doc = event_caused_by(&of.header, Mask::from_plan(&of.plan), event, cause);
         let bytes = doc.to_string().len();
         if self.events.len() >= self.most || bytes > self.left {
             self.cut.insert("events_truncated_to_size_cap");

@@ -120,7 +120,7 @@ fn dispatched(data: &Map<String, Value>) -> Option<RunEvent> {
         definition: DefinitionRef {
             workflow: workflow.into(),
             version: String::new(),
-            digest: Digest::of(&[]),
+            digest: Digest::compute(&[]),
             put_by: Default::default(),
         },
         inputs: Map::new(),

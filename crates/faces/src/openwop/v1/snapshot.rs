@@ -31,7 +31,7 @@ pub fn snapshot(run: &Run) -> Value {
 
 /// A snapshot that still contains sealed values as in the log.
 fn unmasked(run: &Run) -> Value {
-    let (header, mask) = (&run.header, Mask::of(&run.plan));
+    let (header, mask) = (&run.header, Mask::from_plan(&run.plan));
     let doc = Fields::new()
         .text("runId", &header.stream)
         .text("workflowId", &run.plan.workflow)
@@ -95,7 +95,7 @@ fn ending(doc: Fields, run: &Run) -> Fields {
     let RunState::Settled { end, at, .. } = &run.state else {
         return doc;
     };
-    let mask = Mask::of(&run.plan);
+    let mask = Mask::from_plan(&run.plan);
     let doc = doc.text("completedAt", at).text("endedAt", at);
     match end {
         End::Completed { outputs } => doc.with("outputs", mask.run_outputs(outputs)),
@@ -116,7 +116,7 @@ fn current_node<'a>(run: &'a Run, facts: &Facts) -> Option<&'a NodeId> {
 }
 
 fn node_states(plan: &Plan, facts: &Facts) -> Value {
-    let mask = Mask::of(plan);
+    let mask = Mask::from_plan(plan);
     let states = plan.nodes.iter().zip(&facts.nodes).map(|(node, state)| {
         let doc = Fields::new()
             .with("status", state.status.as_str())
@@ -212,7 +212,7 @@ pub fn question(plan: &Plan, open: &OpenInterrupt) -> Value {
 }
 
 fn payload_of(plan: &Plan, open: &OpenInterrupt) -> Fields {
-    let open = Mask::of(plan).question(open);
+    let open = Mask::from_plan(plan).question(open);
     let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
     interrupt(
         &open.kind,

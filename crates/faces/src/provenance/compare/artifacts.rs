@@ -154,7 +154,7 @@ fn content(
             _ => differs,
         },
         prose if PROSE.contains(&prose) => {
-            let (one, other) = (Text::of(&one), Text::of(&other));
+            let (one, other) = (Text::new(&one), Text::new(&other));
             let meaning = semantic::compare(&one, &other, options);
             let level = match (meaning.is_equivalent, shape::same(&one, &other)) {
                 (true, _) => Level::Equivalent,

@@ -143,7 +143,7 @@ fn steps_that_look_ahead_do_so_once() {
     let escaped = "\\\" ".repeat(LONG / 3);
     assert!(shape::same_code(&escaped, &escaped));
     let row = format!("|{}\n{}", "a|".repeat(LONG / 4), "|a|\n".repeat(LONG / 8));
-    assert!(shape::same(&Text::of(&row), &Text::of(&row)));
+    assert!(shape::same(&Text::new(&row), &Text::new(&row)));
     for piece in ["word ", "h-", "1 ", "3 words ", "`x` "] {
         let line = piece.repeat(LONG / piece.len());
         let found = compares(&line, &format!("more {line}"));

@@ -155,8 +155,8 @@ impl Default for Options<'_> {
 pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison {
     let (text_a, text_b) = (a.response(), b.response());
     let (text_a, text_b) = (
-        text_a.as_deref().map(Text::of),
-        text_b.as_deref().map(Text::of),
+        text_a.as_deref().map(Text::new),
+        text_b.as_deref().map(Text::new),
     );
     let (response, meaning) = match (a.response_hash(), b.response_hash()) {
         (Some(one), Some(other)) if hash::same(&one, &other) => {
@@ -240,7 +240,7 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Comparison 
 pub fn all_pairs_to_read(a: &Side<'_>, b: &Side<'_>, options: &Options<'_>) -> Vec<Undecided> {
     let mut pairs = std::collections::BTreeSet::new();
     if let (Some(one), Some(other)) = (a.response(), b.response()) {
-        let (text, with) = (Text::of(&one), Text::of(&other));
+        let (text, with) = (Text::new(&one), Text::new(&other));
         if is_prose(&text) && is_prose(&with) {
             pairs.extend(pairs_to_read(&one, &other, options));
         }

@@ -66,15 +66,15 @@ pub(super) struct Quantity {
 impl Quantity {
     /// A whole number.
     pub(super) fn whole(value: u64) -> Self {
-        Self::of(value.to_string(), String::new())
+        Self::new(value.to_string(), String::new())
     }
 
     /// A place in an order.
     pub(super) fn ordinal(value: u64) -> Self {
-        Self::of(value.to_string(), "th".to_owned())
+        Self::new(value.to_string(), "th".to_owned())
     }
 
-    fn of(digits: String, affix: String) -> Self {
+    fn new(digits: String, affix: String) -> Self {
         Self {
             digits,
             measure: None,
@@ -90,7 +90,7 @@ impl Quantity {
         let end = rest.find(|c: char| !is_of_number(c)).unwrap_or(rest.len());
         let (digits, behind) = rest.split_at(end);
         let digits = digits_of(digits)?;
-        let mut quantity = Self::of(digits, String::new());
+        let mut quantity = Self::new(digits, String::new());
         match before {
             "" => {}
             "+" | "-" | "~" | "±" | "<" | ">" | "≤" | "≥" => {

@@ -49,7 +49,7 @@ enum Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(unit: &'a Unit) -> Option<Self> {
+    fn from_unit(unit: &'a Unit) -> Option<Self> {
         Some(match &unit.kind {
             Kind::Code(language) => Self::Code(language, &unit.text),
             Kind::Row => Self::Row(unit.text.matches('|').count()),
@@ -76,7 +76,7 @@ impl<'a> Part<'a> {
 /// The outline of a text. Consecutive items of a list count once, and so do the rows of a table.
 fn outline<'a>(text: &'a Text<'_>) -> Vec<Part<'a>> {
     let units = text.units().iter();
-    let mut parts: Vec<Part<'a>> = units.filter_map(Part::of).collect();
+    let mut parts: Vec<Part<'a>> = units.filter_map(Part::from_unit).collect();
     parts.dedup_by(|next, part| matches!(next, Part::Item(_) | Part::Row(_)) && part == next);
     parts
 }

@@ -189,10 +189,10 @@ fn data_of_the_same_shape_passes_the_structural_strategy() {
 
 #[test]
 fn code_and_markdown_have_a_shape_and_prose_has_none() {
-    let same = |a: &str, b: &str| super::shape::same(&Text::of(a), &Text::of(b));
+    let same = |a: &str, b: &str| super::shape::same(&Text::new(a), &Text::new(b));
     let one = "```rust\n// Sums.\nfn sum(a: u8) -> u8 { a + 1 }\n```";
     let other = "```rust\nfn total(value: u32) -> u32 {\n    value + 20\n}\n```";
-    assert!(same(one, other) && super::shape::is_structured(&Text::of(one)));
+    assert!(same(one, other) && super::shape::is_structured(&Text::new(one)));
     assert!(!same(
         one,
         "```rust\nfn total(value: u32) -> u32 { value - 20 }\n```"

@@ -18,7 +18,7 @@ pub(super) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    pub(super) fn of(raw: &'a str) -> Self {
+    pub(super) fn new(raw: &'a str) -> Self {
         Self {
             raw,
             data: OnceCell::new(),

@@ -30,7 +30,7 @@ pub(crate) fn mapped_variables(config: &Value) -> Vec<(String, &str)> {
 fn set_variables(node: &Node) -> Vec<(String, &str)> {
     let config = &node.config;
     let in_config = |(place, name): (String, _)| (format!("/config{place}"), name);
-    match (ControlKind::of(&node.type_id), node.type_id.as_str()) {
+    match (ControlKind::parse(&node.type_id), node.type_id.as_str()) {
         (Some(ControlKind::SetVariable), _) => {
             let mut set = keys(config, "/variables");
             for key in ["name", "variableName"] {

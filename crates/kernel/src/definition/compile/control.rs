@@ -184,7 +184,7 @@ impl Compiler<'_> {
     pub(super) fn port_of_edge(&mut self, path: &Path<'_>, edge: &Edge, source: NodeIx) {
         let definition = self.definition;
         let node = &definition.nodes[source.index()];
-        let Some(kind) = ControlKind::of(&node.type_id) else {
+        let Some(kind) = ControlKind::parse(&node.type_id) else {
             let outputs = self.types.outputs(&node.type_id, &node.config);
             self.port_of_work(path, edge, node, outputs);
             return;

@@ -216,7 +216,7 @@ fn compile(
         sensitivity: Sensitivity::default(),
         by_id,
     };
-    plan.sensitivity = Sensitivity::of(&plan, definition.compliance_class.clone());
+    plan.sensitivity = Sensitivity::from_plan(&plan, definition.compliance_class.clone());
     link(&mut plan);
     loops::mark(
         &mut plan,
@@ -352,7 +352,7 @@ impl<'d> Compiler<'d> {
     }
 
     fn kind(&mut self, path: &Path<'_>, node: &Node) -> NodeKind {
-        let control = ControlKind::of(&node.type_id).map(NodeKind::Control);
+        let control = ControlKind::parse(&node.type_id).map(NodeKind::Control);
         let known = control.or_else(|| self.types.kind(&node.type_id));
         let Some(kind) = known else {
             self.unknown_type(&Path::Key(path, "typeId"), &node.type_id);

@@ -37,7 +37,7 @@ pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
                 .into_iter()
                 .map(|(_, name)| name),
         );
-        match ControlKind::of(&node.type_id) {
+        match ControlKind::parse(&node.type_id) {
             Some(ControlKind::SetVariable) => {
                 written.extend(object("variables").map(|(name, _)| name.as_str()));
                 written.extend(texts(&["name", "variableName"]));
@@ -202,7 +202,7 @@ impl<'d> Compiler<'d> {
     pub(super) fn output_of(&mut self, path: &Path<'_>, source: NodeIx, output: &str) {
         let definition = self.definition;
         let node = &definition.nodes[source.index()];
-        let outputs = match ControlKind::of(&node.type_id) {
+        let outputs = match ControlKind::parse(&node.type_id) {
             Some(kind) => control::outputs(kind, &node.config),
             None => self.types.outputs(&node.type_id, &node.config),
         };

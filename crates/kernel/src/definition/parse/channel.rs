@@ -75,12 +75,12 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Optio
 
 fn reducer(fields: &Fields<'_>) -> Option<Reducer> {
     let name = fields.required_text("reducer")?;
-    if let Some(vendor @ Reducer::Vendor(_)) = Reducer::of(name) {
+    if let Some(vendor @ Reducer::Vendor(_)) = Reducer::parse(name) {
         return Some(vendor);
     }
     fields
         .required_word("reducer", &Reducer::NAMES)
-        .and_then(Reducer::of)
+        .and_then(Reducer::parse)
 }
 
 fn versions(fields: &Fields<'_>) -> Vec<u32> {

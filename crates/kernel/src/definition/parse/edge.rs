@@ -50,7 +50,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Edge 
     }
     if let Some(rule) = fields
         .word("triggerRule", &TriggerRule::NAMES)
-        .and_then(TriggerRule::of)
+        .and_then(TriggerRule::parse)
     {
         edge.rule = rule;
     }

@@ -125,7 +125,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
             .and_then(|_| fields.get("configurableSchema").cloned()),
         compliance_class,
         compensation: compensation(document),
-        digest: Digest::of(&json::canonical(document)),
+        digest: Digest::compute(&json::canonical(document)),
         warnings: Vec::new(),
     })
 }
@@ -338,7 +338,7 @@ fn variable(findings: &Findings, path: &Path<'_>, value: &Value) -> Variable {
     variable.default = fields.get("defaultValue").cloned();
     if let Some(kind) = fields
         .required_word("type", &Type::NAMES)
-        .and_then(Type::of)
+        .and_then(Type::parse)
     {
         variable.kind = kind;
         if let Some(default) = &variable.default

@@ -93,9 +93,9 @@ fn types_are_known_or_not() {
 #[test]
 fn every_control_kind_has_a_type_id() {
     for kind in ControlKind::ALL {
-        assert_eq!(ControlKind::of(kind.type_id()), Some(kind));
+        assert_eq!(ControlKind::parse(kind.type_id()), Some(kind));
     }
-    assert_eq!(ControlKind::of("core.noop"), None);
+    assert_eq!(ControlKind::parse("core.noop"), None);
 }
 
 fn inputs(inputs: Value) -> Value {

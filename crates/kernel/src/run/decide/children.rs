@@ -61,7 +61,7 @@ impl Decision {
         let config = &self.run.plan.node(ix).config;
         match self.current_worker(ix) {
             Some((_, worker)) => Dispatch(config).worker(&worker),
-            None => SubWorkflow::of(config),
+            None => SubWorkflow::from_config(config),
         }
     }
 

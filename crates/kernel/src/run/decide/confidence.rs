@@ -174,7 +174,7 @@ impl Decision {
 
     /// The held decision.
     fn confirmed(&self, held: &Value) -> Result<Decided, Rejection> {
-        let read = Decided::of(held);
+        let read = Decided::parse(held);
         read.map_err(|_| answer::invalid("there is no decision to accept"))
     }
 
@@ -185,7 +185,7 @@ impl Decision {
             return Err(answer::invalid(what));
         }
         let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
-        Decided::of(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
+        Decided::parse(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
     }
 
     /// A person has judged a decision: it is carried out or, without one, rejected.

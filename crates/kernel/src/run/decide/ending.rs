@@ -96,7 +96,7 @@ impl Decision {
     pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
         self.withdraw_from_workers(ix);
         // Children without propagated cancellation continue.
-        if SubWorkflow::of(&self.run.plan.node(ix).config).propagates_cancellation {
+        if SubWorkflow::from_config(&self.run.plan.node(ix).config).propagates_cancellation {
             self.tell_of_abandoned(ix);
         }
         let node_id = self.node_id(ix);

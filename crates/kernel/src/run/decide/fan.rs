@@ -32,7 +32,7 @@ impl Decision {
         if !config.is_parallel() || total < 2 {
             return self.begin_worker(ix, self.facts().nodes[ix.index()].worker);
         }
-        let policy = JoinPolicy::of(config.0);
+        let policy = JoinPolicy::from_config(config.0);
         if !policy.fits(total) {
             let what = format!("{total} workers were chosen, and the quorum is more than that");
             return self.fail_attempt(ix, NodeError::new("join_unsatisfied", what).fatal());
@@ -57,7 +57,7 @@ impl Decision {
     /// Joins the workers of a node if enough have ended, or begins the next one.
     pub(super) fn fan_on(&mut self, ix: NodeIx) {
         let Some(fan) = self.fan(ix) else { return };
-        let policy = JoinPolicy::of(&self.run.plan.node(ix).config);
+        let policy = JoinPolicy::from_config(&self.run.plan.node(ix).config);
         match policy.verdict(fan) {
             Some(outcome) => {
                 let fan = fan.clone();

@@ -178,7 +178,7 @@ impl Decision {
             Reply::Decided(answer) => {
                 self.resolved(open, value.clone(), by);
                 self.received(open, &answer);
-                if Terms::of(&open.data).required > 1 && answer.action != ApprovalAction::Refine {
+                if Terms::new(&open.data).required > 1 && answer.action != ApprovalAction::Refine {
                     self.vote(open, &answer, Vote::default());
                 }
                 self.leave_gate(open, &answer, value);
@@ -192,7 +192,7 @@ impl Decision {
         let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
         match self.asked_by(open) {
             NodeKind::Control(ControlKind::ApprovalGate) => {
-                let terms = Terms::of(&open.data);
+                let terms = Terms::new(&open.data);
                 self.emit(RunEvent::ApprovalRequested {
                     interrupt_id,
                     node_id,
@@ -223,7 +223,7 @@ impl Decision {
     /// A gate's time to answer has passed.
     pub(super) fn expire_gate(&mut self, open: &OpenInterrupt) {
         let ix = NodeIx(open.node);
-        let on_timeout = OnTimeout::of(&self.run.plan.node(ix).config);
+        let on_timeout = OnTimeout::from_config(&self.run.plan.node(ix).config);
         let action = match on_timeout.unwrap_or(OnTimeout::Fail) {
             OnTimeout::Fail => None,
             OnTimeout::Accept => Some(ApprovalAction::Accept),
@@ -301,7 +301,7 @@ impl Decision {
                     visit,
                     principal,
                     granted: u32::try_from(before.count() + 1).unwrap_or(u32::MAX),
-                    required: Terms::of(&open.data).required,
+                    required: Terms::new(&open.data).required,
                     vote,
                 }
             }

@@ -322,7 +322,7 @@ impl Decision {
             header,
             first_seq: self.run.head.next_seq - self.events.len() as u64,
             records,
-            index: RunIndex::of(&self.run),
+            index: RunIndex::from_run(&self.run),
             timers,
             keys: Vec::new(),
             outbox: self.outbox,

@@ -156,7 +156,7 @@ impl Decision {
         // A decision as text is parsed once.
         if is_dispatch
             && let Some(given @ Value::String(_)) = inputs.get("decision")
-            && let Ok(decided) = Decided::of(given)
+            && let Ok(decided) = Decided::parse(given)
         {
             inputs.insert("decision".into(), decided.value);
         }
@@ -167,7 +167,7 @@ impl Decision {
     pub(super) fn carry_out(&mut self, ix: NodeIx, inputs: &Map<String, Value>) {
         let plan = self.run.plan.clone();
         let config = Dispatch(&plan.node(ix).config);
-        let decided = match inputs.get("decision").map(Decided::of) {
+        let decided = match inputs.get("decision").map(Decided::parse) {
             Some(Ok(decided)) => decided,
             Some(Err(why)) => {
                 let error = NodeError::new("invalid_decision", format!("the decision {why}"));

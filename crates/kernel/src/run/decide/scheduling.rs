@@ -360,7 +360,7 @@ impl Decision {
 
     /// Records the reached limit if a node fails because the run's budget is used up.
     fn tell_of_exhaustion(&mut self, ix: NodeIx, error: &NodeError) {
-        let Some(exhausted) = Exhausted::of(error) else {
+        let Some(exhausted) = Exhausted::from_error(error) else {
             return;
         };
         let limit = self.facts().budget.limits.get(&exhausted.dimension);

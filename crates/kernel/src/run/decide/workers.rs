@@ -79,5 +79,5 @@ impl Decision {
 }
 
 fn worker_config(type_id: &str, config: &Value) -> Option<WorkerConfig> {
-    (type_id == WORKER_NODE).then(|| WorkerConfig::of(config))?
+    (type_id == WORKER_NODE).then(|| WorkerConfig::from_config(config))?
 }

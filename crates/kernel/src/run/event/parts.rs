@@ -135,7 +135,7 @@ pub enum ChildStatus {
 
 impl ChildStatus {
     /// The end with the name of a run's status.
-    pub fn of(status: &str) -> Option<Self> {
+    pub fn parse(status: &str) -> Option<Self> {
         let all = [Self::Completed, Self::Failed, Self::Cancelled];
         all.into_iter().find(|end| end.as_str() == status)
     }

@@ -369,7 +369,7 @@ impl Run {
                 let (ix, facts) = self.node(node_id)?;
                 let node = &mut facts.nodes[ix.index()];
                 if let NodeStatus::InFlight { attempt, .. } = node.status {
-                    let fan = Box::new(Fan::of(*child_count, *max_concurrency));
+                    let fan = Box::new(Fan::new(*child_count, *max_concurrency));
                     node.status = NodeStatus::FannedOut { attempt, fan };
                 }
             }

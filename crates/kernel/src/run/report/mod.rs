@@ -113,7 +113,7 @@ impl Report {
     /// The report that a batch was made from.
     pub(super) fn of_batch(batch: &[Event]) -> Option<Self> {
         let (first, rest) = batch.split_first()?;
-        let mut report = Self::of(&first.body)?;
+        let mut report = Self::from_event(&first.body)?;
         if let (Self::Used(used), Some(next)) = (&mut report, rest.first())
             && let RunEvent::BudgetSettled { spent, .. } = &next.body
         {
@@ -123,7 +123,7 @@ impl Report {
     }
 
     /// The report that an event was made from. `None` for an event that no report makes.
-    pub fn of(event: &RunEvent) -> Option<Self> {
+    pub fn from_event(event: &RunEvent) -> Option<Self> {
         Some(match event.clone() {
             RunEvent::ToolCalled(of) => Self::ToolCalled(of),
             RunEvent::ToolReturned(of) => Self::ToolReturned(of),

@@ -236,7 +236,7 @@ fn play(case: &Case) -> Result<(), TestCaseError> {
         max_parallel: case.graph.slots.map(|slots| slots as u32),
         ..Policy::default()
     };
-    let mut run = World::of(flow::compile(&document(&case.graph)), policy);
+    let mut run = World::new(flow::compile(&document(&case.graph)), policy);
     run.create(Map::new()).decided();
     let mut play = Play {
         graph: case.graph.clone(),

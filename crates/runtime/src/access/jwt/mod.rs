@@ -90,7 +90,7 @@ pub struct PublicIssuer {
 }
 
 impl PublicIssuer {
-    pub(super) fn of(options: &JwtOptions) -> Option<Self> {
+    pub(super) fn from_options(options: &JwtOptions) -> Option<Self> {
         let JwtKeys::Public { algorithm, .. } = &options.keys else {
             return None;
         };

@@ -112,7 +112,7 @@ impl Rest {
     }
 
     /// The part that a stream holds back.
-    pub(super) fn of(stream: &RedactedStream, seal: &Seal) -> Result<Self, StoreError> {
+    pub(super) fn new(stream: &RedactedStream, seal: &Seal) -> Result<Self, StoreError> {
         let tail = stream.tail().map(|tail| {
             let tail = serde_json::to_value(tail).expect("a tail is always JSON");
             seal.seal(&tail).map_err(unavailable)
@@ -133,7 +133,7 @@ impl Rest {
             return Ok(redactor.stream());
         };
         let corrupt = || StoreError::Corrupt("the end of an output is not readable".into());
-        let sealed = Sealed::of(held).ok_or_else(corrupt)?;
+        let sealed = Sealed::from_value(held).ok_or_else(corrupt)?;
         let tail = seal.open(&sealed).map_err(unavailable)?;
         let tail: Tail = serde_json::from_value(tail).map_err(|_| corrupt())?;
         redactor.stream_from(&tail).ok_or_else(corrupt)

@@ -254,7 +254,7 @@ pub(super) fn reads(config: &Value) -> Reads {
 }
 
 impl Config {
-    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+    pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
         serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
     }
 
@@ -399,7 +399,7 @@ mod tests {
 
     #[track_caller]
     fn repeat(config: Value) -> Repeat {
-        Config::of(&config).unwrap().repeat()
+        Config::parse(&config).unwrap().repeat()
     }
 
     #[test]
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn json_is_read_where_the_answer_says_so() {
-        let config = Config::of(&json!({ "url": "https://a.example/" })).unwrap();
+        let config = Config::parse(&json!({ "url": "https://a.example/" })).unwrap();
         for media_type in [
             "application/json",
             "Application/JSON; charset=utf-8",

@@ -238,7 +238,7 @@ pub(super) fn reads(config: &Value) -> Reads {
 }
 
 impl Config {
-    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+    pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
         serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
     }
 

@@ -173,7 +173,7 @@ impl Turn<'_> {
         };
         // Hashes cover the redacted text: otherwise a guess at a secret could be checked.
         let secrets = &self.cx.ports.secrets;
-        let hash = |text: &str| Digest::of(secrets.redacted(text).as_bytes()).to_string();
+        let hash = |text: &str| Digest::compute(secrets.redacted(text).as_bytes()).to_string();
         let inputs = self.started.inputs().iter();
         let (refs, hashes) = (
             of_prompt(id).into_iter().collect(),

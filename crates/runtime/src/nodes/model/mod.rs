@@ -79,7 +79,7 @@ impl Model {
     }
 
     fn config(&self, config: &Value) -> Result<Config, NodeError> {
-        let mut config = Config::of(config)?;
+        let mut config = Config::parse(config)?;
         config.max_asks = config.max_asks.or(self.asks);
         config.coerces = self.type_id == STRUCTURED && config.repair;
         Ok(config)

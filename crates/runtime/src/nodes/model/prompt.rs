@@ -106,19 +106,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(config: Value, settings: Value, inputs: Value) -> Result<Prompt, NodeError> {
-        let config = Config::of(&config).unwrap();
+    fn prompt_from(config: Value, settings: Value, inputs: Value) -> Result<Prompt, NodeError> {
+        let config = Config::parse(&config).unwrap();
         let object = |value: Value| value.as_object().unwrap().clone();
         prompt(
             &config,
-            ModelSettings::of(&object(settings)),
+            ModelSettings::new(&object(settings)),
             &object(inputs),
         )
     }
 
     #[track_caller]
     fn check(config: Value, settings: Value, inputs: Value, system: Option<&str>, said: &[&str]) {
-        let prompt = of(config, settings, inputs).unwrap();
+        let prompt = prompt_from(config, settings, inputs).unwrap();
         assert_eq!(prompt.system.as_deref(), system);
         let said: Vec<_> = said
             .iter()
@@ -158,9 +158,9 @@ mod tests {
 
     #[test]
     fn a_question_without_words_is_none() {
-        let error = of(json!({ "promptId": "p" }), json!({}), json!({})).unwrap_err();
+        let error = prompt_from(json!({ "promptId": "p" }), json!({}), json!({})).unwrap_err();
         assert_eq!(error.code, "prompt_required");
-        let error = of(json!({}), json!({}), json!({ "messages": "x" })).unwrap_err();
+        let error = prompt_from(json!({}), json!({}), json!({ "messages": "x" })).unwrap_err();
         assert_eq!(error.code, "invalid_config");
     }
 }

@@ -55,7 +55,7 @@ fn fault(error: &ValidationError<'_>, schema: &Value) -> String {
 }
 
 impl Shape {
-    pub(super) fn of(schema: &Value) -> Result<Self, NodeError> {
+    pub(super) fn from_schema(schema: &Value) -> Result<Self, NodeError> {
         let validator = jsonschema::draft202012::new(schema)
             .map_err(|_| super::config::invalid("outputSchema is not a JSON Schema"))?;
         Ok(Self {
@@ -166,7 +166,7 @@ mod tests {
     fn check(text: &str, expected: Result<Option<RecoveryPath>, EnvelopeFault>) {
         let schema = json!({ "type": "object", "required": ["n"],
             "properties": { "n": { "type": "integer" } } });
-        let read = Shape::of(&schema).unwrap().read(text);
+        let read = Shape::from_schema(&schema).unwrap().read(text);
         match &read {
             Ok(found) => assert_eq!(found.value["n"], 1, "{found:?}"),
             Err(misshapen) => assert!(!misshapen.what.contains("planted"), "{misshapen:?}"),
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_shape_has_a_name() {
-        let name = |schema: Value| Shape::of(&schema).unwrap().name();
+        let name = |schema: Value| Shape::from_schema(&schema).unwrap().name();
         assert_eq!(name(json!({ "title": "Letter", "$id": "x:y" })), "Letter");
         assert_eq!(name(json!({})), "answer");
     }

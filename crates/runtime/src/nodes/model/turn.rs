@@ -115,7 +115,11 @@ impl Turn<'_> {
         let (config, cx) = (self.config, self.cx);
         let settings = self.started.model_settings();
         let prompt = prompt(config, settings, self.started.inputs())?;
-        let shape = config.output_schema.as_ref().map(Shape::of).transpose()?;
+        let shape = config
+            .output_schema
+            .as_ref()
+            .map(Shape::from_schema)
+            .transpose()?;
         let access = access(config, self.started, cx).await?;
         self.tools.fill(config, self.started, cx).await?;
         self.composed(&prompt).await?;
@@ -362,7 +366,7 @@ impl Turn<'_> {
         if !self.started.is_budgeted() || self.estimate.is_some() {
             return Ok(());
         }
-        let estimate = Estimate::of(&access.provider, ask);
+        let estimate = Estimate::new(&access.provider, ask);
         let least = if self.started.has_part_of_budget() {
             estimate.expected.clone()
         } else {

@@ -56,7 +56,7 @@ struct Recorded {
 }
 
 impl Config {
-    pub(super) fn of(config: &Value) -> Result<Self, NodeError> {
+    pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
         serde_json::from_value(config.clone())
             .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
     }

@@ -124,7 +124,7 @@ impl WorkNode for Play {
     }
 
     async fn run(&self, started: Started, cx: NodeContext) -> Outcome {
-        let config = match Config::of(started.config()) {
+        let config = match Config::parse(started.config()) {
             Ok(config) => config,
             Err(error) => return Outcome::failed(error),
         };
@@ -161,7 +161,7 @@ impl Play {
             );
             NodeError::new("executor_missing", text).fatal()
         })?;
-        let place = Place::of(config, started, cx)?;
+        let place = Place::new(config, started, cx)?;
         let args = config.args(started.inputs(), &place.project);
         let places = place.fill(&args, config, started);
         let spec = self.spec(executor, &places, config, &place, started, cx)?;
@@ -170,7 +170,7 @@ impl Play {
             let text = format!("no supervisor could be started: {error}");
             NodeError::new("supervisor_failed", text)
         })?;
-        let process = ProcessConfig::of(&json!({
+        let process = ProcessConfig::parse(&json!({
             "argv": [""], "captureBytes": MAX_OUTPUT, "logBytes": LOG_BYTES,
         }))?;
         let mut attempt = Attempt::new(&process, cx, program, running);
@@ -282,7 +282,7 @@ struct Place {
 }
 
 impl Place {
-    fn of(config: &Config, started: &Started, cx: &NodeContext) -> Result<Self, NodeError> {
+    fn new(config: &Config, started: &Started, cx: &NodeContext) -> Result<Self, NodeError> {
         let refuse = |what: &Path, error: &std::io::Error| {
             let text = format!("{} cannot be used: {error}", what.display());
             NodeError::new("session_folder_unusable", text)
@@ -340,7 +340,7 @@ impl End<'_> {
     fn conclude(self, is_background: bool) -> Result<Outcome, NodeError> {
         let (stdout, is_cut) = self.attempt.captured(Stream::Stdout);
         let file = std::fs::read(&self.place.result).ok();
-        let said = ProcessResult::of(file.as_deref(), &stdout, &self.place.project)?;
+        let said = ProcessResult::read(file.as_deref(), &stdout, &self.place.project)?;
         let failure = self.attempt.failure(self.record).or_else(|| said.failure());
         let (usage, spent) = said.used(self.name);
         if let Some(error) = failure.as_ref().filter(|_| !self.failure_is_result) {

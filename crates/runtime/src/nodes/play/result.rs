@@ -50,7 +50,7 @@ impl ProcessResult {
     ///
     /// # Errors
     /// A result file that is not a JSON object, or is too large.
-    pub fn of(file: Option<&[u8]>, stdout: &str, project: &Path) -> Result<Self, NodeError> {
+    pub fn read(file: Option<&[u8]>, stdout: &str, project: &Path) -> Result<Self, NodeError> {
         let object = match file.filter(|bytes| !bytes.trim_ascii().is_empty()) {
             Some(bytes) => Some(read_file(bytes)?),
             None => last_line(stdout),
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn said(file: Option<&str>, stdout: &str) -> ProcessResult {
-        ProcessResult::of(file.map(str::as_bytes), stdout, Path::new("/nowhere")).unwrap()
+        ProcessResult::read(file.map(str::as_bytes), stdout, Path::new("/nowhere")).unwrap()
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_is_an_error() {
         for bad in ["[1]", "{\"a\":"] {
-            let error = ProcessResult::of(Some(bad.as_bytes()), "", Path::new("/")).unwrap_err();
+            let error = ProcessResult::read(Some(bad.as_bytes()), "", Path::new("/")).unwrap_err();
             assert_eq!(error.code, "result_unreadable");
         }
         assert!(!said(Some(" \n"), "").is_result());
@@ -295,7 +295,7 @@ mod tests {
             std::fs::write(project.join(file), "").unwrap();
         }
         let text = "wrote docs/plan.md, a.rs and gone.md; see /etc/passwd, ../x.md, 1.5 and a.rs.";
-        let said = ProcessResult::of(None, text, &project).unwrap();
+        let said = ProcessResult::read(None, text, &project).unwrap();
         assert_eq!(said.artifacts, ["docs/plan.md", "a.rs"]);
         assert_eq!(said.output_path.as_deref(), Some("docs/plan.md"));
     }

@@ -170,8 +170,8 @@ async fn a_prompt_with_a_name_is_told_by_its_hash() {
         assert_eq!(composed.refs, ["prompt:greeting"]);
         assert_eq!(composed.parts, PromptParts::SystemAndUser);
         assert_eq!(composed.is_override, is_override);
-        assert_eq!(composed.hash, Digest::of(text.as_bytes()).to_string());
-        let who = Digest::of(b"Ada").to_string();
+        assert_eq!(composed.hash, Digest::compute(text.as_bytes()).to_string());
+        let who = Digest::compute(b"Ada").to_string();
         assert_eq!(composed.variable_hashes.get("who"), Some(&who));
     }
     let recorder = Recorder::new();

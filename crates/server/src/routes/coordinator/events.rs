@@ -68,7 +68,7 @@ async fn events(cx: Cx) -> Result<Reply, Problem> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let wait = query.number("wait_ms", 0..=MAX_WAIT_MS)?.unwrap_or(0);
     let until = Instant::now() + Duration::from_millis(wait);
-    let mut pass = CredentialRecheck::of(&cx, Action::ReadQueue)?;
+    let mut pass = CredentialRecheck::new(&cx, Action::ReadQueue)?;
     let page = loop {
         pass.check().await?;
         let page = page(&cx.app, &who, &queue, after.as_deref(), limit).await?;
@@ -157,7 +157,7 @@ async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
         ));
     };
     let subscription = Subscription {
-        pass: CredentialRecheck::of(&cx, Action::ReadQueue)?,
+        pass: CredentialRecheck::new(&cx, Action::ReadQueue)?,
         cx,
         queue,
         watch,

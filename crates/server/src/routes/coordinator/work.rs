@@ -186,7 +186,7 @@ async fn take(mut cx: Cx) -> Result<Reply, Problem> {
     };
     let wait = number(&body, "wait_ms", 0..=MAX_WAIT_MS, Some(0))?;
     let until = Instant::now() + Duration::from_millis(wait);
-    let mut pass = CredentialRecheck::of(&cx, Action::WorkTasks)?;
+    let mut pass = CredentialRecheck::new(&cx, Action::WorkTasks)?;
     let api = cx.app.api();
     let taken = loop {
         pass.check().await?;

@@ -104,7 +104,7 @@ async fn of_run(
             if event.seq >= run.head.next_seq {
                 break 'log;
             }
-            let mask = Mask::of(&run.plan);
+            let mask = Mask::from_plan(&run.plan);
             capture.take(mask, event, &mut |value| redaction.value(value));
         }
         if page.events.is_empty() {

@@ -91,7 +91,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn pin(cx: Cx, is_wanted: bool) -> Result<Reply, Problem> {
-    let asked = Asked::of(&cx)?;
+    let asked = Asked::from_request(&cx)?;
     let answer = with_files(move || {
         let kept = asked.find(&asked.id)?;
         asked.folder.pin(&kept.path, is_wanted).map_err(failed)?;
@@ -145,7 +145,7 @@ enum Format {
 }
 
 async fn export(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::of(&cx)?;
+    let asked = Asked::from_request(&cx)?;
     let format = word(&cx.query(), "format", "prov-json, openlineage or bundle");
     let found = with_files(move || {
         let kept = asked.find_clean(&asked.id)?;
@@ -180,7 +180,7 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
         if document.snapshot.is_unredacted() {
             return Err(unredacted(StatusCode::UNPROCESSABLE_ENTITY));
         }
-        let entry = Entry::of(String::new(), &document, false);
+        let entry = Entry::new(String::new(), &document, false);
         if !sees(workspace.as_deref(), &entry) {
             let message = "the snapshot is of another workspace than this credential";
             return Err(Problem::new(

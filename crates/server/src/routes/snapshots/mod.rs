@@ -114,7 +114,7 @@ fn folder(cx: &Cx, who: &Principal) -> Result<Folder, Problem> {
         Problem::new(StatusCode::NOT_IMPLEMENTED, "snapshots_not_kept", message)
     })?;
     // A tenant's name may contain any characters; its digest is a valid folder name.
-    let name = Digest::of(who.tenant.as_str().as_bytes()).to_string();
+    let name = Digest::compute(who.tenant.as_str().as_bytes()).to_string();
     Ok(Folder::at(base.join(name)))
 }
 
@@ -224,7 +224,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::of(&cx)?;
+    let asked = Asked::from_request(&cx)?;
     let kept = with_files(move || asked.find_clean(&asked.id)).await?;
     Ok(linked(Reply::ok(&kept.document.raw), &kept))
 }
@@ -237,7 +237,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(cx: &Cx) -> Result<Self, Problem> {
+    fn from_request(cx: &Cx) -> Result<Self, Problem> {
         let who = cx.who()?;
         Ok(Self {
             folder: folder(cx, &who)?,
@@ -303,7 +303,7 @@ pub(super) fn link(app: &App, run: &StreamId) -> Option<String> {
 }
 
 async fn verify(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::of(&cx)?;
+    let asked = Asked::from_request(&cx)?;
     let verified = with_files(move || {
         let kept = asked.find(&asked.id)?;
         asked
@@ -315,7 +315,7 @@ async fn verify(cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn comparison(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::of(&cx)?;
+    let asked = Asked::from_request(&cx)?;
     let query = cx.query();
     let with = query.get("with").map(str::to_owned);
     let options = options(&query)?;

@@ -34,7 +34,7 @@ pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
         // The client waits for permission to send, so no body is in transit.
         return Err(too_large(limit));
     }
-    let encoding = Encoding::of(header(CONTENT_ENCODING))?;
+    let encoding = Encoding::parse(header(CONTENT_ENCODING))?;
     // A longer body is not kept.
     let memory = cx.app.memory();
     let taken = memory.to_read(length.unwrap_or(limit).min(limit)).await?;
@@ -73,7 +73,7 @@ enum Encoding {
 }
 
 impl Encoding {
-    fn of(header: Option<&str>) -> Result<Self, Problem> {
+    fn parse(header: Option<&str>) -> Result<Self, Problem> {
         match header {
             None | Some("" | "identity") => Ok(Self::Identity),
             Some("gzip") => Ok(Self::Gzip),

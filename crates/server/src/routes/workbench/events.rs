@@ -78,7 +78,7 @@ async fn follow(cx: Cx) -> Result<Reply, Problem> {
     let subscription = Subscription {
         app: cx.app.clone(),
         tail,
-        pass: CredentialRecheck::of(&cx, Action::ReadRun)?,
+        pass: CredentialRecheck::new(&cx, Action::ReadRun)?,
         spoke: Instant::now(),
         is_over: false,
         _slot: slot,

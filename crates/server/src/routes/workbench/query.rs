@@ -167,7 +167,7 @@ mod tests {
             ("%20", 1),
         ] {
             let uri = format!("/api/runs?limit={}", text.replace(' ', "%20"));
-            let query = Query::of(&uri.parse().unwrap());
+            let query = Query::from_uri(&uri.parse().unwrap());
             assert_eq!(limit(&query), rows, "{text}");
         }
     }

@@ -157,7 +157,7 @@ pub(crate) async fn poll(
     hold: Duration,
 ) -> Result<Reply, Problem> {
     let (app, who) = (cx.app.clone(), cx.who()?);
-    let mut pass = CredentialRecheck::of(&cx, Action::ReadRun)?;
+    let mut pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
     drop(cx);
     let mut tail = app.api().follow_document_view(&who, &run).await?;
     let until = Instant::now() + hold;
@@ -219,7 +219,7 @@ pub(crate) async fn stream(
         tail,
         modes,
         next: after.map_or(0, |after| after.saturating_add(1)),
-        pass: CredentialRecheck::of(&cx, Action::ReadRun)?,
+        pass: CredentialRecheck::new(&cx, Action::ReadRun)?,
         spoke: Instant::now(),
         is_over: false,
         _slot: slot,

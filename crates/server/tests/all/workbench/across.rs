@@ -15,7 +15,7 @@ use crate::host::{Host, Models};
 #[tokio::test]
 async fn a_documents_events_are_streamed_as_a_runs() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     let path = format!("/v1/runs/{ID}/events");
     let mut conn = Conn::to(host.address).await;
@@ -82,7 +82,7 @@ async fn a_documents_events_are_streamed_as_a_runs() {
 #[tokio::test]
 async fn a_held_poll_ends_with_the_save_it_waits_for() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     let path = format!("/v1/runs/{ID}/events/poll?timeout=30");
     let first = caller.get(&path).await.json();
@@ -97,7 +97,7 @@ async fn a_held_poll_ends_with_the_save_it_waits_for() {
 #[tokio::test]
 async fn a_gate_is_a_question_of_its_run_and_its_answer_outlives_later_saves() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;
     let run = caller.get(&format!("/v1/runs/{ID}")).await.json()["runId"].clone();
     let asked = caller
@@ -221,7 +221,7 @@ async fn decisions_and_deletions_are_on_the_trail_and_saves_where_they_are_to_be
             ..Models::default()
         };
         let host = Host::with_models(Limits::default(), Reach::Public, models).await;
-        let caller = Caller::of(&host);
+        let caller = Caller::new(&host);
         caller.saved(&reviewed(ID)).await;
         caller.saved(&reviewed(ID)).await;
         let decision = json!({ "stepId": "two", "gate": "PAUSE_AFTER", "decision": "approved" });
@@ -263,7 +263,7 @@ async fn decisions_and_deletions_are_on_the_trail_and_saves_where_they_are_to_be
 #[tokio::test]
 async fn a_text_is_found_in_events_page_by_page() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     for n in 0..7 {
         let mut body = noted(
             document(&format!("run_{n}")),
@@ -304,7 +304,7 @@ async fn a_text_is_found_in_events_page_by_page() {
 #[tokio::test]
 async fn what_makes_something_new_is_done_once_for_a_key() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;
     let ask = async |path: &str, key: &str, body: &Value| {
         let request = caller.request("POST", path).header("idempotency-key", key);

@@ -32,7 +32,7 @@ fn ended(document: Value, status: &str) -> Value {
 #[tokio::test]
 async fn documents_are_listed_among_runs_page_by_page() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     // By start time, the last first: a future run, an engine's, two old ones.
     let driven = host.create(&json!({ "workflowId": "waits" })).await;
     caller
@@ -102,7 +102,7 @@ async fn documents_are_listed_among_runs_page_by_page() {
 #[tokio::test]
 async fn the_list_of_runs_keeps_the_walls_of_documents() {
     let host = Host::new().await;
-    let ours = Caller::of(&host);
+    let ours = Caller::new(&host);
     ours.saved(&document(ID)).await;
     let red = host.key_of("acme", Some("red"), Scopes::Everything).await;
     let red = Caller {
@@ -142,7 +142,7 @@ async fn the_list_of_runs_keeps_the_walls_of_documents() {
 #[tokio::test]
 async fn a_documents_run_is_cancelled_with_its_children_where_no_step_runs() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     let mut child = document("run_child");
     child["run"]["context"] = json!({ "parentRunIds": [ID] });
@@ -201,7 +201,7 @@ async fn a_documents_run_is_cancelled_with_its_children_where_no_step_runs() {
 #[tokio::test]
 async fn what_only_engines_do_is_refused_as_such() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;
     let stream = caller.get(&format!("/v1/runs/{ID}")).await.json()["runId"].clone();
     for id in [ID, stream.as_str().unwrap()] {
@@ -224,7 +224,7 @@ async fn what_only_engines_do_is_refused_as_such() {
 #[tokio::test]
 async fn a_snapshot_is_sent_again_only_where_it_changed() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     let path = format!("/v1/runs/{ID}");
     let tag = caller.get(&path).await.header("etag").unwrap().to_owned();
@@ -243,7 +243,7 @@ async fn a_snapshot_is_sent_again_only_where_it_changed() {
 #[tokio::test]
 async fn gates_wait_in_the_inbox_of_all_runs() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;
     caller.saved(&document("run_quiet")).await;
     let inbox = async |query: &str| caller.get(&format!("/v1/interrupts{query}")).await.json();
@@ -279,7 +279,7 @@ async fn gates_wait_in_the_inbox_of_all_runs() {
 #[tokio::test]
 async fn artifacts_of_a_trace_are_those_of_its_run() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut body = document(ID);
     for version in 1..=2 {
         let artifact = json!({
@@ -322,7 +322,7 @@ async fn artifacts_of_a_trace_are_those_of_its_run() {
 #[tokio::test]
 async fn runs_of_documents_are_compared_event_by_event() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&reviewed("run_a")).await;
     caller.saved(&reviewed("run_b")).await;
     let diff = async |against: &str| {

@@ -38,7 +38,7 @@ async fn everything_the_api_describes_is_described_here() {
         return testkit::skip("everything_the_api_describes_is_described_here", reason);
     };
     let host = Host::new().await;
-    let ours = Caller::of(&host).get("/api/openapi.json").await.json();
+    let ours = Caller::new(&host).get("/api/openapi.json").await.json();
     for (path, operations) in original["paths"].as_object().unwrap() {
         let shared = operations.get("parameters");
         for (method, theirs) in operations.as_object().unwrap() {

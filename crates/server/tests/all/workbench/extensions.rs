@@ -9,7 +9,7 @@ use crate::host::Host;
 #[tokio::test]
 async fn every_revision_can_be_read_and_compared() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut documents = vec![document(ID)];
     for n in 0..5 {
         let next = noted(documents[n].clone(), &format!("note {n}"));
@@ -42,7 +42,7 @@ async fn every_revision_can_be_read_and_compared() {
 #[tokio::test]
 async fn a_hundred_revisions_take_a_tenth_of_their_copies() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let (mut body, mut copies) = (document(ID), 0);
     let before = stored(&host).await;
     for n in 0..100 {
@@ -79,7 +79,7 @@ async fn stored(host: &Host) -> usize {
 #[tokio::test]
 async fn a_gate_is_decided_here_and_later_saves_keep_it() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let waiting = reviewed(ID);
     caller.saved(&waiting).await;
     let inbox = caller.get("/api/gates").await.json();
@@ -128,7 +128,7 @@ async fn a_gate_is_decided_here_and_later_saves_keep_it() {
 #[tokio::test]
 async fn a_run_is_cancelled_with_its_children_and_forked() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let artifact = json!({
         "artifactKey": "text", "typeId": "t", "version": 4, "createdAt": "2027-01-15T08:00:01.000Z",
         "data": { "words": 3 },
@@ -177,7 +177,7 @@ async fn a_run_is_cancelled_with_its_children_and_forked() {
 #[tokio::test]
 async fn a_bundle_is_exported_verified_and_imported() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;
     let exported = caller.get(&format!("/api/runs/{ID}/bundle")).await;
     let mut bundle = exported.json();
@@ -207,7 +207,7 @@ async fn a_bundle_is_exported_verified_and_imported() {
 #[tokio::test]
 async fn costs_are_summed_over_runs() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     for n in 0..3 {
         let answer = json!({
             "direction": "response", "provider": "p", "model": format!("m{}", n % 2),
@@ -237,7 +237,7 @@ async fn costs_are_summed_over_runs() {
 #[tokio::test]
 async fn events_are_streamed_as_they_are_saved() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let first = noted(document(ID), "first");
     caller.saved(&first).await;
     let mut conn = Conn::to(host.address).await;
@@ -272,7 +272,7 @@ async fn events_are_streamed_as_they_are_saved() {
 #[tokio::test]
 async fn a_document_is_shown_as_a_run() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let answer = json!({
         "direction": "response", "provider": "p", "model": "m", "stepId": "one",
         "usage": { "inputTokens": 10, "outputTokens": 5 },
@@ -326,7 +326,7 @@ async fn a_document_is_shown_as_a_run() {
 #[tokio::test]
 async fn unknown_names_in_a_query_are_refused() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     for path in [
         "/api/runs".to_owned(),

@@ -25,7 +25,7 @@ fn of_size(bytes: usize) -> Vec<u8> {
 #[tokio::test]
 async fn the_bound_is_on_bytes_and_a_larger_body_is_read_before_it_is_refused() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let path = format!("/api/runs/{ID}");
     for bytes in [24_990_000, LIMIT] {
         let request = caller.request("PUT", &path);
@@ -62,7 +62,7 @@ async fn the_bound_is_on_bytes_and_a_larger_body_is_read_before_it_is_refused() 
 #[tokio::test]
 async fn a_body_in_chunks_is_counted_in_bytes() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     // Fewer characters than the limit has bytes, but more bytes.
     let mut large = document(ID);
     large["run"]["metadata"] = json!("é".repeat(LIMIT / 2));
@@ -85,7 +85,7 @@ async fn a_body_in_chunks_is_counted_in_bytes() {
 #[tokio::test]
 async fn bodies_and_answers_may_be_encoded() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let path = format!("/api/runs/{ID}");
     let text = document(ID).to_string();
     let gzip = |bytes: &[u8]| {
@@ -141,7 +141,7 @@ async fn requests_beyond_the_rate_are_told_when_to_come_again() {
         ..server::Limits::default()
     };
     let host = Host::with(limits).await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut refused = None;
     for _ in 0..20 {
         let answer = caller.get("/api/runs").await;

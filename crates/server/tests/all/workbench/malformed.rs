@@ -116,7 +116,7 @@ fn changed(path: &str, value: &Value) -> Value {
 #[tokio::test]
 async fn a_document_that_is_none_is_refused_with_a_code() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let changes = changes();
     assert!(changes.len() >= 50);
     for (path, value, expected) in changes {
@@ -171,7 +171,7 @@ async fn a_document_that_is_none_is_refused_with_a_code() {
 #[tokio::test]
 async fn odd_values_where_lists_look_are_kept_and_listed_as_absent() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut odd = document(ID);
     odd["run"]["startedAt"] = json!(17);
     odd["run"]["endedAt"] = json!({ "at": null });

@@ -17,7 +17,7 @@ async fn a_save_without_room_is_told_to_come_back() {
         ..Limits::default()
     })
     .await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let large = noted(document("run_large"), &"x".repeat(60_000));
     let body = large.to_string();
     let mut stream = TcpStream::connect(host.address).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_save_of_more_objects_than_fit_is_refused() {
         ..Limits::default()
     })
     .await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut many = document("run_many");
     for _ in 0..1_000 {
         many = noted(many, "x");
@@ -71,7 +71,7 @@ async fn a_save_of_more_objects_than_fit_is_refused() {
 #[tokio::test]
 async fn words_that_no_filter_knows_are_refused() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     for query in ["status=compleeted", "gates=waiting"] {
         let answer = caller.get(&format!("/api/runs?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");

@@ -90,7 +90,7 @@ pub(crate) struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    pub(crate) fn of(host: &'a Host) -> Self {
+    pub(crate) fn new(host: &'a Host) -> Self {
         Self {
             host,
             key: host.key.clone(),

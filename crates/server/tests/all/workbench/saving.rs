@@ -8,7 +8,7 @@ use crate::host::Host;
 #[tokio::test]
 async fn a_run_is_saved_read_listed_and_deleted() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let absent = caller.get(&format!("/api/runs/{ID}")).await;
     assert_eq!((absent.status, absent.body.len()), (404, 0));
     assert!(caller.list("").await.is_empty());
@@ -46,7 +46,7 @@ async fn a_run_is_saved_read_listed_and_deleted() {
 #[tokio::test]
 async fn saving_the_same_again_writes_nothing_and_absent_members_are_filled() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut sparse = document(ID);
     let members = sparse.as_object_mut().unwrap();
     for name in [
@@ -69,7 +69,7 @@ async fn saving_the_same_again_writes_nothing_and_absent_members_are_filled() {
 #[tokio::test]
 async fn a_run_that_ended_may_still_be_saved_and_unknown_events_are_flagged() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let mut ended = document(ID);
     let end = json!({ "status": "completed" });
     ended = with_event(ended, "run_status_changed", &end);
@@ -93,7 +93,7 @@ async fn a_run_that_ended_may_still_be_saved_and_unknown_events_are_flagged() {
 #[tokio::test]
 async fn ids_that_are_none_are_refused_before_anything_else() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let long = format!("run_{}", "x".repeat(125));
     for id in [
         "nope",
@@ -124,7 +124,7 @@ async fn ids_that_are_none_are_refused_before_anything_else() {
 #[tokio::test]
 async fn tags_of_answers_say_whether_anything_changed() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let saved = caller.saved(&document(ID)).await;
     let tag = saved.header("etag").unwrap().to_owned();
     let path = format!("/api/runs/{ID}");
@@ -164,7 +164,7 @@ async fn tags_of_answers_say_whether_anything_changed() {
 #[tokio::test]
 async fn lists_go_by_when_runs_began_and_filter() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     for day in 1..=7 {
         let mut run = document(&format!("run_{day}"));
         run["run"]["startedAt"] = json!(format!("2027-02-0{day}T00:00:00.000Z"));
@@ -208,7 +208,7 @@ async fn lists_go_by_when_runs_began_and_filter() {
 #[tokio::test]
 async fn members_come_back_in_the_order_they_were_sent() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     let event = |n: u64| {
         format!(
             r#"{{"ts":"2027-01-15T08:00:01.000Z","type":"annotation","text":"b\u00e4r","runId":"{ID}","id":"evt_{n}"}}"#

@@ -22,7 +22,7 @@ const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.e30.c2ln";
 #[tokio::test]
 async fn a_cookie_counts_as_the_credential_it_holds_and_writes_need_an_origin() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     let path = format!("/api/runs/{ID}");
     let cookie = |method: &str, value: &str| {
@@ -80,8 +80,8 @@ fn session(more: &Value) -> String {
             .for_each(|(byte, key)| *byte ^= key);
         block
     };
-    let inner = Digest::of(&[&padded(0x36)[..], message.as_bytes()].concat());
-    let signature = Digest::of(&[&padded(0x5c)[..], &inner.0].concat());
+    let inner = Digest::compute(&[&padded(0x36)[..], message.as_bytes()].concat());
+    let signature = Digest::compute(&[&padded(0x5c)[..], &inner.0].concat());
     format!("{message}.{}", b64(&signature.0))
 }
 

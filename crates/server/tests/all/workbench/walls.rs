@@ -9,7 +9,7 @@ use crate::host::Host;
 #[tokio::test]
 async fn the_same_id_is_another_run_behind_each_wall() {
     let host = Host::new().await;
-    let mut callers = vec![Caller::of(&host)];
+    let mut callers = vec![Caller::new(&host)];
     for (tenant, workspace) in [
         ("umbrella", None),
         ("acme", Some("red")),

@@ -12,7 +12,7 @@ const WRITERS: usize = 64;
 #[tokio::test]
 async fn no_acknowledged_save_of_64_stale_writers_is_lost() {
     let host = Host::new().await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     // Each knows only the beginning, and its own saves.
     let writers = (0..WRITERS).map(|n| {
@@ -65,7 +65,7 @@ async fn a_server_may_refuse_stale_saves() {
         ..server::Limits::default()
     };
     let host = Host::with(limits).await;
-    let caller = Caller::of(&host);
+    let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
     caller.saved(&noted(document(ID), "one")).await;
     let refused = caller.put(&noted(document(ID), "other")).await;

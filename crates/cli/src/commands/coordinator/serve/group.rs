@@ -34,7 +34,7 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    pub(super) fn of(options: &Options) -> Self {
+    pub(super) fn from_options(options: &Options) -> Self {
         Self {
             enforce_leases: options.rule == LeaseRule::Enforced,
             refresh: options.views == ViewChoice::All,

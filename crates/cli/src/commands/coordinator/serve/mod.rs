@@ -65,7 +65,7 @@ pub(super) fn run(options: &Options) -> Result<String, Refused> {
     let data = folder.data.clone();
     let (orders, waiting) = mpsc::channel(MAX_WAITING);
     let notifier = notifier(dir, options, &orders)?;
-    let terms = group::Terms::of(options);
+    let terms = group::Terms::from_options(options);
     let worker = thread("runtime", move || group::work(&folder, waiting, terms))?;
     let served = threads.block_on(serve(&data, orders));
     // The notifier reports its pending outcomes, then the writer has no further sender.

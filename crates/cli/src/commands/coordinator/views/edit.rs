@@ -33,7 +33,9 @@ pub(super) struct RecordFile {
 
 impl RecordFile {
     /// The file with all these records.
-    pub(super) fn of<'a, T: Serialize + 'a>(records: impl Iterator<Item = &'a T>) -> Self {
+    pub(super) fn from_records<'a, T: Serialize + 'a>(
+        records: impl Iterator<Item = &'a T>,
+    ) -> Self {
         let records: Vec<String> = records.map(|record| pretty(record, INDENT)).collect();
         let text = match records.as_slice() {
             [] => "{\n  \"records\": []\n}".to_owned(),
@@ -130,7 +132,7 @@ mod tests {
             json!({"id": "b", "note": {"id": "c", "deep": {"x": 1}}}),
             json!({"id": "c\"\n", "note": null}),
         ];
-        let mut file = RecordFile::of(records.iter());
+        let mut file = RecordFile::from_records(records.iter());
         let (range, text) = file.find("id", "b").unwrap();
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), records[1]);
         file.put(range, &json!({"id": "b", "note": 2}));

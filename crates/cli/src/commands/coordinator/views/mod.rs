@@ -122,7 +122,7 @@ fn try_refresh_locked(
     replace_json(dir, "backlog.json", &snapshot.backlog)?;
     replace_json(dir, "readiness.json", &snapshot.readiness)?;
     replace_json(dir, "replay.json", &snapshot.replay)?;
-    Stamp::of(dir, head, count)?.write(&folder.data)?;
+    Stamp::take(dir, head, count)?.write(&folder.data)?;
     Ok(())
 }
 

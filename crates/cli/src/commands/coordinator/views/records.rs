@@ -39,8 +39,16 @@ pub(super) fn write_all(dir: &Path, log: &[Event]) -> Result<(), Failed> {
             ids.insert(request_id.to_string());
         }
     }
-    replace(dir, DISPATCH, RecordFile::of(records.dispatches()).bytes())?;
-    replace(dir, MAILBOX, RecordFile::of(records.mail().iter()).bytes())?;
+    replace(
+        dir,
+        DISPATCH,
+        RecordFile::from_records(records.dispatches()).bytes(),
+    )?;
+    replace(
+        dir,
+        MAILBOX,
+        RecordFile::from_records(records.mail().iter()).bytes(),
+    )?;
     replace(dir, LEDGER, ledger(&ids).as_bytes())
 }
 

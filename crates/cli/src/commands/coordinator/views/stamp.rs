@@ -44,7 +44,7 @@ impl From<Metadata> for Look {
 
 impl Stamp {
     /// The stamp of the files' current state.
-    pub(super) fn of(dir: &Path, next_seq: Seq, events: u64) -> Result<Self, Failed> {
+    pub(super) fn take(dir: &Path, next_seq: Seq, events: u64) -> Result<Self, Failed> {
         Ok(Self {
             next_seq,
             events,

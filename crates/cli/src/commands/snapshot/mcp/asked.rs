@@ -19,7 +19,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    fn of(message: &Value, within: Option<u64>) -> Self {
+    fn from_message(message: &Value, within: Option<u64>) -> Self {
         let mut params = message["params"].clone();
         if let Some(params) = params.as_object_mut() {
             params.remove("_meta");
@@ -86,7 +86,7 @@ impl Between {
                     self.asked_in_vain.insert(id);
                     continue;
                 }
-                let asked = Asked::of(&message, telling.seq);
+                let asked = Asked::from_message(&message, telling.seq);
                 self.asked_again.insert(id, (asked, telling));
                 return Ok(());
             }
@@ -132,7 +132,7 @@ impl Between {
         let within = open.as_ref().map(|pending| pending.seq).or(last);
         let id = message["id"].to_string();
         self.asked_in_vain.remove(&id);
-        self.asked.insert(id, Asked::of(message, within));
+        self.asked.insert(id, Asked::from_message(message, within));
         match open {
             Some(pending) => {
                 pending.notifications.push(kept);

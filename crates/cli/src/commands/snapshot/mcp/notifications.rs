@@ -89,7 +89,7 @@ impl ToldAgain {
         progress: &Value,
     ) -> Result<Option<Value>, Failure> {
         // A message during several open calls is kept with each of them.
-        if !self.0.insert(Digest::of(kept.to_string().as_bytes())) {
+        if !self.0.insert(Digest::compute(kept.to_string().as_bytes())) {
             return Ok(None);
         }
         let mut message = kept["message"].clone();
