@@ -2,6 +2,7 @@
 
 use kernel::time::Timestamp;
 
+/// The clock that decides when leases expire, timers are due and keys lapse.
 pub trait StoreClock: Send + Sync + 'static {
     /// The time now.
     fn now(&self) -> Timestamp;
