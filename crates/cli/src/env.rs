@@ -91,7 +91,7 @@ Environment:
   OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME
                         where `serve` sends traces and metrics, as --otlp-…
   TRACEPARENT, TRACESTATE
-                        the trace that `run` and `play` go on in
+                        the trace that `run` and `play` continue
   RUNWRIGHT_CAPTURE_URL where `snapshot tool` and `snapshot mcp` find the capture that set it
   RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug
   NO_COLOR              no colours, as --color never
@@ -100,7 +100,7 @@ Exit codes:
   0    done
   1    the run failed or was cancelled; a check found something
   2    wrong usage or input, or the system could not do it
-  3    a session is paused; `runwright play --resume` goes on with it. Of snapshots: a replay
+  3    a session is paused; `runwright play --resume` continues it. For snapshots: a replay
        left its recording, or there is nothing to compare
   4    a snapshot is not what was written
-  130  interrupted; what was running is parked and goes on with `runwright resume`";
+  130  interrupted; running nodes are parked, `runwright resume` continues them";

@@ -185,7 +185,7 @@ fn schemas() -> Value {
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 2_048 });
     let not_provided = json!({
         "type": ["string", "null"], "minLength": 1, "maxLength": 2_048,
-        "description": "of the protocol and not provided here: 501 where it is no null",
+        "description": "of the protocol and not provided here: 501 unless it is null",
     });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": RunStatus::ALL });

@@ -18,7 +18,7 @@ use crate::{style, text};
 logs themselves are checked by `runwright verify`."
 )]
 pub(crate) struct Args {
-    /// Also remove what settled runs left behind and blobs nothing refers to, and rewrite the
+    /// Also remove leftovers of settled runs and blobs that nothing refers to, and rewrite the
     /// store file so that no text of purged runs is left in it
     #[arg(long)]
     clean: bool,

@@ -34,7 +34,7 @@ pub(crate) use runs::Command as RunsCommand;
 /// Runs workflows of real processes that survive every crash, and shows what happened.
 ///
 /// Every run is a log of events in a store on disk. Kill the program, pull the plug: the next
-/// `runwright resume` goes on where the log ends, and nothing that had completed runs again.
+/// `runwright resume` continues where the log ends, and nothing that completed runs again.
 #[derive(Debug, Parser)]
 #[command(name = "runwright", version, after_help = env::HELP, max_term_width = 100)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Play workflow templates of coding agents
     Play(play::Args),
-    /// Go on with runs that an engine left unfinished
+    /// Resume runs that an engine left unfinished
     Resume(resume::Args),
     /// Serve the OpenWOP protocol over HTTP
     Serve(serve::Args),

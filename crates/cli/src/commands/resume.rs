@@ -24,10 +24,10 @@ use crate::{compose, style, talk, text};
   runwright resume 1f0c9a2b         one run, by the end of its id
   runwright resume last --watch
 
-What had completed is not run again. What was in flight when its engine ended starts once
+Completed nodes do not run again. Nodes in flight when the engine ended start once
 more, with the same WF_ATTEMPT_KEY, after everything left of its first process is gone; if it
 had come to its end meanwhile, its result is used. A step that failed for want of a provider or a secret is
-tried again. A run that somebody else drives is left alone; while a server serves the store, it
+tried again. A run that another process drives is left alone; while a server serves the store, it
 drives them all.")]
 pub(crate) struct Args {
     /// A run: its id, the beginning or the end of it, or `last`

@@ -39,7 +39,7 @@ The outputs of the run go to stdout, everything else to stderr. With --json stdo
 OpenWOP event per line and, as the last line, the snapshot of the run.
 
 On a terminal you are asked what the run waits for. Ctrl-C lets what runs come to its end and parks the run; a second Ctrl-C stops at once.
-`runwright resume` goes on with it either way.")]
+`runwright resume` continues it either way.")]
 pub(crate) struct Args {
     /// The workflow definition, or - for standard input
     #[arg(value_name = "FILE")]

@@ -22,14 +22,14 @@ const MAX_INPUT: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Keep a secret, read from standard input; a line break at its end is no part of it
+    /// Store a secret, read from standard input without the line break at its end
     #[command(
         after_help = "A secret is for everybody of the tenant, or for one workspace, or for the runs \
 of one principal. A workflow names it secret://NAME and gets the narrowest there is for its run, or \
 secret://SCOPE/NAME where SCOPE is user, workspace or tenant. A run never holds more than the name."
     )]
     Put(NamedArgs),
-    /// List the secrets that runs of somebody could use; never their values
+    /// List the secrets that runs of a principal can use, without their values
     List(Whose),
     /// Take a secret away
     Remove(NamedArgs),
@@ -50,7 +50,7 @@ pub(crate) struct Whose {
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<String>,
 
-    /// A principal of the tenant: whoever keys or JWTs stand for
+    /// A principal of the tenant, as keys and JWTs name it
     #[arg(long, value_name = "PRINCIPAL")]
     principal: Option<String>,
 

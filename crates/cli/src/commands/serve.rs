@@ -46,7 +46,7 @@ const MAX_RUNS: usize = 2_048;
 Prints its address on stdout once it answers, and reports of itself on stderr, one JSON object a
 line. It is ready when GET /readyz is 200. Everybody needs a key; `runwright keys create` makes
 one, also while a server runs. Every workflow of the folders may be run by every
-tenant. SIGTERM lets requests and runs end in order; what is left goes on with the next start.")]
+tenant. SIGTERM lets requests and runs end in order; what is left continues after the next start.")]
 pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", env = env::LISTEN, hide_env = true,
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     workflows: Vec<PathBuf>,
 
-    /// Ask nobody for a key. Only for a server that nobody else can reach
+    /// Require no key. Only for a server that no one else can reach
     #[arg(long)]
     dev: bool,
 
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = text::from_one::<NonZeroU32>)]
     tenant_rate: Option<NonZeroU32>,
 
-    /// Refuse new runs while so many are driven or streamed [default: they wait in the queue]
+    /// Refuse new runs while this many are driven or streamed [default: they wait in the queue]
     #[arg(long, value_name = "N", value_parser = text::from_one::<NonZeroUsize>)]
     max_in_flight: Option<NonZeroUsize>,
 
@@ -98,7 +98,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
 
-    /// Refuse saves of workbench runs that do not go on from the last one [default: they count, and
+    /// Refuse saves of workbench runs that do not continue the last one [default: they count, and
     /// what they replace is kept as a branch]
     #[arg(long)]
     refuse_stale_saves: bool,

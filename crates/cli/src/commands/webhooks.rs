@@ -49,7 +49,7 @@ pub(crate) struct CreateArgs {
     /// Where deliveries go
     url: String,
 
-    /// Event types to be told of, separated by commas; * for all
+    /// Event types to deliver, separated by commas; * for all
     #[arg(
         long,
         value_name = "TYPES",

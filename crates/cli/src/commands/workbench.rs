@@ -85,7 +85,7 @@ pub(crate) struct ExportArgs {
 
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The integrity hash shows that nothing was changed by accident. Whoever changes a \
+    after_help = "The integrity hash shows that nothing was changed by accident. A person who changes a \
 bundle on purpose can hash it again: it says nothing of where a bundle comes from."
 )]
 pub(crate) struct VerifyArgs {

@@ -124,9 +124,8 @@ impl WorkNode for Mcp {
             });
             properties["arguments"] = json!({
                 "type": "object",
-                "description": "What it is called with; ${inputs.NAME} in a text stands for an \
-                                input, and a text that is nothing else for its value. An input \
-                                `arguments` wins over it.",
+                "description": "The arguments; ${inputs.NAME} in a text is replaced by an input, and \
+                                a text that is nothing else by its value. An input `arguments` wins over it.",
             });
             required.push("tool");
         }

@@ -22,7 +22,7 @@ impl WorkNode for Worker {
     }
 
     fn summary(&self) -> &'static str {
-        "Gives its inputs as a task to a worker of a queue, and waits for what comes of it."
+        "Gives its inputs as a task to a worker of a queue, and waits for the result."
     }
 
     /// Waiting again requests the same task, by the same id.

@@ -26,7 +26,7 @@ pub(super) fn routes() -> Vec<Route> {
             annotate,
             Doc {
                 operation: "recordAnnotation",
-                summary: "Says something about a run, its events or its nodes; also when it has ended",
+                summary: "Annotates a run, its events or its nodes; also when it has ended",
                 parameters: &[],
                 request: Some("AnnotationCreate"),
                 responses: &[(201, "Annotation")],
@@ -40,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
             list,
             Doc {
                 operation: "listAnnotations",
-                summary: "What was said about a run, oldest first",
+                summary: "Annotations of a run, oldest first",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "AnnotationList")],

@@ -30,7 +30,7 @@ pub(super) fn routes() -> Vec<Route> {
             list,
             Doc {
                 operation: "listArtifacts",
-                summary: "What the nodes of a run produced (extension)",
+                summary: "Artifacts of the nodes of a run (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "ArtifactList")],

@@ -42,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
             poll,
             Doc {
                 operation: "pollEvents",
-                summary: "Events behind a sequence; held until there is one",
+                summary: "Events after a sequence; waits for the next one",
                 parameters: &[
                     ("query", "lastSequence", "the highest sequence already seen"),
                     ("query", "since", "another name of lastSequence"),

@@ -20,7 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
         expire,
         Doc {
             operation: "expireRun",
-            summary: "Erases a run that has ended as when its retention is over; for tests",
+            summary: "Erases an ended run as if its retention were over; for tests",
             parameters: &[("query", "token", "what the server was started with")],
             request: None,
             responses: &[(200, "Expired")],

@@ -40,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
             fork,
             Doc {
                 operation: "forkRun",
-                summary: "Begins a run with a part of another: to repeat it, or to go on otherwise. \
+                summary: "Starts a run with a part of another, to repeat it or to continue differently. \
                           Needs runs:read as well",
                 parameters: &[(
                     "header",
@@ -58,7 +58,7 @@ pub(super) fn routes() -> Vec<Route> {
             diff,
             Doc {
                 operation: "diffRuns",
-                summary: "What two runs say differently",
+                summary: "Differences between two runs",
                 parameters: &[("query", "against", "the other run")],
                 request: None,
                 responses: &[(200, "RunDiff")],
@@ -71,7 +71,7 @@ pub(super) fn routes() -> Vec<Route> {
             ancestry,
             Doc {
                 operation: "runAncestry",
-                summary: "Who started a run",
+                summary: "The ancestors of a run",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "RunAncestry")],

@@ -38,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| probe(cx, Probe::Ready),
             doc(
                 "getReadiness",
-                "Whether runs are taken and driven",
+                "Whether runs are accepted and driven",
                 &[(200, "Health")],
             ),
         ),

@@ -17,7 +17,7 @@ pub(super) fn routes() -> Vec<Route> {
             discovery,
             Doc {
                 operation: "getCapabilities",
-                summary: "What this server does",
+                summary: "The capabilities of this server",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "Capabilities")],

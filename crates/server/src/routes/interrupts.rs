@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
             list_all,
             Doc {
                 operation: "listOpenInterrupts",
-                summary: "What all runs wait for, by run, those created last first (extension)",
+                summary: "Open questions of all runs, newest run first (extension)",
                 parameters: &[
                     ("query", "workflowId", "only of runs of this workflow"),
                     ("query", "kind", "only of this kind"),
@@ -59,7 +59,7 @@ pub(super) fn routes() -> Vec<Route> {
             list,
             Doc {
                 operation: "listInterrupts",
-                summary: "What a run waits for, oldest first (extension)",
+                summary: "Open questions of a run, oldest first (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "InterruptList")],
@@ -73,7 +73,7 @@ pub(super) fn routes() -> Vec<Route> {
             resolve,
             Doc {
                 operation: "resolveInterrupt",
-                summary: "Answers what a node of a run asks",
+                summary: "Answers the question of a node",
                 parameters: &[],
                 request: Some("Answer"),
                 responses: &[(200, "Answered")],
@@ -87,7 +87,7 @@ pub(super) fn routes() -> Vec<Route> {
             issue,
             Doc {
                 operation: "issueInterruptToken",
-                summary: "Makes a token that answers, or only shows, a question (extension)",
+                summary: "Issues a token that answers, or only shows, a question (extension)",
                 parameters: &[],
                 request: Some("TokenOrder"),
                 responses: &[(201, "InterruptToken")],
@@ -101,7 +101,7 @@ pub(super) fn routes() -> Vec<Route> {
             inspect_by_token,
             Doc {
                 operation: "inspectInterruptByToken",
-                summary: "Shows the question a token stands for",
+                summary: "Shows the question of a token",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "Interrupt")],
@@ -114,7 +114,7 @@ pub(super) fn routes() -> Vec<Route> {
             resolve_by_token,
             Doc {
                 operation: "resolveInterruptByToken",
-                summary: "Answers the question a token stands for",
+                summary: "Answers the question of a token",
                 parameters: &[],
                 request: Some("Answer"),
                 responses: &[(200, "Answered")],

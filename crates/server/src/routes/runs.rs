@@ -82,7 +82,7 @@ pub(super) fn routes() -> Vec<Route> {
             get,
             Doc {
                 operation: "getRun",
-                summary: "How a run stands",
+                summary: "The state of a run",
                 parameters: &[
                     (
                         "header",
@@ -102,7 +102,7 @@ pub(super) fn routes() -> Vec<Route> {
             issue_token,
             Doc {
                 operation: "issueReadToken",
-                summary: "Makes a token that reads this run for some minutes (extension)",
+                summary: "Issues a token that reads this run for some minutes (extension)",
                 parameters: &[],
                 request: Some("ReadTokenOrder"),
                 responses: &[(201, "ReadToken")],

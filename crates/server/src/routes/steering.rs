@@ -50,7 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
             resume,
             Doc {
                 operation: "resumeRun",
-                summary: "Lets a paused run go on",
+                summary: "Resumes a paused run",
                 parameters: &[],
                 request: Some("ResumeOrder"),
                 responses: &[(202, "ResumedRun")],

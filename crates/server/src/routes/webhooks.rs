@@ -27,7 +27,7 @@ pub(super) fn routes() -> Vec<Route> {
             register,
             Doc {
                 operation: "registerWebhook",
-                summary: "Registers an address that is told of events of runs",
+                summary: "Registers an address that receives events of runs",
                 parameters: &[],
                 request: Some("WebhookOrder"),
                 responses: &[(201, "Webhook")],
@@ -55,7 +55,7 @@ pub(super) fn routes() -> Vec<Route> {
             get,
             Doc {
                 operation: "getWebhook",
-                summary: "A webhook, what waits and what was given up (extension)",
+                summary: "A webhook with its waiting and abandoned deliveries (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "WebhookReport")],
@@ -82,7 +82,7 @@ pub(super) fn routes() -> Vec<Route> {
             rotate,
             Doc {
                 operation: "rotateWebhookSecret",
-                summary: "Gives a webhook another secret; for a day both sign",
+                summary: "Rotates the secret of a webhook; for a day both sign",
                 parameters: &[TENANT],
                 request: Some("WebhookSecret"),
                 responses: &[(200, "RotatedWebhook")],

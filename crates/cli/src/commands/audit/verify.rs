@@ -35,8 +35,8 @@ pub(crate) struct ExportArgs {
 #[command(
     after_help = "Works without the store on a file that `runwright audit export` made. Keep such a \
 file, or the checkpoint that `runwright audit checkpoint` prints, and the key that `runwright audit \
-key` prints, where the engine's machine cannot write: whoever has the data folder can cut a trail \
-off behind any checkpoint, and with the keyring make another one and sign it.
+key` prints, where the engine's machine cannot write: a person who has the data folder can cut a trail \
+off after any checkpoint, and with the keyring make another one and sign it.
 
 Exits with 0 if all is well, 1 if something is wrong."
 )]

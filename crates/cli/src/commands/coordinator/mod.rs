@@ -40,9 +40,9 @@ The authority lease, dispatch backlog, mailboxes and replay cursor of one runtim
 Usage: omx-runtime COMMAND [ARGUMENT…]   (or: runwright runtime COMMAND [ARGUMENT…])
 
 Commands:
-  exec JSON|-|@FILE       Tell the runtime one command and print what came of it
+  exec JSON|-|@FILE       Send the runtime one command and print the resulting event
   snapshot [--json]       Print the runtime's state
-  status [--json]         Say how the runtime stands, for people
+  status [--json]         Print the runtime's status for people
   serve                   Keep the state directory open and do what exec asks for, until stopped
   init DIR                Make an empty state directory
   schema [--json]         List commands and events

@@ -40,8 +40,8 @@ const LONGEST: Duration = Duration::from_secs(180);
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Starts a server on a store in a temporary folder, runs a workflow of real \
-processes on it, kills the server with SIGKILL in the middle, starts it again, and shows that the \
-run goes on without repeating what was finished. Takes about 20 seconds and needs a POSIX shell. \
+processes on it, kills the server with SIGKILL in the middle, starts it again, and shows that the run \
+continues without repeating what was finished. Takes about 20 seconds and needs a POSIX shell. \
 Nothing outside the temporary folder is touched."
 )]
 pub(crate) struct Args {

@@ -48,13 +48,13 @@ pub(crate) use files::keep as keep_files;
   runwright play hello --context goal='Say hello'
   runwright play --list
   runwright play hello --context goal=x --dry-run
-  runwright play --resume                    go on with the session that was left
+  runwright play --resume                    continue the session that was left
   runwright play --resume WFR-hello-20260317-143022 --from CP-01
   runwright play --resume --replan           with the template as it is now
   runwright play --status
   runwright play --retry N-002               after the cause of its failure is gone
 
-A template lies in .workflow/templates/. What its nodes call is configured in runwright.toml, in
+A template is in .workflow/templates/. The programs of its nodes are configured in runwright.toml, in
 the project folder or above it. A session lies in .workflow/sessions/ID/: session-state.json,
 checkpoints/ and artifacts/NODE.log. It is a run of the store in .runwright: `runwright runs show
 ID` shows it, too.
@@ -87,11 +87,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Starting")]
     strict: bool,
 
-    /// Wait for somebody at this checkpoint, even if it would go on
+    /// Wait for a person at this checkpoint, even if it would continue
     #[arg(long, value_name = "CHECKPOINT", help_heading = "Starting")]
     pause_at: Vec<String>,
 
-    /// US dollars the session may use; nodes begin no more when they are used up. With --resume,
+    /// US dollars the session may use; no further nodes begin when they are used up. With --resume,
     /// --retry or --from the session goes on as a new one that may use this
     #[arg(long, value_name = "AMOUNT", value_parser = budget::usd, allow_negative_numbers = true)]
     budget_usd: Option<f64>,
@@ -100,7 +100,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = budget::tokens, allow_negative_numbers = true)]
     budget_tokens: Option<u64>,
 
-    /// Nodes that may run at a time; as many as there are processors unless said
+    /// Nodes that may run at a time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
 
@@ -108,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", help_heading = "Starting")]
     timeout: Option<Span>,
 
-    /// Go on at checkpoints without asking
+    /// Continue at checkpoints without asking
     #[arg(short, long)]
     yes: bool,
 
@@ -124,12 +124,12 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Instead of starting")]
     list: bool,
 
-    /// Go on with a session
+    /// Resume a session
     #[arg(short = 'c', long, visible_alias = "continue", value_name = "SESSION",
           num_args = 0..=1, help_heading = "Instead of starting")]
     resume: Option<Option<String>>,
 
-    /// With --resume: begin a new session as it was behind this checkpoint, or before this node
+    /// With --resume: begin a new session from after this checkpoint, or from before this node
     #[arg(
         long,
         value_name = "NODE",
@@ -138,7 +138,7 @@ pub(crate) struct Args {
     )]
     from: Option<String>,
 
-    /// With --resume: go on with the template as it is now, in a new session; says what changes.
+    /// With --resume: continue with the template as it is now, in a new session; says what changes.
     /// With --dry-run it only says so
     #[arg(
         long,
@@ -156,15 +156,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     archive: Option<Option<String>>,
 
-    /// End a session, and whatever its player left running
+    /// End a session and everything its player left running
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     abort: Option<Option<String>>,
 
-    /// Try this failed node again and go on
+    /// Try this failed node again and continue
     #[arg(long, value_name = "NODE", help_heading = "Instead of starting")]
     retry: Vec<String>,
 
-    /// Leave this failed node out and go on
+    /// Skip this failed node and continue
     #[arg(long, value_name = "NODE", help_heading = "Instead of starting")]
     skip: Vec<String>,
 }
@@ -175,7 +175,7 @@ enum Command {
     New(new::Args),
     /// Draw a template
     Graph(graph::Args),
-    /// Say how work ended that a node had handed to somebody outside
+    /// Report the end of work that a node handed to an outside system
     Callback(callback::Args),
 }
 

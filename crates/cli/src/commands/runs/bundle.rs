@@ -25,7 +25,7 @@ use crate::{talk, text};
   runwright runs bundle last --max-events 100 | jq .run.error
 
 State, events and annotations of a run as one JSON document of about 8 MiB at most, for somebody to
-look at elsewhere. What does not fit is left out, and `truncatedReason` says so. Secrets are not in
+look at elsewhere. Content beyond that is left out, and `truncatedReason` says so. Secrets are not in
 it, inputs and outputs are.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`

@@ -34,11 +34,11 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     pub(crate) run: RunName,
 
-    /// Only events behind this sequence
+    /// Only events after this sequence
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<Seq>,
 
-    /// At most so many events
+    /// At most this many events
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<Seq>,
 
-    /// Whether to go on for real or to repeat
+    /// Whether to continue for real or to repeat
     #[arg(long, value_name = "MODE", default_value = "branch")]
     mode: Mode,
 
@@ -60,7 +60,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Mode {
-    /// Go on from there for real
+    /// Continue from there for real
     Branch,
     /// Decide the rest again from what was recorded; nothing runs
     Replay,

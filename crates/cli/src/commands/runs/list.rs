@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     pub(crate) parent: Option<RunName>,
 
-    /// At most so many runs
+    /// At most this many runs
     #[arg(long, value_name = "N", default_value = "50", value_parser = text::from_one::<NonZeroU32>)]
     pub(crate) limit: NonZeroU32,
 }

@@ -36,17 +36,17 @@ use crate::{style, talk};
 pub(crate) enum Command {
     /// List runs, newest first
     List(list::Args),
-    /// Show how a run stands
+    /// Show the status of a run
     Show(show::Args),
     /// Print the events of a run
     Events(events::Args),
-    /// Print the events of a run as they come, whoever drives it
+    /// Print the events of a run as they come, from any driver
     Tail(tail::Args),
     /// Cancel a run; what it has running is stopped
     Cancel(cancel::Args),
     /// Keep a run from starting anything new
     Pause(pause::Args),
-    /// Let a paused run go on
+    /// Resume a paused run
     Unpause(unpause::Args),
     /// List what runs wait for
     Interrupts(interrupts::Args),
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     Resolve(Box<resolve::Args>),
     /// Send a signal to a run, or the answer it waits for
     Signal(signal::Args),
-    /// Begin another run with a part of this one: go on from there, or repeat it
+    /// Start a run with a part of this one: continue from there, or repeat it
     Fork(Box<fork::Args>),
     /// Decide the log of a run again and compare
     Replay(replay::Args),

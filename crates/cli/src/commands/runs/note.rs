@@ -21,7 +21,7 @@ use crate::{style, text};
   runwright runs note last --flag --node fetch
   runwright runs note last                     what was said so far
 
-What is said is kept beside the log of the run, which stays as it is. It goes when the run is
+Notes are kept next to the log of the run, which does not change. They are deleted when the run is
 purged, and a fork begins without any.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
@@ -59,7 +59,7 @@ struct SaidArgs {
     #[arg(long, value_name = "TEXT")]
     correction: Option<String>,
 
-    /// That somebody should look at it
+    /// Flag it for review
     #[arg(long)]
     flag: bool,
 }

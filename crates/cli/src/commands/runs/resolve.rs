@@ -46,7 +46,7 @@ pub(crate) struct Answer {
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
 
-    /// The answer as JSON, or its other fields beside --action; - reads it from standard input
+    /// The answer as JSON, or its fields in addition to --action; - reads it from standard input
     #[arg(long, value_name = "JSON")]
     value: Option<String>,
 
@@ -62,7 +62,7 @@ pub(crate) struct Answer {
     #[arg(long, value_name = "TEXT")]
     feedback: Option<String>,
 
-    /// Who answers [default: cli; on a server whoever the key is of]
+    /// Who answers [default: cli; on a server the bearer of the key]
     #[arg(long = "as", value_name = "NAME")]
     who: Option<String>,
 }

@@ -18,7 +18,7 @@ use crate::{style, talk, text};
   runwright runs signal 1f0c9a2b deploy-finished - < result.json
   runwright runs signal 1f0c9a2b payment '{\"amount\": 5}' --id payment-77
 
-A signal that nobody waits for yet is kept until a node asks for it. `runwright runs show` names
+A signal is kept until a node asks for it. `runwright runs show` names
 what a run waits for.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`

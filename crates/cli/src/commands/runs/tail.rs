@@ -22,7 +22,7 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     pub(crate) run: RunName,
 
-    /// Begin behind this sequence instead of at the first event
+    /// Begin after this sequence instead of at the first event
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<Seq>,
 

@@ -11,7 +11,7 @@ use crate::talk;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "This ends a pause. To go on with a run whose engine was lost, use \
+    after_help = "This ends a pause. To continue a run whose engine was lost, use \
 `runwright resume`."
 )]
 pub(crate) struct Args {

@@ -9,7 +9,7 @@ use crate::session::Session;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Of a run, or of a command: what stands behind `--` is run, its calls of models go \
+    after_help = "Of a run, or of a command: the command after `--` runs, and its calls of models go \
 through a recording proxy that it finds by OPENAI_BASE_URL and ANTHROPIC_BASE_URL, and what becomes of \
 the folder is written down. Tools can be replayed where they are run with `runwright snapshot tool`.
 

@@ -128,8 +128,8 @@ pub(crate) struct CommandArgs {
     #[arg(long, conflicts_with = "run")]
     stdin: bool,
 
-    /// Let the command connect to anything, past the proxy: nobody then knows what it asked, and the
-    /// snapshot says that it is unverified
+    /// Let the command connect to anything, past the proxy. Such requests are not recorded, and the
+    /// snapshot is marked as unverified
     #[arg(long, conflicts_with = "run")]
     open_network: bool,
 
@@ -146,7 +146,7 @@ pub(crate) struct CommandArgs {
     #[arg(long)]
     pub(super) no_redact: bool,
 
-    /// Say that it may, where nobody is asked
+    /// Allow it where no terminal can ask
     #[arg(long, requires = "no_redact")]
     yes: bool,
 }

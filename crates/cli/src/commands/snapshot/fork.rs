@@ -16,9 +16,9 @@ use crate::{style, talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The first N calls are answered from the recording, whatever comes after them is made for \
-real, in a copy of the folder as it was before the recording. The snapshot that comes of it names the other \
-as its parent, which stays as it is. What the first calls did outside is not undone and not done again.
+    after_help = "The first N calls are answered from the recording, later ones are made for real, in a \
+copy of the folder as it was before the recording. The new snapshot names the other as its parent, \
+which does not change. Outside effects of the first calls are neither undone nor repeated.
 
   runwright snapshot fork latest --at 3 -- ./agent.py --other-prompt
 

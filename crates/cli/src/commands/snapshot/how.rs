@@ -39,7 +39,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "X", default_value_t = DEFAULT_SIMILARITY, value_parser = similarity)]
     similarity: f32,
 
-    /// Fields that count beside the response: artifacts, tool_calls, or none
+    /// Fields that count in addition to the response: artifacts, tool_calls, or none
     #[arg(
         long,
         value_name = "FIELDS",

@@ -29,8 +29,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = time)]
     since: Option<Timestamp>,
 
-    /// Whose latest replay came to this: exact_match, semantic_match, partial_match, no_match or
-    /// not_replayed
+    /// Only snapshots whose latest replay had this result: exact_match, semantic_match,
+    /// partial_match, no_match or not_replayed
     #[arg(long, value_name = "STATUS", value_parser = status)]
     status: Option<MatchStatus>,
 

@@ -56,11 +56,11 @@ pub(crate) enum Command {
     Compare(Box<compare::Args>),
     /// Show step by step where two executions differ
     Diff(diff::Args),
-    /// Do it again, from the recording or for real, and say whether it comes to the same
+    /// Replay a snapshot from its recording or for real, and compare the results
     Replay(Box<replay::Args>),
-    /// Go on from a step of it for real, as another snapshot
+    /// Continue from a step for real, as another snapshot
     Fork(fork::Args),
-    /// Do it several times for real and say how often it comes to the same
+    /// Rerun a snapshot several times for real and report how often the results match
     Validate(Box<validate::Args>),
     /// Run a tool of a captured command, so that it is recorded
     Tool(tool::Args),
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Key(key::Args),
     /// Show which snapshots are past their time, or let them go
     Prune(prune::Args),
-    /// Print a snapshot as PROV-JSON, as OpenLineage, or with all that lies beside it
+    /// Print a snapshot as PROV-JSON, as OpenLineage, or as a bundle with all its files
     Export(export::Args),
     /// Take in a snapshot from elsewhere
     Import(import::Args),

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(value_name = "SNAPSHOT", required_unless_present = "all")]
     snapshot: Option<String>,
 
-    /// Replay every snapshot, one after the other, and go on where one fails
+    /// Replay every snapshot, one after the other, even after a failure
     #[arg(long, conflicts_with_all = ["snapshot", "in_place", "argv"])]
     all: bool,
 

@@ -66,7 +66,7 @@ enum Effect {
     WriteLocal,
     /// It reaches further
     External,
-    /// Nobody says; taken as external
+    /// Not declared; treated as external
     Unknown,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
 
-    /// Refuse ids that are no UUIDs, placeholders in the place of hashes, and commands that could
+    /// Refuse ids that are not UUIDs, placeholders instead of hashes, and commands that could
     /// connect past the recorder
     #[arg(long)]
     strict: bool,

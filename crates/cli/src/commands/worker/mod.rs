@@ -57,7 +57,7 @@ retryable of an {\"error\": …} in the same places.
 With --keep-running a program is started once and reads a task per line: a JSON object with
 assignment_id, request_id, fence, task and run. It answers each with one line before it reads the
 next: {\"assignment_id\": …, \"outputs\": {…}}, or \"error\" with code and message in the place
-of outputs. What it writes to standard error is shown in the run. One that ends is started again
+of outputs. Its standard error is shown in the run. A program that ends is started again
 for the next task.
 
 SIGTERM takes nothing more and lets what runs end; a second one stops it and gives it back.")]

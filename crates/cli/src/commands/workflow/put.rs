@@ -13,7 +13,7 @@ use crate::{talk, text};
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Putting a workflow again never changes a run that exists: each run keeps \
-the definition it was created with. A version stands for one content: a changed definition needs \
+the definition it was created with. A version names one content: a changed definition needs \
 another version."
 )]
 pub(crate) struct Args {

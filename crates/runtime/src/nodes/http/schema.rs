@@ -18,12 +18,12 @@ pub(super) fn schema() -> Value {
                 "type": "string",
                 "minLength": 1,
                 "maxLength": 8192,
-                "description": "Where the request goes; ${inputs.NAME} stands for an input.",
+                "description": "The address; ${inputs.NAME} is replaced by an input.",
             },
             "headers": {
                 "type": "object",
                 "additionalProperties": { "type": "string" },
-                "description": "Headers; ${inputs.NAME} in a value stands for an input.",
+                "description": "Headers; ${inputs.NAME} in a value is replaced by an input.",
             },
             "secretHeaders": {
                 "type": "object",
@@ -56,7 +56,7 @@ pub(super) fn schema() -> Value {
                         "additionalProperties": false,
                     },
                 ],
-                "description": "The body: a text, in which ${inputs.NAME} stands for an input, \
+                "description": "The body: a text, in which ${inputs.NAME} is replaced by an input, \
                                 or {\"input\": \"NAME\"}.",
             },
             "json": { "description": "The body as a JSON value, in place of `body`." },

@@ -62,7 +62,7 @@ pub(super) fn schema(process: &Process) -> Value {
             "baseUrl": {
                 "type": "string", "minLength": 1, "maxLength": 8192,
                 "description": "The address of a model instead of a provider, as \
-                                https://HOST/v1; ${inputs.NAME} stands for an input.",
+                                https://HOST/v1; ${inputs.NAME} is replaced by an input.",
             },
             "api": {
                 "enum": ["openai", "anthropic"], "default": "openai",
@@ -70,9 +70,8 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "model": {
                 "type": "string", "minLength": 1, "maxLength": 256,
-                "description": "The model; ${inputs.NAME} stands for an input. Else the run's \
-                                configurable (`ai.model`, `model`) says which, else the \
-                                provider's configuration.",
+                "description": "The model; ${inputs.NAME} is replaced by an input. By default that \
+                                of the run's configurable (`ai.model`, `model`), else of the provider's configuration.",
             },
             "credentialRef": {
                 "type": "string", "minLength": 1, "maxLength": 256,
@@ -80,12 +79,12 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "systemPrompt": {
                 "type": "string", "maxLength": 1_048_576,
-                "description": "What the model is told before everything else; ${inputs.NAME} \
-                                stands for an input.",
+                "description": "The instructions before everything else; ${inputs.NAME} is replaced \
+                                by an input.",
             },
             "prompt": {
                 "type": "string", "maxLength": 1_048_576,
-                "description": "What the model is asked; ${inputs.NAME} stands for an input. An \
+                "description": "The question to the model; ${inputs.NAME} is replaced by an input. An \
                                 input `prompt` wins over it.",
             },
             "promptId": {
@@ -104,8 +103,8 @@ pub(super) fn schema(process: &Process) -> Value {
                     "required": ["role", "content"],
                     "additionalProperties": false,
                 },
-                "description": "A conversation instead of a prompt; ${inputs.NAME} in a content \
-                                stands for an input. An input `messages` wins over it.",
+                "description": "A conversation instead of a prompt; ${inputs.NAME} in a content is \
+                                replaced by an input. An input `messages` wins over it.",
             },
             "temperature": {
                 "type": "number", "minimum": 0, "maximum": 2,
@@ -174,8 +173,8 @@ pub(super) fn schema(process: &Process) -> Value {
             "allowedTools": {
                 "type": "array", "maxItems": 128,
                 "items": { "type": "string", "minLength": 1, "maxLength": 256 },
-                "description": "Those tools of servers that the model is told of, as SERVER.TOOL; \
-                                * stands for anything. All, unless said.",
+                "description": "Tools of servers that are offered to the model, as SERVER.TOOL; * \
+                                matches any text. All by default.",
             },
             "maxToolRounds": {
                 "type": "integer", "minimum": 1, "maximum": MAX_TOOL_ROUNDS,

@@ -18,7 +18,7 @@ pub(super) fn schema() -> Value {
                 "additionalProperties": false,
             },
         ],
-        "description": "a text, in which ${inputs.NAME} stands for an input, or {\"input\": \"NAME\"}",
+        "description": "a text, in which ${inputs.NAME} is replaced by an input, or {\"input\": \"NAME\"}",
     });
     json!({
         "type": "object",
@@ -67,8 +67,8 @@ pub(super) fn schema() -> Value {
                         "additionalProperties": false,
                     },
                 ],
-                "description": "What the process reads: a text, in which ${inputs.NAME} stands \
-                                for an input, {\"input\": \"NAME\"} or {\"json\": value}.",
+                "description": "Standard input: a text, in which ${inputs.NAME} is replaced by an \
+                                input, {\"input\": \"NAME\"} or {\"json\": value}.",
             },
             "timeoutMs": {
                 "type": "integer",

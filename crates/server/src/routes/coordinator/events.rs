@@ -29,25 +29,27 @@ const MAX_EVENTS: u64 = 1_000;
 const EVENTS: u64 = 100;
 
 pub(super) fn routes() -> Vec<Route> {
-    vec![Route::new(
-        Method::GET,
-        "/v1/coordinator/{queue}/events",
-        Access::May(Action::ReadQueue),
-        events,
-        Doc {
-            operation: "queueEvents",
-            summary: "Events of a queue behind a cursor; held until there is one, or as a stream",
-            parameters: &[
-                ("query", "after", "the name of the last event seen, as e12"),
-                ("query", "limit", "events at most, 1 to 1000"),
-                ("query", "wait_ms", "milliseconds to hold, 0 to 25000"),
-                ("header", "Last-Event-ID", "for a stream: as after"),
-            ],
-            request: None,
-            responses: &[(200, "QueueEventPage")],
-        },
-    )
-    .held()]
+    vec![
+        Route::new(
+            Method::GET,
+            "/v1/coordinator/{queue}/events",
+            Access::May(Action::ReadQueue),
+            events,
+            Doc {
+                operation: "queueEvents",
+                summary: "Events of a queue after a cursor; waits for the next one, or streams",
+                parameters: &[
+                    ("query", "after", "the name of the last event seen, as e12"),
+                    ("query", "limit", "events at most, 1 to 1000"),
+                    ("query", "wait_ms", "milliseconds to hold, 0 to 25000"),
+                    ("header", "Last-Event-ID", "for a stream: as after"),
+                ],
+                request: None,
+                responses: &[(200, "QueueEventPage")],
+            },
+        )
+        .held(),
+    ]
 }
 
 async fn events(cx: Cx) -> Result<Reply, Problem> {

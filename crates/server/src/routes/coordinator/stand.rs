@@ -40,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
             readiness,
             doc(
                 "queueReadiness",
-                "Whether tasks of a queue are handed out, and why not",
+                "Whether tasks of a queue are assigned, and why not",
                 &[(200, "QueueReadiness")],
             ),
         ),
@@ -51,7 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
             workers,
             doc(
                 "queueWorkers",
-                "Who was given a task of a queue, and what is handed out",
+                "Workers of a queue and their assignments",
                 &[(200, "QueueWorkers")],
             ),
         ),
@@ -62,7 +62,7 @@ pub(super) fn routes() -> Vec<Route> {
             command,
             Doc {
                 operation: "commandQueue",
-                summary: "Tells the coordinator of a queue a command; answers its event",
+                summary: "Sends a command to the coordinator of a queue; answers its event",
                 parameters: &[],
                 request: Some("QueueCommand"),
                 responses: &[(200, "QueueEvent")],

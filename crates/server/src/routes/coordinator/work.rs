@@ -70,7 +70,7 @@ pub(super) fn routes() -> Vec<Route> {
             batch::begin,
             doc(
                 "beginTasks",
-                "Says that a worker begins tasks that were offered to it",
+                "Reports that a worker begins offered tasks",
                 "TaskBeginnings",
                 &[(200, "TaskAnswers")],
             ),
@@ -83,7 +83,7 @@ pub(super) fn routes() -> Vec<Route> {
             batch::settle,
             doc(
                 "settleTasks",
-                "Reports what came of several tasks",
+                "Reports the results of several tasks",
                 "TaskSettlements",
                 &[(200, "TaskAnswers")],
             ),
@@ -96,7 +96,7 @@ pub(super) fn routes() -> Vec<Route> {
             begin,
             doc(
                 "beginTask",
-                "Says that a worker begins a task that was offered to it",
+                "Reports that a worker begins an offered task",
                 "TaskRelease",
                 &[(200, "TaskBegun")],
             ),
@@ -109,7 +109,7 @@ pub(super) fn routes() -> Vec<Route> {
             heartbeat,
             doc(
                 "heartbeatTask",
-                "Says that a worker is at work",
+                "Reports that a worker is alive",
                 "TaskHeartbeat",
                 &[(200, "TaskExpiry")],
             ),
@@ -135,7 +135,7 @@ pub(super) fn routes() -> Vec<Route> {
             result,
             doc(
                 "completeTask",
-                "Reports what came of a task",
+                "Reports the result of a task",
                 "TaskResult",
                 &[(200, "TaskReported")],
             ),
@@ -161,7 +161,7 @@ pub(super) fn routes() -> Vec<Route> {
             release,
             doc(
                 "releaseTask",
-                "Gives a task back untouched",
+                "Returns a task untouched",
                 "TaskRelease",
                 &[(200, "TaskReported")],
             ),

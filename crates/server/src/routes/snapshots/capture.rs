@@ -32,7 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
             create,
             Doc {
                 operation: "captureSnapshot",
-                summary: "Captures a run as it stands (extension); the same log gives the same snapshot",
+                summary: "Captures a run in its present state (extension); the same log gives the same snapshot",
                 parameters: &[],
                 request: Some("SnapshotCreate"),
                 responses: &[(201, "ExecutionSnapshot"), (200, "ExecutionSnapshot")],

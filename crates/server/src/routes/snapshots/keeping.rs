@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| pin(cx, true),
             Doc {
                 operation: "pinSnapshot",
-                summary: "Keeps a snapshot beyond its time (extension)",
+                summary: "Keeps a snapshot beyond its expiry (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "SnapshotPin")],
@@ -38,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| pin(cx, false),
             Doc {
                 operation: "unpinSnapshot",
-                summary: "Lets time decide about a snapshot again (extension)",
+                summary: "Lets a snapshot expire again (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "SnapshotPin")],
@@ -52,7 +52,7 @@ pub(super) fn routes() -> Vec<Route> {
             prune,
             Doc {
                 operation: "pruneSnapshots",
-                summary: "Says which snapshots are past their time, or lets them go (extension)",
+                summary: "Lists expired snapshots, or deletes them (extension)",
                 parameters: &[],
                 request: Some("SnapshotPruneOrder"),
                 responses: &[(200, "SnapshotPrune")],
@@ -79,7 +79,7 @@ pub(super) fn routes() -> Vec<Route> {
             import,
             Doc {
                 operation: "importSnapshot",
-                summary: "Takes in a snapshot that was exported as a bundle (extension)",
+                summary: "Imports a snapshot from a bundle (extension)",
                 parameters: &[],
                 request: Some("SnapshotBundle"),
                 responses: &[(201, "ExecutionSnapshot"), (200, "ExecutionSnapshot")],

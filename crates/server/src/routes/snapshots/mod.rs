@@ -56,7 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
             get,
             Doc {
                 operation: "getSnapshot",
-                summary: "A snapshot as it stands in its file (extension)",
+                summary: "A snapshot as it is in its file (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "ExecutionSnapshot")],
@@ -69,7 +69,7 @@ pub(super) fn routes() -> Vec<Route> {
             verify,
             Doc {
                 operation: "verifySnapshot",
-                summary: "Whether a snapshot is what was written (extension)",
+                summary: "Verifies that a snapshot was not changed (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "SnapshotVerification")],
