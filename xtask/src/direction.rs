@@ -1,4 +1,5 @@
-//! Dependencies point one way: the workspace's own edges are checked against the list in this file.
+//! Dependencies point one way: the workspace's own edges are checked against the list in this file,
+//! and the modules of each crate must not form circles ([`crate::circles`]).
 //!
 //! A crate exists to stop a dependency, so a new edge is a decision: it needs a line here and a
 //! record in `docs/design/decisions/`.
@@ -165,6 +166,7 @@ pub(crate) fn run(project: &Project, _arguments: &[String]) -> Result<(), Failur
         ]))?;
         problems.extend(unwanted(krate, absent, &tree));
     }
+    problems.extend(crate::circles::problems(project.root())?);
     for problem in &problems {
         println!("{problem}");
     }

@@ -17,6 +17,7 @@
 
 mod bench;
 mod ci;
+mod circles;
 mod direction;
 mod picture;
 mod project;
