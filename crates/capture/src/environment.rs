@@ -8,6 +8,9 @@ use provenance::is_secret_variable;
 
 use crate::clean::Cleaner;
 
+/// The variable with the proxy's address for tools of a recorded command.
+pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
+
 /// Variables that are written down.
 const ALLOWED: [&str; 5] = ["LANG", "TZ", "CI", "RUST_LOG", "NODE_ENV"];
 

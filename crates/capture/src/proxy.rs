@@ -38,6 +38,7 @@ use crate::call::Kind;
 use crate::clean::Cleaner;
 use crate::dialect::Route;
 use crate::elsewhere::{Elsewhere, Rule, Seen, to_model};
+use crate::environment::CAPTURE_URL;
 use crate::headers::{self, Unpacking};
 use crate::recorder::{Beginning, Begun, Passed, Recorder, TOO_LARGE, UNREACHED, answer_of};
 use crate::redirected::{meant, name_server};
@@ -62,9 +63,6 @@ const CREDENTIALS: [&str; 7] = [
     "cookie",
     "x-auth-token",
 ];
-
-/// The variable with the proxy's address for tools of a recorded command.
-pub const CAPTURE_URL: &str = "RUNWRIGHT_CAPTURE_URL";
 
 /// Precedes the number of a call in the base URLs of a tool's process.
 const WITHIN: &str = "in";

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::call::{EffectClass, Kind, Side};
-use crate::proxy::CAPTURE_URL;
+use crate::environment::CAPTURE_URL;
 use crate::recorder::{Beginning, Begun, Recorder};
 
 /// A call begins: `{ kind, name, input, effect?, server?, within? }`, with its tool server or its

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::door::DoorError;
 use crate::engine::Engine;
-use crate::nodes::{AttemptHistory, Ports};
+use crate::ports::{AttemptHistory, Ports};
 use crate::run_redactor::RunRedactor;
 
 /// Events between two checkpoints.

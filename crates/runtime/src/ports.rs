@@ -324,7 +324,7 @@ impl Started {
     }
 
     /// The inputs of a pure node.
-    pub(super) fn given(&self) -> Given<'_> {
+    pub(crate) fn given(&self) -> Given<'_> {
         Given {
             config: &self.config,
             inputs: &self.inputs,

@@ -10,7 +10,7 @@ use kernel::stream::Owner;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::nodes::Secrets;
+use crate::ports::Secrets;
 use crate::redact::{RedactedStream, Redactor};
 use crate::secrets::Scope;
 

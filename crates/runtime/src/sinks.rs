@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::drive::{self, DriverMessage, OutputError};
-use crate::nodes::{ArtifactSink, LeaseLost, NotReserved, OutputSink};
+use crate::ports::{ArtifactSink, LeaseLost, NotReserved, OutputSink};
 use crate::redact::RedactedStream;
 use crate::run_redactor::RunRedactor;
 

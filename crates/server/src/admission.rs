@@ -18,10 +18,8 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::auth::Gate;
 use crate::limits::Limits;
-use crate::problem::Problem;
+use crate::problem::{Problem, RETRY_AFTER};
 
-/// Seconds after which a request rejected for lack of capacity may be retried.
-pub(crate) const RETRY_AFTER: u64 = 1;
 /// The shortest retention that the protocol's profile allows.
 const LEAST_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// The number of buckets above which full ones are dropped.

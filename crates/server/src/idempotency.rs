@@ -14,14 +14,12 @@ use serde_json::Value;
 
 use crate::pipeline;
 use crate::problem::Problem;
-use crate::reply::{JSON, Reply};
+use crate::reply::{JSON, REPLAYED, Reply};
 use crate::route::{Cx, Route};
 use crate::routes::workbench;
 
 /// The client's name for a request.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// Whether the response is a repeated one.
-pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 
 /// The key of a request.
 pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {

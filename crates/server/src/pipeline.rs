@@ -30,7 +30,7 @@ use crate::idempotency;
 use crate::origin;
 use crate::params::Query;
 use crate::problem::Problem;
-use crate::reply::{Reply, refusal};
+use crate::reply::{REPLAYED, Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
 use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
@@ -111,9 +111,9 @@ pub(crate) async fn answer(
         headers.insert(WARNING, warning);
     }
     headers.insert(REQUEST_ID, trace.id.clone());
-    if is_keyed && route.is_some() && !headers.contains_key(idempotency::REPLAYED) {
+    if is_keyed && route.is_some() && !headers.contains_key(REPLAYED) {
         // Rejected before its key was read.
-        headers.insert(idempotency::REPLAYED, HeaderValue::from_static("false"));
+        headers.insert(REPLAYED, HeaderValue::from_static("false"));
     }
     if let Some(parent) = &trace.parent {
         headers.insert(TRACEPARENT, parent.clone());

@@ -18,8 +18,10 @@ use runtime::telemetry;
 use serde_json::{Map, Value, json};
 use store::StoreError;
 
-use crate::admission::RETRY_AFTER;
 use words::{known_path, unquoted};
+
+/// Seconds after which a request rejected for lack of capacity may be retried.
+pub(crate) const RETRY_AFTER: u64 = 1;
 
 /// An error response.
 #[derive(Clone, Debug)]

@@ -9,8 +9,10 @@ use hyper::header::{
 use hyper::{HeaderMap, StatusCode};
 use serde::Serialize;
 
-use crate::idempotency::REPLAYED;
 use crate::problem::Problem;
+
+/// Whether the response is a repeated one.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("openwop-idempotent-replay");
 
 /// The media type of everything but streams.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");

@@ -10,7 +10,7 @@ use store::StoreError;
 use subtle::ConstantTimeEq;
 
 use super::Api;
-use crate::maintenance::{self, Expired};
+use crate::engine::maintenance::{self, Expired};
 
 /// The token that ends a run's retention. Only its digest is kept.
 #[derive(Clone, Debug)]

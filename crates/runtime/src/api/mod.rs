@@ -35,7 +35,7 @@ mod task_output;
 mod webhooks;
 mod workflows;
 
-pub use crate::maintenance::Expired;
+pub use crate::engine::maintenance::Expired;
 pub use answered::Bearer;
 pub use artifacts::ArtifactBytes;
 pub use audit::Verified;

@@ -19,7 +19,7 @@ use crate::created_record::CreatedRecord;
 use crate::engine::new_run_id;
 use crate::erase::CUT_OFF;
 use crate::redact::Redactor;
-use crate::telemetry::hand_on;
+use crate::trace_context::hand_on;
 
 /// A fork to make.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
 use super::{Driver, DriverMessage, OutputError, Stop, Task};
-use crate::nodes::{NodeContext, Ports, Repeat, STOP_GRACE, Started};
+use crate::ports::{NodeContext, Ports, Repeat, STOP_GRACE, Started};
 use crate::seal::Seal;
 use crate::sinks::{Artifacts, Output};
 use crate::supervisor::Left;

@@ -10,7 +10,7 @@ use kernel::run::{Event, RunEvent};
 use store::{ReadFrom, StoreError};
 
 use super::{Driver, Stop};
-use crate::nodes::{AttemptHistory, Past, PastCall, Repeat};
+use crate::ports::{AttemptHistory, Past, PastCall, Repeat};
 
 /// Events read at a time.
 const PAGE: usize = 512;

@@ -1,5 +1,10 @@
 //! The engine of one process: claims runs, drives them, delivers their messages.
 
+mod leases;
+pub mod maintenance;
+mod outbox;
+mod worker;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +30,13 @@ use crate::door::{Done, Door, DoorError, ForkFailed, ForkSpec, Forked};
 use crate::drive::{Driver, DriverMessage};
 use crate::hints::Hints;
 use crate::keyring::Keyring;
-use crate::maintenance::Maintenance;
-use crate::nodes::{Ports, Registry, requires_missing};
+use crate::nodes::{Registry, requires_missing};
 use crate::plans::{Plans, Prepared};
+use crate::ports::Ports;
 use crate::redact::Redactor;
 use crate::seal::Seal;
-use crate::telemetry::hand_on;
+use crate::trace_context::hand_on;
+use maintenance::Maintenance;
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -241,11 +247,11 @@ impl Engine {
     /// Starts the worker, the renewal of leases, the delivery of the outbox, and maintenance.
     pub fn start(&self) {
         let tasks = &self.inner.tasks;
-        tasks.spawn(crate::worker::work(self.clone()));
-        tasks.spawn(crate::leases::renew(self.clone()));
-        tasks.spawn(crate::outbox::deliver(self.clone()));
+        tasks.spawn(worker::work(self.clone()));
+        tasks.spawn(leases::renew(self.clone()));
+        tasks.spawn(outbox::deliver(self.clone()));
         if let Some(maintenance) = self.inner.options.maintenance {
-            tasks.spawn(crate::maintenance::keep(self.clone(), maintenance));
+            tasks.spawn(maintenance::keep(self.clone(), maintenance));
         }
         let options = &self.inner.options;
         if options.authority.is_some() || options.watches_queues {
@@ -513,7 +519,7 @@ impl Engine {
     /// Whether a lease just claimed can be renewed before it lapses.
     pub(crate) fn can_drive(&self, lease: &Lease) -> bool {
         let now = self.inner.door.store().now();
-        crate::leases::is_fresh(lease, self.inner.options.lease_ttl, now)
+        leases::is_fresh(lease, self.inner.options.lease_ttl, now)
     }
 
     /// Starts driving a run this engine holds.

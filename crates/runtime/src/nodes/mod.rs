@@ -4,7 +4,6 @@
 //! is durable: [`WorkNode::run`] takes a [`Started`], and only the driver makes one, after the
 //! append of `node.started` has returned. How to add one: `docs/adding-a-node.md`.
 
-mod api;
 mod called;
 mod cost_emit;
 mod fail;
@@ -22,7 +21,7 @@ mod template;
 mod transform;
 mod worker;
 
-pub use api::*;
+pub use crate::ports::*;
 pub use play::{ARCHIVE, SESSIONS, paths as play_paths, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;

@@ -23,7 +23,7 @@ use reqwest::{Client, Method, StatusCode, redirect};
 use rustls::ClientConfig;
 use url::Url;
 
-use crate::telemetry::context;
+use crate::trace_context;
 use address::Target;
 pub use address::{Allowed, NotATarget};
 pub(crate) use retry_after::retry_after_ms;
@@ -194,7 +194,7 @@ impl Outbound {
     pub async fn send(&self, mut request: Request) -> Result<Response, OutboundError> {
         let deadline = tokio::time::Instant::now() + request.timeout;
         if let Some(trace) = &self.trace {
-            context::say(trace, &mut request.headers);
+            trace_context::say(trace, &mut request.headers);
         }
         for _ in 0..=MAX_REDIRECTS {
             let host = shown(&request.url);

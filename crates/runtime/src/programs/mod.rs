@@ -23,7 +23,7 @@ pub use confinement::{
 };
 pub(crate) use watch::Crowd;
 
-use crate::nodes::Started;
+use crate::ports::Started;
 
 /// The folder of the tenants' folders, below the data folder.
 const FOLDERS: &str = "tenants";

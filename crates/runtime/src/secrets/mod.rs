@@ -20,7 +20,7 @@ pub use files::{FileSecrets, StoredSecret};
 pub use reference::Scope;
 pub(crate) use reference::wrong_reference;
 
-use crate::nodes::Secrets;
+use crate::ports::Secrets;
 use reference::Reference;
 
 /// Several sources, selected by the prefix of a reference.

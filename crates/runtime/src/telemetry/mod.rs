@@ -4,7 +4,6 @@
 //! for observation, never for decisions: undeliverable data is dropped.
 
 mod catalogue;
-pub(crate) mod context;
 mod meters;
 mod otlp;
 mod prometheus;
@@ -29,7 +28,6 @@ use url::Url;
 use crate::engine::Engine;
 use crate::outbound::{Allowed, Outbound, Redirects, Request};
 pub use catalogue::{Kind, METRICS, Metric};
-pub(crate) use context::hand_on;
 pub(crate) use meters::Asked;
 pub use meters::Meters;
 pub use records::{ACTIVE_HOST, ACTIVE_RETRY_SECONDS};

@@ -15,7 +15,7 @@ use super::http::GuardedClient;
 use super::options::{Reach, ToolServer};
 use super::stdio::{self, FAREWELL};
 use crate::models::HostSecret;
-use crate::nodes::{Ports, Started};
+use crate::ports::{Ports, Started};
 
 /// The largest result of a tool in bytes of JSON: it becomes part of two events.
 const MAX_RESULT_BYTES: usize = 512 << 10;

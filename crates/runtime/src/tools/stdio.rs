@@ -9,10 +9,10 @@ use kernel::run::NodeError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::task::JoinHandle;
 
-use crate::nodes::{Ports, STOP_GRACE, Started};
+use crate::ports::{Ports, STOP_GRACE, Started};
 use crate::programs::Confinement;
 use crate::supervisor::{Finish, Running, Seen, Spec, Stream};
-use crate::telemetry::context;
+use crate::trace_context;
 
 /// Bytes buffered to or from a process.
 const PIPE_BYTES: usize = 64 << 10;
@@ -56,7 +56,7 @@ pub(super) async fn start(
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     env.extend(start.env);
-    context::say_to_program(started.trace(), &mut env);
+    trace_context::say_to_program(started.trace(), &mut env);
     // A server leaves no result that a later engine could adopt: each has its own directory.
     let nth = STARTED.fetch_add(1, Ordering::Relaxed);
     let key = format!("{}.mcp.{name}.{}.{nth}", started.key(), started.restarts());

@@ -27,7 +27,7 @@ use crate::engine::Engine;
 use crate::holder;
 use crate::logs;
 use crate::outbound::Outbound;
-use crate::telemetry::context;
+use crate::trace_context;
 
 /// Events settled together.
 const CHUNK: usize = 64;
@@ -376,7 +376,7 @@ impl Shared {
         }
         let mut headers = target.signers.headers(&target.id, item, &body, target.now);
         let trace = TraceContext::of_run(header);
-        context::say(&trace, &mut headers);
+        trace_context::say(&trace, &mut headers);
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
         Ok(match sent {
             Ok(()) => Sent::Delivered,

@@ -7,7 +7,7 @@ use kernel::ids::StreamId;
 use kernel::run::{Command, Start};
 use kernel::stream::ForkMode;
 use kernel::time::Timestamp;
-use runtime::maintenance::{Cleared, Maintenance, round};
+use runtime::engine::maintenance::{Cleared, Maintenance, round};
 use runtime::{DoorError, Engine, ForkFailed, ForkSpec};
 use serde_json::{Value, json};
 use store::faults::{FaultyStore, Method, Plan, Strike};

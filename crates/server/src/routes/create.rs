@@ -7,8 +7,9 @@ use runtime::access::Action;
 use runtime::api::{ApiError, CreateRunRequest, Created, DuplicateRuns, KeyedBy};
 use serde_json::{Map, Value, json};
 
-use crate::idempotency::{self, REPLAYED};
+use crate::idempotency;
 use crate::problem::{Problem, unknown_fields};
+use crate::reply::REPLAYED;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 

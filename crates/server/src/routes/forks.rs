@@ -18,9 +18,10 @@ use store::StoreError;
 
 use super::runs::named;
 use super::workbench::view;
-use crate::idempotency::{self, REPLAYED};
+use crate::idempotency;
 use crate::params::run_id;
 use crate::problem::{Problem, unknown_fields};
+use crate::reply::REPLAYED;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
 

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead, Write};
 use std::process::Stdio;
 
-use capture::proxy::{CAPTURE_URL, environment_of_server};
+use capture::environment::CAPTURE_URL;
+use capture::proxy::environment_of_server;
 use capture::tool::{ASK, BEGIN, Client, END};
 use faces::provenance::hash::canonical_json;
 use serde_json::{Value, json};

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use capture::call::EffectClass;
 use capture::clean::bytes_of;
-use capture::proxy::{CAPTURE_URL, environment_within};
+use capture::environment::CAPTURE_URL;
+use capture::proxy::environment_within;
 use capture::tool::{ASK, BEGIN, Client, END};
 use clap::ValueEnum;
 use serde_json::{Value, json};

@@ -28,8 +28,8 @@ use super::process::{Attempt, Config as ProcessConfig, Interrupted, ProcessHost,
 use super::{NodeContext, Ports, Repeat, STOP_GRACE, Started, WorkNode, learn_inherited};
 use crate::executors::{Call, Executor, Executors, Places};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
-use crate::telemetry::context;
 use crate::tools::TenantTools;
+use crate::trace_context;
 use config::Config;
 use result::ProcessResult;
 
@@ -239,7 +239,7 @@ impl Play {
         ] {
             env.insert(name.to_owned(), value.to_owned());
         }
-        context::say_to_program(started.trace(), &mut env);
+        trace_context::say_to_program(started.trace(), &mut env);
         Ok(Spec {
             run: started.run().clone(),
             key: started.key().clone(),

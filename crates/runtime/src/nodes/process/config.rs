@@ -16,7 +16,7 @@ use super::super::{Ports, STOP_GRACE, Started, learn_inherited};
 use crate::programs::{Confined, VARIABLES};
 use crate::secrets::wrong_reference;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
-use crate::telemetry::context;
+use crate::trace_context;
 
 /// Default bytes of an output in the node's outputs.
 pub(super) const DEFAULT_CAPTURE_BYTES: usize = 64 << 10;
@@ -343,7 +343,7 @@ impl Config {
                 without_nul(value, || format!("secret variable {name}"))?,
             );
         }
-        context::say_to_program(started.trace(), &mut env);
+        trace_context::say_to_program(started.trace(), &mut env);
         Ok(env)
     }
 
