@@ -108,7 +108,7 @@ impl Plan {
     }
 
     /// The initial variables of a run: the given inputs, else the defaults. A variable without
-    /// either is absent. Undeclared inputs are kept; since version 5 they become variables only
+    /// either is absent. Undeclared inputs are kept; they become variables only
     /// where a parent has mapped them.
     ///
     /// # Errors

@@ -160,7 +160,7 @@ pub struct Facts {
     /// The latest interrupt of each node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub last_asked: BTreeMap<NodeId, InterruptId>,
-    /// Number of questions with each key. For runs since version 5.
+    /// Number of questions with each key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked_keys: BTreeMap<String, u32>,
     /// Signals that no node has asked for yet, and the ids of all received ones.
@@ -196,7 +196,7 @@ pub struct Facts {
     /// Decisions of the orchestrator so far.
     #[serde(default, skip_serializing_if = "none_yet")]
     pub decisions: u64,
-    /// The sequence of the latest decision. For runs since version 5.
+    /// The sequence of the latest decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seq>,
 }
@@ -232,7 +232,7 @@ pub struct NodeRun {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
     /// The sequence of the last step of each worker of this visit, by its place in the decision.
-    /// For runs since version 5.
+    ///
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<(u32, Seq)>,
     /// A held decision that a person is asked about; it is carried out if they confirm it.
