@@ -232,7 +232,6 @@ pub struct NodeRun {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u32,
     /// The sequence of the last step of each worker of this visit, by its place in the decision.
-    ///
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<(u32, Seq)>,
     /// A held decision that a person is asked about; it is carried out if they confirm it.
