@@ -41,7 +41,7 @@ impl WorkNode for Fail {
                 },
                 "retryable": {
                     "type": "boolean",
-                    "description": "Whether trying again may help. Absent means that it may.",
+                    "description": "Whether a retry may help; true by default.",
                 },
             },
             "additionalProperties": false,

@@ -103,17 +103,17 @@ impl WorkNode for Mcp {
         let mut properties = json!({
             "server": {
                 "type": "string", "minLength": 1, "maxLength": 64,
-                "description": "A server of the engine's configuration; may be left out where \
-                                there is one.",
+                "description": "A server of the engine's configuration; optional if only one is \
+                                configured.",
             },
             "timeoutMs": {
                 "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
                 "default": DEFAULT_TIMEOUT_MS,
-                "description": "How long all of it may take, in milliseconds.",
+                "description": "The time limit for the whole call, in milliseconds.",
             },
             "repeat": {
                 "enum": ["repeatable", "once"],
-                "description": "Whether an attempt whose engine was lost calls again.",
+                "description": "Whether an attempt calls again after its engine was lost.",
             },
         });
         let mut required: Vec<&str> = Vec::new();

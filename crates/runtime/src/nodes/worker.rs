@@ -40,26 +40,26 @@ impl WorkNode for Worker {
                     "maxLength": 64,
                     "pattern": "^[.]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
                     "$comment": "a name of letters, digits, `.`, `_` and `-`, not of dots alone",
-                    "description": "The queue its workers take from.",
+                    "description": "The queue of its workers.",
                 },
                 "repeat": {
                     "enum": ["repeatable", "once"],
-                    "description": "Whether the task may be handed out again when its worker \
-                                    was lost.",
+                    "description": "Whether the task may be assigned again after its worker was \
+                                    lost.",
                 },
                 "heartbeatTimeoutMs": {
                     "type": "integer",
                     "minimum": 1_000,
                     "maximum": 3_600_000,
                     "default": 30_000,
-                    "description": "How long a worker may be silent.",
+                    "description": "The longest time without a heartbeat.",
                 },
                 "maxAssignments": {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": 100,
                     "default": 5,
-                    "description": "How often a repeatable task is handed out at most.",
+                    "description": "The most assignments of a repeatable task.",
                 },
             },
             "additionalProperties": false,

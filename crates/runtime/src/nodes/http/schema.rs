@@ -43,8 +43,8 @@ pub(super) fn schema() -> Value {
                     "description": "the reference of a secret, or {\"prefix\": \"Bearer \", \
                                     \"secret\": reference}",
                 },
-                "description": "Headers whose values are secrets, by reference. A redirect to \
-                                another host does not get them.",
+                "description": "Headers whose values are secrets, by reference. They are not sent to \
+                                another host after a redirect.",
             },
             "body": {
                 "anyOf": [
@@ -65,7 +65,7 @@ pub(super) fn schema() -> Value {
                 "minimum": 1,
                 "maximum": 3_600_000,
                 "default": DEFAULT_TIMEOUT_MS,
-                "description": "Milliseconds for all of it, redirects and body included.",
+                "description": "The time limit including redirects and body, in milliseconds.",
             },
             "maxResponseBytes": {
                 "type": "integer",
@@ -85,13 +85,12 @@ pub(super) fn schema() -> Value {
             "redirects": {
                 "enum": ["follow", "return"],
                 "default": "follow",
-                "description": "Whether redirects are followed or are the answer.",
+                "description": "Whether redirects are followed or returned as the answer.",
             },
             "repeat": {
                 "enum": ["repeatable", "once"],
-                "description": "Whether the request may be sent again when the engine died before \
-                                the answer was known. By default every method may but POST and \
-                                PATCH.",
+                "description": "Whether the request may be sent again if the engine died before the \
+                                answer was known. By default all methods except POST and PATCH may.",
             },
             "successCodes": {
                 "type": "array",
@@ -102,8 +101,8 @@ pub(super) fn schema() -> Value {
             "responseFormat": {
                 "enum": ["auto", "text", "json"],
                 "default": "auto",
-                "description": "Whether the body becomes the output `json`: when it says that it \
-                                is JSON, never, or always.",
+                "description": "Whether the body becomes the output `json`: by its media type, always \
+                                (json) or never (text).",
             },
         },
         "additionalProperties": false,

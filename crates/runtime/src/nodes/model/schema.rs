@@ -33,11 +33,11 @@ fn tool(process: &Process) -> Value {
             "name": {
                 "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$",
                 "$comment": "a name of 1 to 64 letters, digits, `_` and `-`",
-                "description": "What the model calls it by.",
+                "description": "The name by which the model calls it.",
             },
             "description": {
                 "type": "string", "maxLength": 4096,
-                "description": "What the model is told it is for.",
+                "description": "The description that the model receives.",
             },
             "parameters": {
                 "type": "object",
@@ -56,8 +56,8 @@ pub(super) fn schema(process: &Process) -> Value {
         "properties": {
             "provider": {
                 "type": "string", "minLength": 1, "maxLength": 64,
-                "description": "A provider of the engine's configuration. Else the run's \
-                                configurable (`ai.provider`) says which, else the configuration.",
+                "description": "A provider of the engine's configuration. By default that of \
+                                the run's configurable (`ai.provider`), else of the configuration.",
             },
             "baseUrl": {
                 "type": "string", "minLength": 1, "maxLength": 8192,
@@ -66,7 +66,7 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "api": {
                 "enum": ["openai", "anthropic"], "default": "openai",
-                "description": "What is spoken at baseUrl.",
+                "description": "The protocol of baseUrl.",
             },
             "model": {
                 "type": "string", "minLength": 1, "maxLength": 256,
@@ -108,19 +108,19 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "temperature": {
                 "type": "number", "minimum": 0, "maximum": 2,
-                "description": "How freely the model chooses its words.",
+                "description": "The sampling temperature.",
             },
             "topP": {
                 "type": "number", "exclusiveMinimum": 0, "maximum": 1,
-                "description": "The share of likely words the model chooses from.",
+                "description": "The probability mass from which the model samples.",
             },
             "seed": {
                 "type": "integer",
-                "description": "Makes the choice repeatable, where the provider can.",
+                "description": "The seed of sampling, if the provider supports it.",
             },
             "maxTokens": {
                 "type": "integer", "minimum": 1,
-                "description": "Tokens the answer may have.",
+                "description": "The most tokens of an answer.",
             },
             "stop": {
                 "type": "array", "maxItems": 16,
@@ -129,7 +129,7 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "stream": {
                 "type": "boolean", "default": true,
-                "description": "Whether the answer comes in pieces.",
+                "description": "Whether the answer is streamed.",
             },
             "expectsStreaming": {
                 "type": "boolean",
@@ -142,22 +142,21 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "repair": {
                 "type": "boolean", "default": true,
-                "description": "Whether the model is asked once more when its answer does not fit \
+                "description": "Whether the model is asked once more if its answer does not fit \
                                 outputSchema.",
             },
             "truncation": {
                 "enum": ["keep", "fail"], "default": "keep",
-                "description": "What becomes of a text that was cut off at maxTokens.",
+                "description": "Whether a text that was cut off at maxTokens is kept or fails the node.",
             },
             "maxAsks": {
                 "type": "integer", "minimum": 1, "maximum": MAX_SCHEMA_ROUNDS,
                 "default": DEFAULT_ASKS,
-                "description": "How often the model is asked for an answer that fits \
-                                outputSchema.",
+                "description": "The most attempts to get an answer that fits outputSchema.",
             },
             "retryOnInvalidJson": {
                 "type": "integer", "minimum": 0,
-                "description": "Taken and not used; `maxAsks` says how often the model is asked.",
+                "description": "Accepted without effect; `maxAsks` limits how often the model is asked.",
             },
             "mcp": mcp(),
             "mcpServers": {
@@ -179,28 +178,27 @@ pub(super) fn schema(process: &Process) -> Value {
             "maxToolRounds": {
                 "type": "integer", "minimum": 1, "maximum": MAX_TOOL_ROUNDS,
                 "default": DEFAULT_TOOL_ROUNDS,
-                "description": "How often in a row the model may have tools called.",
+                "description": "The most consecutive answers with tool calls.",
             },
             "toolTimeoutMs": {
                 "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
                 "default": DEFAULT_TOOL_TIMEOUT_MS,
-                "description": "How long a server may take for a call, in milliseconds.",
+                "description": "The time limit for a tool call, in milliseconds.",
             },
             "timeoutMs": {
                 "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
                 "default": DEFAULT_TIMEOUT_MS,
-                "description": "How long one call may take, in milliseconds.",
+                "description": "The time limit for one call, in milliseconds.",
             },
             "idleTimeoutMs": {
                 "type": "integer", "minimum": 1, "maximum": MAX_WAIT_MS,
                 "default": DEFAULT_IDLE_TIMEOUT_MS,
-                "description": "How long the model may say nothing, in milliseconds.",
+                "description": "The longest pause in a streamed answer, in milliseconds.",
             },
             "repeat": {
                 "enum": ["repeatable", "once"],
-                "description": "Whether an attempt whose engine was lost asks again; once where \
-                                asking twice is too dear. Where the model may call tools it is \
-                                once, unless said.",
+                "description": "Whether an attempt asks again after its engine was lost; choose once \
+                                where a second call is too expensive. With tools the default is once.",
             },
         },
         "additionalProperties": false,

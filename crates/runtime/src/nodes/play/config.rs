@@ -112,7 +112,7 @@ pub(super) fn schema() -> Value {
         "properties": {
             "executor": {
                 "type": "string",
-                "description": "What is called: the name of a skill, a command or an agent.",
+                "description": "The name of the skill, command or agent.",
             },
             "args": {
                 "type": "array",
@@ -140,7 +140,7 @@ pub(super) fn schema() -> Value {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_WAIT_MS,
-                "description": "How long an attempt may take.",
+                "description": "The time limit of an attempt.",
             },
             "failureIsResult": {
                 "type": "boolean",
@@ -148,7 +148,7 @@ pub(super) fn schema() -> Value {
             },
             "session": {
                 "type": "object",
-                "description": "Its place in a session, and what another player had done of it.",
+                "description": "Its place in a session, and the results of another player.",
             },
         },
         "additionalProperties": false,

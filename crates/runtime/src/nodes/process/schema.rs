@@ -43,8 +43,8 @@ pub(super) fn schema() -> Value {
             "inheritEnv": {
                 "type": "array",
                 "items": { "type": "string" },
-                "description": "Names of variables taken from the engine's environment, in place \
-                                of the usual ones (PATH, HOME, LANG, TMPDIR and the like).",
+                "description": "Names of variables taken from the engine's environment, instead of the \
+                                default ones (PATH, HOME, LANG, TMPDIR and similar).",
             },
             "secretEnv": {
                 "type": "object",
@@ -86,8 +86,8 @@ pub(super) fn schema() -> Value {
             "repeat": {
                 "enum": ["repeatable", "once"],
                 "default": "repeatable",
-                "description": "Whether the process may run again when the engine died before \
-                                its end was known. It can recognise that by WF_ATTEMPT_KEY.",
+                "description": "Whether the process may run again if the engine died before its end \
+                                was known. A second start has the same WF_ATTEMPT_KEY.",
             },
             "successCodes": {
                 "type": "array",
@@ -114,7 +114,7 @@ pub(super) fn schema() -> Value {
                 "minimum": 0,
                 "maximum": 1_u64 << 30,
                 "default": DEFAULT_LOG_BYTES,
-                "description": "Bytes of each output that are kept in the log as they come.",
+                "description": "Bytes of each output that are kept in the log as they arrive.",
             },
             "keepOutput": {
                 "enum": ["whenTruncated", "always", "never"],
