@@ -37,9 +37,16 @@ pub(super) async fn read(cx: &mut Cx) -> Result<Vec<u8>, Problem> {
     let encoding = Encoding::parse(header(CONTENT_ENCODING))?;
     // A longer body is not kept.
     let memory = cx.app.memory();
-    let taken = memory.to_read(length.unwrap_or(limit).min(limit)).await?;
-    cx.memory.push(taken);
     let time = DRAIN_TIME.max(cx.app.limits().body_time);
+    match memory.to_read(length.unwrap_or(limit).min(limit)).await {
+        Ok(taken) => cx.memory.push(taken),
+        Err(problem) => {
+            if header(EXPECT).is_none() {
+                let _ = tokio::time::timeout(time, drain(body)).await;
+            }
+            return Err(problem);
+        }
+    }
     let collected = tokio::time::timeout(time, collect(body, limit)).await;
     let bytes = collected.map_err(|_| {
         let what = "the body took too long to arrive";
@@ -98,6 +105,17 @@ impl Encoding {
             Some(count) if count > limit => Err(too_large(limit)),
             Some(count) => Ok(count),
             None => Err(undecodable()),
+        }
+    }
+}
+
+/// Reads a body and throws it away, so that the client reads the refusal that follows.
+async fn drain(mut body: Body) {
+    let mut drained = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        drained += frame.data_ref().map_or(0, bytes::Bytes::len);
+        if drained > MAX_DRAINED {
+            return;
         }
     }
 }

@@ -50,6 +50,36 @@ async fn a_save_without_room_is_told_to_come_back() {
 }
 
 #[tokio::test]
+async fn a_refused_save_is_read_to_its_end_before_the_answer() {
+    let bytes = 24 << 20;
+    let host = Host::with(Limits {
+        document_bytes: bytes,
+        reading_bytes: bytes,
+        memory_time: Duration::from_millis(20),
+        ..Limits::default()
+    })
+    .await;
+    let head = |path: &str| {
+        format!(
+            "PUT /api/runs/{path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\nconnection: close\r\ncontent-length: {bytes}\r\n\r\n",
+            host.address, host.key
+        )
+    };
+    let mut first = TcpStream::connect(host.address).await.unwrap();
+    first.write_all(head("run_a").as_bytes()).await.unwrap();
+    first.write_all(&vec![b' '; 8 << 20]).await.unwrap();
+    // Its memory is taken. The other one sends all of its body before it reads the answer.
+    let mut other = TcpStream::connect(host.address).await.unwrap();
+    other.write_all(head("run_b").as_bytes()).await.unwrap();
+    other.write_all(&vec![b' '; bytes]).await.unwrap();
+    let mut answer = String::new();
+    other.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(answer.contains("retry-after: 1"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_save_of_more_objects_than_fit_is_refused() {
     let host = Host::with(Limits {
         working_bytes: 256 << 10,
