@@ -10,8 +10,11 @@ use store::group::Transactions;
 use crate::options::{Access, Durability, Options, Sharing};
 use crate::sql::{Db, Fallible, corrupt};
 
-/// Marks a file as a Runwright store ("RWst"); no other file is ever migrated.
-const APPLICATION_ID: i64 = 0x5257_7374;
+/// Marks a file as a Runwright store ("RWs1"); no other file is ever migrated.
+const APPLICATION_ID: i64 = 0x5257_7331;
+/// The mark of stores with older schemas, from before versions began again at 1 ("RWst").
+const OLD_APPLICATION_ID: i64 = 0x5257_7374;
+const OLD_STORE: &str = "the store was written by a build from before the first release, in another format; name a new folder with --data";
 
 /// One idempotent script per version, committed together with its number; never edited later.
 const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
@@ -106,6 +109,7 @@ fn version(db: &Db) -> Fallible<usize> {
             "the store has schema version {version}, this build knows {newest}; update runwright"
         ))
         .into()),
+        Some(OLD_APPLICATION_ID) => Err(StoreError::Unavailable(OLD_STORE.into()).into()),
         _ => Err(corrupt("the file is a database of something else, not a Runwright store").into()),
     }
 }

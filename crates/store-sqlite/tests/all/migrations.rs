@@ -53,6 +53,21 @@ fn a_newer_store_is_refused_with_both_versions_and_left_alone() {
 }
 
 #[test]
+fn a_store_from_before_the_first_release_is_refused() {
+    let file = File::new();
+    with_event(&file);
+    sql(&file, "PRAGMA application_id = 0x52577374");
+    let before = std::fs::read(file.path()).unwrap();
+    for access in [Access::Create, Access::Write, Access::Read] {
+        let StoreError::Unavailable(why) = refusal(&file.path(), access) else {
+            panic!("an older store is not damaged");
+        };
+        assert!(why.contains("before the first release"), "{why}");
+    }
+    assert_eq!(std::fs::read(file.path()).unwrap(), before);
+}
+
+#[test]
 fn a_file_that_is_no_store_is_refused_and_left_alone() {
     let file = File::new();
     sql(&file, "CREATE TABLE theirs (a); PRAGMA user_version = 1");
