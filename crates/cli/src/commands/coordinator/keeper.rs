@@ -30,7 +30,9 @@ const ENFORCE: &str = "--enforce-leases";
 pub(super) struct Keeper {
     lock: File,
     control: Option<ChildStdin>,
-    _process: Child,
+    /// None where no process could be started: the command works, and its files are written by the
+    /// next command if this one is killed.
+    _process: Option<Child>,
 }
 
 impl Keeper {
@@ -43,16 +45,17 @@ impl Keeper {
         if rule == LeaseRule::Enforced {
             command.arg(ENFORCE);
         }
-        let mut process = command
+        let process = command
             .stdin(Stdio::piped())
             // Nothing is printed there: the lock stays taken while it is open.
             .stdout(Stdio::from(lock.try_clone()?))
             .stderr(Stdio::null())
             .process_group(0)
-            .spawn()?;
+            .spawn();
+        let mut process = process.ok();
         Ok(Self {
             lock,
-            control: process.stdin.take(),
+            control: process.as_mut().and_then(|process| process.stdin.take()),
             _process: process,
         })
     }
