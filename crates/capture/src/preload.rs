@@ -16,6 +16,8 @@ use crate::clean::Cleaner;
 
 /// The variable with the scripts' folder.
 const FOLDER: &str = "RUNWRIGHT_PRELOAD";
+/// The variable that fixes the hashes of texts in Python.
+const HASH_SEED: &str = "PYTHONHASHSEED";
 const MADE: &str = "made";
 const RECORDED: &str = "recorded";
 /// A file of this name enables redirection to the proxy.
@@ -84,8 +86,11 @@ impl Preload {
             };
             (name.to_owned(), value)
         };
+        // Without it the order of a Python set of texts differs from process to process.
+        let seed = environment.get(HASH_SEED).map_or("0", String::as_str);
         BTreeMap::from([
             (FOLDER.to_owned(), folder.to_string()),
+            (HASH_SEED.to_owned(), seed.to_owned()),
             before("PYTHONPATH", format!("{folder}/python"), ":"),
             before("NODE_OPTIONS", node, " "),
         ])

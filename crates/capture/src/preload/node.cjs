@@ -157,6 +157,26 @@ function patchElapsed() {
   Object.defineProperty(performance, 'now', { value: now, configurable: true, writable: true });
 }
 
+function patchHrtime() {
+  const real = process.hrtime;
+  const read = (below) => {
+    const { place, isLibrary } = caller(below);
+    return isLibrary ? real.bigint() : BigInt(next('hrtime', place, () => Number(real.bigint())));
+  };
+  const hrtime = { hrtime(before) {
+    if (before !== undefined) {
+      // It throws where this is not a time.
+      real(before);
+    }
+    const [seconds, nanos] = before ?? [0, 0];
+    const since = BigInt(seconds) * 1_000_000_000n + BigInt(nanos);
+    const elapsed = read(hrtime) - since;
+    return [Number(elapsed / 1_000_000_000n), Number(elapsed % 1_000_000_000n)];
+  } }.hrtime;
+  hrtime.bigint = { bigint() { return read(hrtime.bigint); } }.bigint;
+  process.hrtime = hrtime;
+}
+
 // One generator for the process (sfc32), begun by what was recorded.
 function patchRandom() {
   const begin = () => crypto.randomBytes(16).toString('hex');
@@ -240,7 +260,7 @@ function patchSocket() {
   }
 }
 
-const patches = [patchDate, patchElapsed, patchRandom, patchUuid, patchBytes];
+const patches = [patchDate, patchElapsed, patchHrtime, patchRandom, patchUuid, patchBytes];
 if (fs.existsSync(path.join(folder, 'redirect'))) {
   patches.push(patchSocket);
 }

@@ -17,7 +17,7 @@ def drawn():
     return [str(datetime.datetime.now()), str(datetime.datetime.now(datetime.timezone.utc)),
         str(datetime.date.today()), repr(time.time()), str(time.time_ns()), str(time.perf_counter_ns()),
         time.strftime("%H:%M:%S"), time.ctime(), str(random.random()), str(random.sample(range(999), 9)),
-        str(uuid.uuid4()), str(uuid.uuid1())]
+        str(uuid.uuid4()), str(uuid.uuid1()), str({"one", "two", "three", "four"}), str(hash("one"))]
 def of_worker(_):
     return drawn()
 if __name__ == "__main__":
@@ -35,6 +35,7 @@ if __name__ == "__main__":
 const NODE: &str = r#"
 import { randomUUID } from 'node:crypto';
 const drawn = () => [new Date().toISOString(), Date(), Date.now(), performance.now(), Math.random(),
+  process.hrtime(), process.hrtime([1, 2]), process.hrtime.bigint(),
   randomUUID(), crypto.randomUUID()].join(' ');
 for (const _ of [1, 2]) {
   const answer = await fetch(process.env.OPENAI_BASE_URL + '/chat/completions', {
