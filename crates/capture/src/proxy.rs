@@ -573,6 +573,13 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     let status = response.status();
     let mut headers = headers::passed_back(response.headers());
     let unpacking = Unpacking::from_headers(&mut headers);
+    let length = match unpacking {
+        Unpacking::Plain => response.headers().get(header::CONTENT_LENGTH),
+        Unpacking::Gzip(..) => None,
+    };
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    // The end of an empty body cannot wait for the recording.
+    let length = length.filter(|length| *length > 0);
     if let Some(aim) = headers.get(header::LOCATION)
         && let Ok(aim) = HeaderValue::try_from(upstream.aim(response.url(), aim.as_bytes()))
     {
@@ -590,8 +597,12 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         passed.kind = kind;
         passed.headers = headers::recorded(&headers);
     }
+    // Some clients cannot read a body without its length. A replay sends its own.
+    if let Some(length) = length {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
     let (pieces, coming) = mpsc::channel::<Result<Frame<Bytes>, io::Error>>(64);
-    let came = (response, unpacking);
+    let came = (response, unpacking, length);
     tokio::spawn(pass_on(recorder.clone(), seq, came, passed, pieces));
     let stream = futures_stream(coming);
     let mut answer = Response::new(BodyExt::boxed(StreamBody::new(stream)));
@@ -612,11 +623,12 @@ fn futures_stream(
 async fn pass_on(
     recorder: Arc<Recorder>,
     seq: u64,
-    (mut response, mut unpacking): (upstream::Response, Unpacking),
+    (mut response, mut unpacking, length): (upstream::Response, Unpacking, Option<usize>),
     passed: Arc<Mutex<Passed>>,
     pieces: mpsc::Sender<Result<Frame<Bytes>, io::Error>>,
 ) {
     let (mut end, mut is_too_large) = (BytesMut::new(), false);
+    let mut received = 0;
     let cut = loop {
         let piece = tokio::select! {
             piece = response.chunk() => piece,
@@ -635,7 +647,9 @@ async fn pass_on(
                 is_too_large |= passed.lock().body.len() + piece.len() > MAX_ANSWER;
                 // Clients continue when they have read the end of a stream: their next call must
                 // begin after this one is on record.
-                if !end.is_empty() || is_end(&piece) {
+                received += piece.len();
+                let is_whole = length.is_some_and(|length| received >= length);
+                if !end.is_empty() || is_whole || is_end(&piece) {
                     end.extend_from_slice(&piece);
                 } else {
                     if !is_too_large {

@@ -160,3 +160,29 @@ fn another_id_in_the_headers_is_no_other_result() {
         "{report}"
     );
 }
+
+/// A client written by hand, which reads as many bytes as the header says.
+const BY_HAND: &str = r#"
+import os, socket, urllib.parse
+base = urllib.parse.urlparse(os.environ["OPENAI_BASE_URL"])
+connection = socket.create_connection((base.hostname, base.port))
+body = b'{"model": "tiny", "messages": []}'
+head = "POST %s/chat/completions HTTP/1.1\r\nhost: %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+connection.sendall((head % (base.path, base.netloc, len(body))).encode() + body)
+reader = connection.makefile("rb")
+headers = dict(line.decode().lower().strip().split(": ", 1) for line in list(iter(reader.readline, b"\r\n"))[1:])
+print(reader.read(int(headers["content-length"])).decode())
+"#;
+
+#[test]
+fn a_client_that_needs_the_length_of_an_answer_has_it() {
+    if !has_python("a_client_that_needs_the_length_of_an_answer_has_it") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("by hand"));
+    bench.write("agent.py", BY_HAND);
+    let ended = bench.record(&["python3", "agent.py"]);
+    assert!(ended.stdout.contains("by hand"), "{ended:?}");
+    let replayed = bench.replay("verify", 0);
+    assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
+}
