@@ -71,6 +71,11 @@ pub(crate) async fn which(names: &[&str], what: &str) -> Option<usize> {
         if let Some(n) = chosen.filter(|n| *n < names.len()) {
             return Some(n);
         }
+        talk::say(format!(
+            "{} is not a number from 1 to {}",
+            kernel::problem::quoted(&answer),
+            names.len()
+        ));
     }
 }
 

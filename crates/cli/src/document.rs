@@ -106,6 +106,50 @@ impl Source {
     }
 }
 
+/// The command that runs a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runner {
+    /// A workflow definition: `runwright run`.
+    Run,
+    /// A template: `runwright play`.
+    Play,
+}
+
+impl Runner {
+    /// The command for a document, if the document has the marks of one kind only.
+    fn for_document(bytes: &[u8]) -> Option<Self> {
+        let document: Value = serde_json::from_slice(bytes).ok()?;
+        let nodes = document["nodes"].as_array().into_iter().flatten();
+        let is_template = document.get("template_id").is_some();
+        let is_workflow = nodes.clone().any(|node| node.get("typeId").is_some());
+        match (is_template, is_workflow) {
+            (true, false) => Some(Self::Play),
+            (false, true) => Some(Self::Run),
+            _ => None,
+        }
+    }
+
+    /// Fails where a document was given to the other command.
+    pub(crate) fn check(self, source: &Source, bytes: &[u8]) -> Result<(), Failure> {
+        let name = source.name();
+        let (what, command) = match Self::for_document(bytes) {
+            Some(Self::Play) if self == Self::Run => {
+                ("a template of the player, not a workflow", "play")
+            }
+            Some(Self::Run) if self == Self::Play => {
+                ("a workflow, not a template of the player", "run")
+            }
+            _ => return Ok(()),
+        };
+        let typed = match source {
+            Source::Stdin => "-".to_owned(),
+            Source::File(path) => crate::next::word(&path.display().to_string()).into_owned(),
+        };
+        let failure = Failure::new(format!("{name} is {what}"));
+        Err(failure.hint(format!("`runwright {command} {typed}` runs it")))
+    }
+}
+
 fn open(path: &Path) -> Result<File, Failure> {
     let fail = |error| Failure::file(path, &error);
     let file = File::open(path).map_err(fail)?;
@@ -114,4 +158,23 @@ fn open(path: &Path) -> Result<File, Failure> {
         return Err(fail(io::ErrorKind::IsADirectory.into()));
     }
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_goes_to_its_own_command() {
+        let template = br#"{ "template_id": "a", "nodes": [{ "type": "cli" }] }"#;
+        let workflow = br#"{ "id": "a", "nodes": [{ "typeId": "core.noop" }] }"#;
+        let file = Source::from("a b.json");
+        assert!(Runner::Play.check(&file, template).is_ok());
+        assert!(Runner::Run.check(&file, workflow).is_ok());
+        assert!(Runner::Run.check(&file, b"{}").is_ok());
+        let said = Runner::Run.check(&file, template).unwrap_err().to_string();
+        assert!(said.contains("a template of the player, not a workflow"), "{said}");
+        let said = Runner::Play.check(&file, workflow).unwrap_err().to_string();
+        assert!(said.contains("a workflow, not a template"), "{said}");
+    }
 }

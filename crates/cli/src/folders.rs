@@ -1,5 +1,6 @@
 //! Workflow definitions in folders, registered for every tenant.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kernel::audit::Actor;
@@ -36,7 +37,19 @@ pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<Vec<Str
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let fail = |error| Failure::file(folder, &error);
+    let fail = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => Failure::new(format!(
+            "--workflows {}: there is no such folder",
+            folder.display()
+        ))
+        .hint("name a folder that holds workflow definitions as *.json files, or create it"),
+        ErrorKind::NotADirectory => Failure::new(format!(
+            "--workflows {} is a file, not a folder",
+            folder.display()
+        ))
+        .hint("name the folder that holds it"),
+        _ => Failure::file(folder, &error),
+    };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();

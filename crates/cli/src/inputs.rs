@@ -59,6 +59,12 @@ pub(crate) fn bind(
         }
     }
     problems.extend(plan.misspelt_inputs(&inputs).listed);
+    if plan.variables.is_empty() {
+        for name in inputs.keys() {
+            let what = "the workflow takes no inputs: its `variables` are empty; declare it there";
+            problems.add(pointer("", name), ProblemCode::UnknownReference, what);
+        }
+    }
     if let Err(wrong) = plan.bind_inputs(&inputs) {
         // An invalid input is not missing.
         let known: Vec<String> = problems

@@ -98,7 +98,7 @@ impl Place {
 }
 
 /// A text quoted as one word for a shell.
-fn word(text: &str) -> Cow<'_, str> {
+pub(crate) fn word(text: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./+:@,=".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
         Cow::Borrowed(text)

@@ -3,6 +3,7 @@
 use faces::Mask;
 use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
+use kernel::problem::quoted;
 use kernel::run::state::OpenInterrupt;
 use kernel::run::{Capacity, Command, Envelope, Run};
 use runtime::door::DoorError;
@@ -226,7 +227,11 @@ fn read_action(actions: &[String], line: &str) -> Result<Value, String> {
         .iter()
         .filter(|action| !word.is_empty() && action.starts_with(&word));
     let (Some(action), None) = (meant.next(), meant.next()) else {
-        return Err("that is none of the answers".to_owned());
+        return Err(if word.is_empty() {
+            "an answer is needed".to_owned()
+        } else {
+            format!("{} is not one of the answers", quoted(&word))
+        });
     };
     let rest = rest.trim();
     Ok(match (action.as_str(), rest) {

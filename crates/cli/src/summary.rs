@@ -106,6 +106,12 @@ pub(crate) fn say_end(told: &RunSummary) {
                 "{at}{} {code}",
                 text::plain(&error.message)
             )));
+            if error.code == "run_timeout" {
+                next(
+                    "the limit is `settings.timeout` or `settings.workTimeout` of the workflow, \
+                     or `configurable.runTimeoutMs` of the request that created the run",
+                );
+            }
             next(&format!(
                 "`runwright events {id}` shows what happened; correct the cause and run it again"
             ));

@@ -16,7 +16,7 @@ use super::DriveArgs;
 use crate::budget::BudgetArgs;
 use crate::compose;
 use crate::data::Data;
-use crate::document::Source;
+use crate::document::{Runner, Source};
 use crate::driving::{self, Ended, Until};
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
@@ -94,6 +94,7 @@ impl Order {
         let plans = Plans::new(session.nodes.clone());
         let compile = |source: &Source| -> Result<(Vec<u8>, Arc<Plan>), Failure> {
             let document = source.read()?;
+            Runner::Run.check(source, &document)?;
             match plans.compile(&document) {
                 Ok((plan, _)) => {
                     talk::say_warnings(&source.name(), &plan.warnings);

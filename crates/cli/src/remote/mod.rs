@@ -59,7 +59,16 @@ impl Remote {
 
     /// The options that make a command use this server.
     pub(crate) fn place(&self) -> String {
-        format!(" --server {}", self.base.origin().ascii_serialization())
+        let server = self.address();
+        // A key from the environment also opens the server for the next command.
+        let is_typed = self.key.is_some() && std::env::var_os(env::KEY).is_none();
+        let key = if is_typed { " --key KEY" } else { "" };
+        format!(" --server {server}{key}")
+    }
+
+    /// The address of the server.
+    pub(crate) fn address(&self) -> String {
+        self.base.origin().ascii_serialization()
     }
 
     /// Sends a GET request.

@@ -7,7 +7,7 @@ use super::watch::{self, Watched};
 use super::{Remote, runs, urlencoded};
 use crate::commands::RunArgs;
 use crate::data::Data;
-use crate::document::Source;
+use crate::document::{Runner, Source};
 use crate::exit::{Exit, Failure};
 use crate::inputs;
 use crate::session::{Form, Session};
@@ -116,7 +116,9 @@ pub(super) async fn run(
 }
 
 async fn register(remote: &Remote, source: &Source) -> Result<Value, Failure> {
-    let document = Value::Object(source.object()?);
+    let text = source.read()?;
+    Runner::Run.check(source, &text)?;
+    let document = Value::Object(source.object_of(&text)?);
     remote.post("/v1/workflows", &document).await?;
     Ok(document)
 }

@@ -127,6 +127,7 @@ fn row(row: &Value) -> list::Row {
     };
     let tags = row["tags"].as_array().into_iter().flatten();
     list::Row {
+        waits: None,
         run: word("runId").as_str().into(),
         app_id: row["workbench"]["runId"].as_str().map(str::to_owned),
         tenant: None,

@@ -643,3 +643,51 @@ fn a_delay_that_is_given_no_time_fails() {
         );
     }
 }
+
+#[test]
+fn the_other_command_is_named_for_a_document() {
+    let lab = Lab::new();
+    let workflow = lab.workflow(&with(&[]));
+    let template = json!({
+        "template_id": "wft-tour-20260310", "name": "Tour", "context_schema": {},
+        "nodes": [{ "id": "N-001", "type": "cli", "name": "one" }], "edges": [],
+    });
+    lab.write("code-tour.json", template.to_string());
+    for command in [&["run"][..], &["workflow", "put"]] {
+        lab.call(&[command, &["code-tour.json"]].concat())
+            .with(2)
+            .says("code-tour.json is a template of the player, not a workflow")
+            .says("`runwright play code-tour.json` runs it");
+    }
+    lab.call(&["play", &workflow])
+        .with(2)
+        .says("is a workflow, not a template of the player")
+        .says("`runwright run");
+    lab.call(&["play", "cod-tour.json"])
+        .with(2)
+        .says("there is no template `cod-tour.json`")
+        .says("did you mean `code-tour.json`?");
+}
+
+#[test]
+fn inputs_of_a_workflow_without_variables_are_refused() {
+    let lab = Lab::new();
+    let file = lab.workflow(&workflow("bare", &[node("a", "core.noop", json!({}))], &[]));
+    lab.call(&["run", &file, "-i", "city=Oslo"])
+        .with(2)
+        .says("/city")
+        .says("the workflow takes no inputs: its `variables` are empty");
+    lab.call(&["run", &file]).with(0);
+}
+
+#[test]
+fn a_list_shows_what_a_parked_run_waits_for() {
+    let lab = Lab::new();
+    let config = json!({ "delayMs": 3_600_000 });
+    let file = lab.workflow(&workflow("later", &[node("a", "core.delay", config)], &[]));
+    let mut engine = lab.engine(&["run", &file]);
+    engine.wait_for(|event| event["type"] == "node.started");
+    engine.kill();
+    let listed = lab.call(&["runs", "list"]).with(0);
+    assert!(listed.stdout.contains("waits "), "{}", listed.stdout);
+}

@@ -332,7 +332,14 @@ impl<'a> Playing<'a> {
             (About::Failure, Some("Retry")) => "retry",
             (About::Failure, Some("Skip")) => "skip",
             (About::Failure, Some(_)) => "abort",
-            (_, None) => {
+            (about, None) => {
+                if !answer.is_empty() {
+                    talk::say(format!(
+                        "{} is not an answer; type one of {}",
+                        kernel::problem::quoted(&answer),
+                        about.words().join(", ")
+                    ));
+                }
                 // Ask again, since nothing else is in progress.
                 return Ok(None);
             }

@@ -102,11 +102,15 @@ pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
                 Some(_) => "--budget-usd AMOUNT",
                 None => "--budget-tokens N",
             };
-            steps.push(format!(
-                "its budget is used up; `runwright play --resume {id} --retry {} {option}` allows \
-                 more",
-                quoted(node)
-            ));
+            // First: without a larger budget the node fails again.
+            steps.insert(
+                0,
+                format!(
+                    "its budget is used up; `runwright play --resume {id} --retry {} {option}` \
+                     allows more",
+                    quoted(node)
+                ),
+            );
         }
         return steps;
     }

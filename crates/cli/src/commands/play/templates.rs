@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use faces::player::names;
 use kernel::problem::{closest, quoted};
 
-use crate::document::Source;
+use crate::document::{Runner, Source};
 use crate::exit::Failure;
 
 /// A template file.
@@ -60,10 +60,12 @@ pub(super) fn in_folder(folder: &Path) -> Vec<TemplateFile> {
 /// Reads the named template.
 pub(super) fn find(typed: &str, project: &Path) -> Result<Found, Failure> {
     if typed == "-" {
+        let bytes = Source::Stdin.read()?;
+        Runner::Play.check(&Source::Stdin, &bytes)?;
         return Ok(Found {
             slug: None,
             shown: "-".into(),
-            bytes: Source::Stdin.read()?,
+            bytes,
         });
     }
     let looks_like_a_path = typed.contains(['/', '\\']) || typed.ends_with(".json");
@@ -76,12 +78,15 @@ pub(super) fn find(typed: &str, project: &Path) -> Result<Found, Failure> {
             None => return Err(unknown(typed, project)),
         },
     };
+    let source = Source::File(path.clone());
+    let bytes = source.read()?;
+    Runner::Play.check(&source, &bytes)?;
     let shown = path.strip_prefix(project).unwrap_or(&path);
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());
     Ok(Found {
         slug: stem.map(|stem| names::slug(&stem)),
         shown: shown.display().to_string(),
-        bytes: Source::File(path.clone()).read()?,
+        bytes,
     })
 }
 
@@ -89,7 +94,10 @@ fn unknown(typed: &str, project: &Path) -> Failure {
     let known = all(project);
     let slugs = known.iter().map(|known| known.slug.as_str());
     let failure = Failure::new(format!("there is no template {}", quoted(typed)));
-    match closest(typed, slugs.clone()) {
+    if let Some(meant) = closest_file(typed) {
+        return failure.hint(format!("did you mean `{meant}`?"));
+    }
+    match closest(typed.strip_suffix(".json").unwrap_or(typed), slugs.clone()) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None if known.is_empty() => failure.hint(format!(
             "{} holds none; `runwright play new NAME` makes one",
@@ -100,4 +108,19 @@ fn unknown(typed: &str, project: &Path) -> Failure {
             slugs.take(8).collect::<Vec<_>>().join(", ")
         )),
     }
+}
+
+/// The file that a mistyped path resembles: a template in the same folder.
+fn closest_file(typed: &str) -> Option<String> {
+    let path = Path::new(typed);
+    let stem = path.file_stem()?.to_str()?;
+    let folder = path.parent()?;
+    let searched = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let files = in_folder(searched);
+    let meant = closest(stem, files.iter().map(|file| file.slug.as_str()))?;
+    Some(folder.join(format!("{meant}.json")).display().to_string())
 }

@@ -1,6 +1,7 @@
 //! `runwright runs list`.
 
 use kernel::run::RunStatus;
+use kernel::run::state::{NodeStatus, timer};
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
@@ -15,6 +16,7 @@ use store::{ListQuery, Listed, ReadFrom, StoreClock as _, SystemClock};
 
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
+use super::awaited;
 use crate::lookup::{self, RunName, Shown, documents, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};
@@ -27,7 +29,8 @@ use crate::{style, talk, text};
   runwright runs list --tenant acme
   runwright runs list --json --limit 1000 | jq -r .runId
 
-NOTE has the code of the error that ended a run. `runwright runs show RUN` says at which node, and
+NOTE has the code of the error that ended a run, or what a run waits for while no node of it is at
+work. `runwright runs show RUN` says at which node, and
 whether the run was dead-lettered: given up after the last of several attempts.")]
 pub(crate) struct Args {
     /// Only runs with this status (pending, running, paused, waiting-approval, completed, failed,
@@ -107,8 +110,35 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     });
     let has_more = rows.len() > limit;
     rows.truncate(limit);
-    let rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
+    let mut rows: Vec<Row> = rows.into_iter().map(Row::from).collect();
+    for row in &mut rows {
+        let is_open = row.status == RunStatus::Running.as_str() && row.app_id.is_none();
+        if is_open && session.form == Form::Text {
+            row.waits = waits(&door, &row.run).await?;
+        }
+    }
     print(session, &rows, has_more.then_some(limit))
+}
+
+/// What a run waits for while no node of it is at work.
+async fn waits(door: &Door, id: &StreamId) -> Result<Option<String>, Failure> {
+    let run = door.load(id).await?;
+    let nodes = run.facts().map(|facts| &facts.nodes);
+    let mut statuses = nodes.into_iter().flatten().map(|node| &node.status);
+    if statuses.any(|status| matches!(status, NodeStatus::InFlight { .. })) {
+        return Ok(None);
+    }
+    let awaited = awaited::all(door, &run).await?;
+    if let Some(awaited) = awaited.values().next() {
+        return Ok(Some(format!("waits for {}", awaited.in_short())));
+    }
+    let now = SystemClock.now();
+    let due = run.timers().filter(|(name, _)| timer::is_delay(name));
+    let due = due.map(|(_, due)| due).min();
+    Ok(match due {
+        Some(due) if due > now => Some(format!("waits {}", text::ms(due.ms_since(now)))),
+        _ => None,
+    })
 }
 
 async fn app_id_of(door: &Door, document: &StreamId) -> Result<StreamId, Failure> {
@@ -136,6 +166,8 @@ pub(crate) struct Row {
     pub(crate) tags: Vec<String>,
     /// The code of its error, or null.
     pub(crate) error: Value,
+    /// What it waits for, for people, where no node of it is at work.
+    pub(crate) waits: Option<String>,
 }
 
 impl From<Listed> for Row {
@@ -156,6 +188,7 @@ impl From<Listed> for Row {
             parent: row.index.parent,
             tags: row.index.tags,
             error: row.index.summary["error"].clone(),
+            waits: None,
         }
     }
 }
@@ -173,6 +206,7 @@ impl Row {
             parent: parent.map(Into::into),
             tags: tags.cloned().collect(),
             error: Value::Null,
+            waits: None,
             run: row.stream,
             tenant: Some(row.tenant),
             workflow: row.index.subject,
@@ -226,6 +260,7 @@ pub(crate) fn print(
     for row in rows {
         let end = if row.settled { row.updated_at } else { now };
         let mut notes = Vec::new();
+        notes.extend(row.waits.as_ref().map(|waits| text::one_line(waits, 60)));
         notes.extend(row.app_id.as_ref().map(|id| text::one_line(id, 40)));
         notes.extend(row.error.as_str().map(|code| text::one_line(code, 40)));
         notes.extend(

@@ -188,15 +188,20 @@ pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
                 let what = format!("{file}: {}", broken.why);
                 return Err(Failure::Damaged { what });
             }
-            let hint = match other {
-                Unresolved::Ambiguous { .. } => {
-                    "write more of the id, or its name; ids made close in time begin alike"
-                }
-                _ => {
-                    "`runwright snapshot list` shows them; an id, its beginning from four characters on, a name or a path names one"
-                }
-            };
-            return Err(Failure::new(other.to_string()).hint(hint));
+            let failure = Failure::new(other.to_string());
+            return Err(match (other, broken.first()) {
+                (Unresolved::Ambiguous { .. }, _) => failure
+                    .hint("write more of the id, or its name; ids made close in time begin alike"),
+                // An unreadable file may be the one that was meant.
+                (_, Some(broken)) => failure.hint(format!(
+                    "{} cannot be read: {}",
+                    crate::text::one_line(&broken.file, 120),
+                    crate::text::one_line(&broken.why, 200)
+                )),
+                (_, None) => failure.hint(
+                    "`runwright snapshot list` shows them; an id, its beginning from four characters on, a name or a path names one",
+                ),
+            });
         }
     };
     folder.read(&path).map_err(failed)

@@ -103,6 +103,8 @@ struct Worker<'a> {
     /// The programs, if they are kept running.
     programs: Option<Programs>,
     source: Source<'a>,
+    /// Where the queue is, for people.
+    place: String,
     supervisor: Supervisor,
     workdir: std::path::PathBuf,
     form: Form,
@@ -127,7 +129,15 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         dir: folder.path().to_owned(),
         ..supervisor
     };
+    let place = match &session.remote {
+        Some(remote) => format!("at {}", remote.address()),
+        None => format!(
+            "in the store {}; --server takes those of a server",
+            session.place.data.display()
+        ),
+    };
     let worker = Worker {
+        place,
         id: args.id.unwrap_or_else(new_name),
         queue: args.queue,
         command: args.command,
@@ -197,7 +207,10 @@ impl Worker<'_> {
         // One poll at a time. It stays open while tasks end, since its assignments would be lost
         // with it.
         let mut take = None;
-        talk::say(format!("{} takes tasks of {}", self.id, self.queue));
+        talk::say(format!(
+            "{} takes tasks of {} {}",
+            self.id, self.queue, self.place
+        ));
         loop {
             if self.unable.get().is_some() {
                 self.drain.cancel();

@@ -4,7 +4,7 @@ use kernel::audit::Actor;
 use serde_json::json;
 
 use crate::data::Data;
-use crate::document::Source;
+use crate::document::{Runner, Source};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{talk, text};
@@ -27,7 +27,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let mut documents = Vec::new();
     for file in &args.files {
         let source = Source::from(file.as_str());
-        documents.push((source.name(), source.read()?));
+        let document = source.read()?;
+        Runner::Run.check(&source, &document)?;
+        documents.push((source.name(), document));
     }
     let door = session.create()?;
     let mut data = Data::new();
