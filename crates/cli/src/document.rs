@@ -173,7 +173,10 @@ mod tests {
         assert!(Runner::Run.check(&file, workflow).is_ok());
         assert!(Runner::Run.check(&file, b"{}").is_ok());
         let said = Runner::Run.check(&file, template).unwrap_err().to_string();
-        assert!(said.contains("a template of the player, not a workflow"), "{said}");
+        assert!(
+            said.contains("a template of the player, not a workflow"),
+            "{said}"
+        );
         let said = Runner::Play.check(&file, workflow).unwrap_err().to_string();
         assert!(said.contains("a workflow, not a template"), "{said}");
     }

@@ -14,9 +14,9 @@ use runtime::door::Door;
 use serde_json::{Value, json};
 use store::{ListQuery, Listed, ReadFrom, StoreClock as _, SystemClock};
 
+use super::awaited;
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
-use super::awaited;
 use crate::lookup::{self, RunName, Shown, documents, short};
 use crate::session::{Form, Session};
 use crate::{style, talk, text};

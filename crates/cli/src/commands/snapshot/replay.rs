@@ -362,11 +362,25 @@ fn tell(data: &mut Data, replayed: &Replayed, kind: Kind) -> Result<(), Failure>
                 data.line(format!("  {name}  {kind} {named}  {input}"))?;
             }
         }
+        if let Some(why) = unreached(&found["actual"]["input"]) {
+            data.line(format!(
+                "  {} {}; start the model's server, or name another by its base URL",
+                style::bad("no model was reached:"),
+                text::one_line(&why, 300)
+            ))?;
+        }
     }
     for (field, level) in replayed.levels() {
         data.line(format!("  {field:<25} {level}"))?;
     }
     Ok(())
+}
+
+/// Why a model's server was not reached, with its address.
+fn unreached(output: &Value) -> Option<String> {
+    (output["unreached"] == true).then_some(())?;
+    let body: Value = serde_json::from_str(output["body"].as_str()?).ok()?;
+    body["error"]["message"].as_str().map(str::to_owned)
 }
 
 /// The time now.

@@ -186,3 +186,26 @@ fn a_client_that_needs_the_length_of_an_answer_has_it() {
     let replayed = bench.replay("verify", 0);
     assert_eq!(replayed["match_status"], "exact_match", "{replayed:#}");
 }
+
+#[test]
+fn a_rerun_without_a_model_names_its_address() {
+    if !has_python("a_rerun_without_a_model_names_its_address") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("by hand"));
+    bench.write("agent.py", BY_HAND);
+    bench.record(&["python3", "agent.py"]);
+    let rerun = [
+        "snapshot", "replay", "latest", "--root", "shop", "--kind", "rerun",
+    ];
+    // Nothing listens at the first port.
+    let ended = bench
+        .command(&rerun)
+        .env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(!ended.status.success(), "{said}");
+    let why = "no model was reached: no connection to http://127.0.0.1:1";
+    assert!(said.contains(why), "{said}");
+}
