@@ -2,3 +2,4 @@
 //! others.
 
 pub mod v1;
+pub mod v2;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::fields::Fields;
 
 /// The decider when an approval times out.
-pub(super) const BY_TIMEOUT: &str = "host:timeout";
+pub(crate) const BY_TIMEOUT: &str = "host:timeout";
 
 /// The payload of an event of a gate; empty for any other event.
 pub(super) fn gate(event: &Event) -> Fields {

@@ -47,7 +47,7 @@ fn channel(variable: &str) -> Option<(&str, &'static str)> {
 }
 
 /// The type of an event on the wire.
-pub(super) fn kind(event: &RunEvent) -> &'static str {
+pub(crate) fn kind(event: &RunEvent) -> &'static str {
     match event {
         RunEvent::VariableChanged { name, .. } if channel(name).is_some() => CHANNEL_WRITTEN,
         event => record::kind(event),

@@ -47,6 +47,12 @@ impl StreamMode {
         ("debug", Self::Debug),
     ];
 
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        let known = Self::ALL.iter().find(|(_, mode)| *mode == self);
+        known.map_or("", |(name, _)| name)
+    }
+
     fn admits(self, event: &RunEvent) -> bool {
         match self {
             Self::Debug => true,
@@ -97,6 +103,11 @@ impl StreamModes {
     /// Whether frames are snapshots, which need the folded run ([`state_frame`]).
     pub fn are_values(&self) -> bool {
         self.0 == [StreamMode::Values]
+    }
+
+    /// Whether there is more than one.
+    pub(crate) fn are_combined(&self) -> bool {
+        self.0.len() > 1
     }
 
     /// Whether new annotations are sent.
@@ -181,7 +192,7 @@ pub fn state_frame(run: &Run, urgent: bool) -> Option<Frame> {
     })
 }
 
-const MESSAGE: &str = "ai.message.chunk";
+pub(crate) const MESSAGE: &str = "ai.message.chunk";
 pub(crate) const STATE: &str = "state.snapshot";
 
 /// Whether an event is sent at once, regardless of the subscriber's buffering.
