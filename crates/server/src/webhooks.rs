@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use faces::Mask;
-use faces::openwop::v1;
+use faces::openwop::{v1, v2};
 use kernel::definition::Plan;
 use kernel::delivery::{Facts, Gate, Item};
-use kernel::ids::Seq;
+use kernel::ids::{Seq, WebhookId};
 use kernel::problem::closest;
-use kernel::registry::{EVERY_EVENT, Webhook};
+use kernel::registry::{EVERY_EVENT, Webhook, WebhookContract};
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
 use kernel::time::Timestamp;
 use runtime::api::{DeliveryReport, RegisteredWebhook};
-use runtime::webhooks::Render;
+use runtime::webhooks::{Names, Render};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
@@ -36,8 +36,28 @@ impl Render for Openwop {
         v1::event_type(stored, content)
     }
 
+    fn names(
+        &self,
+        contract: WebhookContract,
+        header: &StreamHeader,
+        webhook: &WebhookId,
+        event_type: &str,
+    ) -> Names {
+        match contract {
+            WebhookContract::V1 => Names {
+                webhook: webhook.to_string(),
+                event_type: event_type.to_owned(),
+            },
+            WebhookContract::V2 => Names {
+                webhook: v2::bind(&header.owner.tenant, webhook),
+                event_type: v2::wire_kind(event_type).to_owned(),
+            },
+        }
+    }
+
     fn body(
         &self,
+        contract: WebhookContract,
         header: &StreamHeader,
         plan: &Plan,
         event: &Event,
@@ -45,6 +65,17 @@ impl Render for Openwop {
     ) -> Vec<u8> {
         let owner = &header.owner;
         let workspace = owner.workspace.as_deref();
+        if contract == WebhookContract::V2 {
+            let mut body = json!({
+                "runId": v2::bind(&owner.tenant, &header.stream),
+                "event": v2::event(header, Mask::from_plan(plan), event, cause),
+            });
+            // Only where the run has one: a tenant does not stand for a workspace.
+            if let Some(workspace) = workspace {
+                body["workspaceId"] = json!(workspace);
+            }
+            return body.to_string().into_bytes();
+        }
         let body = json!({
             "runId": header.stream,
             "workspaceId": workspace.unwrap_or(owner.tenant.as_str()),

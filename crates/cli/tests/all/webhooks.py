@@ -44,7 +44,7 @@ assert webhook.url == address and webhook.eventTypes == ["run.completed"], webho
 run = client.runs_create(CreateRunRequest(workflowId="three"))
 headers, body = arrivals.get(timeout=60)
 signature, timestamp, family = read_webhook_headers(headers)
-assert family == "x-openwop", headers
+assert family == "openwop", headers
 outcome = verify_webhook_signature(webhook.secret, signature, timestamp, body)
 assert outcome.valid, outcome
 assert not verify_webhook_signature("x" * 64, signature, timestamp, body).valid

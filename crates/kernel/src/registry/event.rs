@@ -57,6 +57,26 @@ pub struct WebhookSpec {
     /// Whether deliveries are also signed as defined by Standard Webhooks 1.0.0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub standard: bool,
+    /// The major of the protocol that deliveries are in.
+    #[serde(default, skip_serializing_if = "WebhookContract::is_first")]
+    pub contract: WebhookContract,
+}
+
+/// The major of OpenWOP that a webhook was registered in, and is served in for its lifetime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookContract {
+    /// OpenWOP 1.
+    #[default]
+    V1,
+    /// OpenWOP 2.
+    V2,
+}
+
+impl WebhookContract {
+    fn is_first(&self) -> bool {
+        *self == Self::V1
+    }
 }
 
 /// The signing secret of a webhook's deliveries.

@@ -23,7 +23,7 @@ use crate::stream::{DefinitionRef, Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
 pub use decide::{RegistryCommand, Rejection};
-pub use event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
+pub use event::{Event, Grant, RegistryEvent, WebhookContract, WebhookSecret, WebhookSpec};
 pub use key::{KEY_ID_BYTES, Key, KeyStatus};
 pub use webhook::{EVERY_EVENT, Previous, Webhook};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kernel::delivery::Facts;
 use kernel::ids::WebhookId;
-use kernel::registry::{RegistryCommand, Rejection, Webhook, WebhookSpec};
+use kernel::registry::{RegistryCommand, Rejection, Webhook, WebhookContract, WebhookSpec};
 use kernel::time::Timestamp;
 use store::StoreError;
 
@@ -32,6 +32,8 @@ pub struct NewWebhook {
     pub secret: Option<String>,
     /// Whether deliveries are also signed by Standard Webhooks 1.0.0.
     pub standard: bool,
+    /// The major of the protocol that deliveries are in.
+    pub contract: WebhookContract,
 }
 
 /// A registered webhook.
@@ -101,6 +103,7 @@ impl Api {
             tags: new.tags,
             workspace,
             standard: new.standard,
+            contract: new.contract,
         };
         let draw = || match effect {
             Some(effect) => Ok(webhooks::id_of(effect.name())),

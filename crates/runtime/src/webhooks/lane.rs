@@ -151,6 +151,7 @@ mod tests {
                 tags: BTreeSet::new(),
                 workspace: None,
                 standard: false,
+                contract: Default::default(),
             },
             secret: WebhookSecret {
                 sealed,

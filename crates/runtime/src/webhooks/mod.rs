@@ -25,6 +25,7 @@ use std::sync::Arc;
 use kernel::definition::Plan;
 use kernel::delivery::Deliveries;
 use kernel::ids::{Seq, TenantId, WebhookId};
+use kernel::registry::WebhookContract;
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
 use store::{Store, StoreError};
@@ -50,15 +51,34 @@ pub trait Render: Send + Sync + 'static {
     /// The subscribers' name of an event, given its stored type and content.
     fn event_type<'a>(&self, stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str>;
 
+    /// What the headers of a delivery call its webhook and its event.
+    fn names(
+        &self,
+        contract: WebhookContract,
+        header: &StreamHeader,
+        webhook: &WebhookId,
+        event_type: &str,
+    ) -> Names;
+
     /// The body of a delivery: an event, with the plan of its run and the first sequence of its
     /// batch.
     fn body(
         &self,
+        contract: WebhookContract,
         header: &StreamHeader,
         plan: &Plan,
         event: &Event,
         cause: Option<Seq>,
     ) -> Vec<u8>;
+}
+
+/// What the headers of a delivery say besides the signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The webhook.
+    pub webhook: String,
+    /// The type of the event.
+    pub event_type: String,
 }
 
 /// The addresses that webhooks may have.

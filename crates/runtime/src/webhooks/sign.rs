@@ -15,6 +15,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGE
 use ring::hmac;
 use serde_json::Value;
 
+use super::Names;
 use crate::access::{Entropy, OsEntropy};
 use crate::engine::Engine;
 use crate::seal::{Seal, SealError};
@@ -180,8 +181,8 @@ impl Signers {
     /// The headers of a delivery, without the trace context.
     pub(super) fn headers(
         &self,
-        webhook: &WebhookId,
-        item: &Item,
+        names: &Names,
+        id: &str,
         body: &[u8],
         now: Timestamp,
     ) -> HeaderMap {
@@ -195,14 +196,32 @@ impl Signers {
                 headers.insert(HeaderName::from_static(name), value);
             }
         };
-        put("x-openwop-webhook-id", webhook.as_str());
-        put("x-openwop-event-type", &item.event_type);
-        put("x-openwop-timestamp", &timestamp);
-        put("x-openwop-signature", &signer.v1(&timestamp, body));
-        put("x-openwop-signature-algorithm", "v1");
+        let signature = signer.v1(&timestamp, body);
+        // Both families of names, with equal values, while both majors are served.
+        for (older, newer, value) in [
+            (
+                "x-openwop-webhook-id",
+                "openwop-webhook-id",
+                names.webhook.as_str(),
+            ),
+            (
+                "x-openwop-event-type",
+                "openwop-event-type",
+                names.event_type.as_str(),
+            ),
+            ("x-openwop-timestamp", "openwop-timestamp", &timestamp),
+            ("x-openwop-signature", "openwop-signature", &signature),
+            (
+                "x-openwop-signature-algorithm",
+                "openwop-signature-algorithm",
+                "v1",
+            ),
+        ] {
+            put(older, value);
+            put(newer, value);
+        }
         if self.standard {
-            let id = message_id(webhook, item);
-            self.standard(&mut headers, &id, &timestamp, body);
+            self.standard(&mut headers, id, &timestamp, body);
         }
         headers
     }
@@ -241,7 +260,7 @@ fn common() -> HeaderMap {
 }
 
 /// The same for each attempt at an event, different for every other event and webhook.
-fn message_id(webhook: &WebhookId, item: &Item) -> String {
+pub(super) fn message_id(webhook: &WebhookId, item: &Item) -> String {
     let Item {
         run_id, sequence, ..
     } = item;
@@ -297,10 +316,19 @@ mod tests {
             standard: true,
         };
         let (webhook, now) = (WebhookId::new("wh_1"), Timestamp(1_700_000_000_999));
-        let headers = both.headers(&webhook, &item(), b"{}", now);
+        let names = Names {
+            webhook: webhook.to_string(),
+            event_type: item().event_type,
+        };
+        let id = message_id(&webhook, &item());
+        let headers = both.headers(&names, &id, b"{}", now);
+        for (name, value) in &headers {
+            if let Some(newer) = name.as_str().strip_prefix("x-") {
+                assert_eq!(headers.get(newer), Some(value), "{name}");
+            }
+        }
         assert_eq!(headers["x-openwop-signature"], old.v1("1700000000", b"{}"));
         assert_eq!(headers["webhook-timestamp"], "1700000000");
-        let id = message_id(&webhook, &item());
         let entry = |secret: &Secret| {
             secret
                 .standard_entry(&id, "1700000000", b"{}")
@@ -319,7 +347,7 @@ mod tests {
             previous: None,
             standard: false,
         };
-        let headers = single.headers(&webhook, &item(), b"{}", now);
+        let headers = single.headers(&names, &id, b"{}", now);
         assert_eq!(headers["x-openwop-signature"], new.v1("1700000000", b"{}"));
         assert!(
             headers

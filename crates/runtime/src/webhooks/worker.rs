@@ -20,7 +20,7 @@ use url::Url;
 
 use super::lane::Lane;
 use super::router::{PAGE, wanted};
-use super::sign::Signers;
+use super::sign::{self, Signers};
 use super::{MAX_BODY_BYTES, Render, post};
 use crate::api::Tail;
 use crate::engine::Engine;
@@ -369,12 +369,19 @@ impl Shared {
             Err(error) => return Err(error),
         };
         let header = tail.header();
-        let body = self.render.body(header, tail.plan(), &event, cause);
+        let contract = target.webhook.spec.contract;
+        let body = self
+            .render
+            .body(contract, header, tail.plan(), &event, cause);
         if body.len() > MAX_BODY_BYTES {
             let why = "the event is larger than a delivery may be; read it from the run's events";
             return Ok(Sent::Impossible { why: why.into() });
         }
-        let mut headers = target.signers.headers(&target.id, item, &body, target.now);
+        let names = self
+            .render
+            .names(contract, header, &target.id, &item.event_type);
+        let id = sign::message_id(&target.id, item);
+        let mut headers = target.signers.headers(&names, &id, &body, target.now);
         let trace = TraceContext::of_run(header);
         trace_context::say(&trace, &mut headers);
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::WebhookId;
+use kernel::registry::WebhookContract;
 use runtime::access::{Action, Principal};
 use runtime::api::{ApiError, NewWebhook, ResourceKind};
 use serde_json::{Map, Value, json};
@@ -92,7 +93,12 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn register(mut cx: Cx) -> Result<Reply, Problem> {
+async fn register(cx: Cx) -> Result<Reply, Problem> {
+    register_in(cx, WebhookContract::V1).await
+}
+
+/// Registers a webhook that is served in a major of the protocol.
+pub(super) async fn register_in(mut cx: Cx, contract: WebhookContract) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let body = cx.object().await?;
     of_tenant(&who, text(&body, "tenantId")?)?;
@@ -109,6 +115,7 @@ async fn register(mut cx: Cx) -> Result<Reply, Problem> {
         workspace: text(&body, "scopeId")?.map(str::to_owned),
         secret: text(&body, "secret")?.map(str::to_owned),
         standard: is_standard(signatures.as_deref())?,
+        contract,
     };
     let api = cx.app.api();
     let (id, effect) = (Some(cx.trace.id()), cx.effect.as_ref());
@@ -135,7 +142,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&reported(&found, wire_tenant(&who))))
 }
 
-async fn remove(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn remove(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, named(&cx)?);
     of_tenant(&who, cx.query().get("tenantId"))?;
     let api = cx.app.api();
@@ -147,7 +154,7 @@ async fn remove(cx: Cx) -> Result<Reply, Problem> {
     })
 }
 
-async fn rotate(mut cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn rotate(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, named(&cx)?);
     of_tenant(&who, cx.query().get("tenantId"))?;
     let body = cx.object().await?;
@@ -163,7 +170,7 @@ async fn rotate(mut cx: Cx) -> Result<Reply, Problem> {
 }
 
 /// The webhook in the path.
-fn named(cx: &Cx) -> Result<WebhookId, Problem> {
+pub(super) fn named(cx: &Cx) -> Result<WebhookId, Problem> {
     let id = webhook_id(cx.param("webhookId"));
     id.ok_or_else(|| ApiError::NotFound(ResourceKind::Webhook).into())
 }
