@@ -52,7 +52,9 @@ struct Inner {
     draining: CancellationToken,
     streams: Arc<Semaphore>,
     discovery: Bytes,
+    discovery_v2: Bytes,
     openapi: Bytes,
+    openapi_v2: Bytes,
     workbench_openapi: Bytes,
     snapshots: OnceLock<PathBuf>,
 }
@@ -85,7 +87,13 @@ impl App {
             discovery: discovery::document(&limits, &gate, configured)
                 .to_string()
                 .into(),
+            discovery_v2: discovery::v2::document(&limits, &gate, configured)
+                .to_string()
+                .into(),
             openapi: openapi::openwop(&routes::all(), credentials)
+                .to_string()
+                .into(),
+            openapi_v2: openapi::v2::document(&routes::all(), credentials)
                 .to_string()
                 .into(),
             workbench_openapi: routes::workbench::openapi::document(credentials)
@@ -199,6 +207,14 @@ impl App {
 
     pub(crate) fn openapi(&self) -> Bytes {
         self.0.openapi.clone()
+    }
+
+    pub(crate) fn discovery_v2(&self) -> Bytes {
+        self.0.discovery_v2.clone()
+    }
+
+    pub(crate) fn openapi_v2(&self) -> Bytes {
+        self.0.openapi_v2.clone()
     }
 
     pub(crate) fn workbench_openapi(&self) -> Bytes {

@@ -13,12 +13,13 @@ use hyper::{Method, StatusCode};
 const METHODS: HeaderValue = HeaderValue::from_static("GET, PUT, POST, DELETE");
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, content-encoding, if-match, if-none-match, last-event-id, \
-     idempotency-key, range, traceparent, tracestate, x-dedup, x-request-id",
+     idempotency-key, range, traceparent, tracestate, x-dedup, x-request-id, \
+     openwop-version, openwop-client-version, openwop-dedup",
 );
 /// Response headers exposed to them.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "accept-ranges, content-disposition, content-range, etag, link, location, retry-after, \
-     traceparent, x-request-id, openwop-idempotent-replay, runwright-warning, run-revision, \
+     traceparent, x-request-id, openwop-idempotent-replay, openwop-version, runwright-warning, run-revision, \
      run-save, run-replaced-save, run-put-back, run-unknown-events",
 );
 

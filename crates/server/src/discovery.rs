@@ -1,5 +1,7 @@
 //! The capabilities document: exactly the features of this server.
 
+pub(crate) mod v2;
+
 use kernel::limits::{
     MAX_FAN_OUT, MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_SCHEMA_ROUNDS, MAX_WAIT_MS,
 };
@@ -16,13 +18,12 @@ use serde_json::{Map, Value, json};
 
 use crate::admission;
 use crate::auth::Gate;
+use crate::contract;
 use crate::encode::ENCODINGS;
 use crate::fixtures;
 use crate::limits::Limits;
 use crate::webhooks::SIGNATURES;
 
-/// The supported version of the protocol's major 1.
-const PROTOCOL_VERSION: &str = "1.0";
 /// The version of the contract between log and reader.
 const EVENT_LOG_SCHEMA_VERSION: u32 = 2;
 
@@ -83,9 +84,9 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         families.extend(value.map(|value| (family.to_owned(), value)));
     }
     let mirror = families.clone();
-    families.insert("protocolVersion".into(), json!(PROTOCOL_VERSION));
-    families.insert("protocolVersions".into(), json!(["1.x"]));
-    families.insert("preferredVersion".into(), json!("1.x"));
+    families.insert("protocolVersion".into(), json!(contract::VERSION_1));
+    families.insert("protocolVersions".into(), json!(contract::VERSIONS));
+    families.insert("preferredVersion".into(), json!(contract::PREFERRED));
     families.insert("capabilities".into(), Value::Object(mirror));
     Value::Object(families)
 }

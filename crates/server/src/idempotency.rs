@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName};
-use hyper::{StatusCode, Uri};
+use hyper::{Method, StatusCode, Uri};
 use kernel::digest::Digest;
 use kernel::json::{self, Limits};
 use kernel::limits::MAX_JSON_DEPTH;
@@ -31,6 +31,25 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
         (Ok(key), None) if (1..=255).contains(&key.len()) => Ok(Some(key.to_owned())),
         _ => Err(Problem::invalid(
             "Idempotency-Key is given once and has 1 to 255 characters",
+        )),
+    }
+}
+
+/// Checks the key of a v2 request: 22 to 128 characters that need no escape, so that it cannot be
+/// guessed. A key on a request that changes nothing means nothing.
+pub(crate) fn check_v2(method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
+    let fits = |key: &str| (22..=128).contains(&key.len()) && key.bytes().all(is_plain);
+    match key(headers) {
+        Ok(None) => Ok(()),
+        Ok(Some(key)) if fits(&key) => Ok(()),
+        Ok(Some(_)) | Err(_) => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "idempotency_key_invalid",
+            "Idempotency-Key is given once and has 22 to 128 of the characters A-Z a-z 0-9 . _ ~ -",
         )),
     }
 }

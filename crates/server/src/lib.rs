@@ -13,6 +13,7 @@ pub mod admission;
 mod app;
 pub mod auth;
 mod body;
+mod contract;
 mod cors;
 mod discovery;
 mod encode;

@@ -4,11 +4,13 @@ mod lineage;
 mod parameters;
 mod snapshots;
 mod steering;
+pub(crate) mod v2;
 
 use kernel::run::RunStatus;
 use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
+use crate::contract::Contract;
 use crate::route::{Access, Route};
 use crate::routes::workbench;
 use crate::webhooks::{SIGNATURES, STANDARD};
@@ -33,7 +35,9 @@ pub(crate) enum Credentials {
 
 /// The document of OpenWOP, including the routes of every server.
 pub(crate) fn openwop(routes: &[Route], credentials: Credentials) -> Value {
-    let is_ours = |route: &&Route| !route.path.starts_with(workbench::ROOT);
+    let is_ours = |route: &&Route| {
+        route.contract == Contract::One && !route.path.starts_with(workbench::ROOT)
+    };
     let routes: Vec<Route> = routes.iter().filter(is_ours).cloned().collect();
     let about = About {
         title: "Runwright",
@@ -81,10 +85,15 @@ fn operation(route: &Route, error: &str, credentials: Credentials) -> Value {
         .parameters
         .iter()
         .map(|(place, name, what)| parameters::parameter(route, place, name, what));
+    let (least, most) = match route.contract {
+        Contract::Two => (22, 128),
+        Contract::One | Contract::Workbench => (1, 255),
+    };
     let keyed = route.is_keyed.then(|| {
-        let what = "1 to 255 characters; equal requests with one key have one effect";
+        let what =
+            format!("{least} to {most} characters; equal requests with one key have one effect");
         json!({ "in": "header", "name": "Idempotency-Key", "description": what,
-                "schema": { "type": "string", "minLength": 1, "maxLength": 255 } })
+                "schema": { "type": "string", "minLength": least, "maxLength": most } })
     });
     let parameters: Vec<Value> = in_path.chain(others).chain(keyed).collect();
     let mut responses = Map::new();

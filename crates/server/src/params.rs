@@ -23,6 +23,12 @@ impl Query {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
+    /// Every name with its value, as often as it is there.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.0.iter();
+        pairs.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The first value of a name.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()

@@ -12,6 +12,7 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
 use axum::response::Response;
+use faces::openwop::v2;
 use futures_util::FutureExt;
 use hyper::header::{
     AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, VARY,
@@ -24,6 +25,7 @@ use tracing::Instrument as _;
 
 use crate::admission;
 use crate::app::{App, Phase};
+use crate::contract::{self, Contract};
 use crate::cors;
 use crate::encode::Encoding;
 use crate::idempotency;
@@ -32,6 +34,7 @@ use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::{REPLAYED, Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
+use crate::routes::v2::token;
 use crate::routes::workbench;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 use crate::unread_body::{Unread, UnreadBody};
@@ -52,7 +55,8 @@ pub(crate) async fn answer(
     let trace = Trace::from_headers(request.headers());
     let method = request.method().clone();
     let encoding = Encoding::from_headers(request.headers());
-    let face = Face::from_path(request.uri().path());
+    let (contract, negotiated) = Contract::negotiate(&request);
+    let version = contract.version(request.uri().path());
     let origins = &app.limits().origins;
     let page = origin::allowed(request.headers(), origins);
     if let (Some(page), Some(mut response)) = (&page, cors::preflight(&request)) {
@@ -62,15 +66,17 @@ pub(crate) async fn answer(
         return response;
     }
     let found = find(table.as_deref(), params, &request);
+    let found = found.and_then(|found| of_contract(found, contract));
     let mut passed_over = None;
     let changes = !matches!(method, Method::GET | Method::HEAD);
-    let is_keyed =
-        changes && face == Face::OpenWop && request.headers().contains_key(idempotency::KEY);
+    let is_keyed = changes
+        && contract != Contract::Workbench
+        && request.headers().contains_key(idempotency::KEY);
     let route = found.as_ref().ok().map(|(route, _)| &**route);
     if route.is_some_and(Route::takes_token) {
         take_token(&mut request);
     }
-    let head = check_head(&app, &request);
+    let head = check_head(&app, &request).and(negotiated);
     let checked = origin::check(&request, app.limits());
     let admitted = match head {
         Ok(()) => admit(&app, request.headers(), route, checked).await,
@@ -79,13 +85,17 @@ pub(crate) async fn answer(
     let (route, result, tenant) = match (admitted, found) {
         (Err(problem), found) => (found.ok().map(|(route, _)| route), Err(problem), None),
         (Ok(()), Ok((route, params))) => {
-            if face == Face::OpenWop {
+            if contract != Contract::Workbench {
                 passed_over = route.passed_over(&Query::from_uri(request.uri()));
             }
             let (result, tenant) = handle(&app, &route, params, request, &trace).await;
             (Some(route), result, tenant)
         }
-        (Ok(()), Err(problem)) => (None, unrouted(&request, problem), None),
+        (Ok(()), Err(problem)) => (None, unrouted(&request, contract, problem), None),
+    };
+    let result = match contract {
+        Contract::Two => result.map_err(|problem| problem.in_v2(tenant.as_deref())),
+        Contract::One | Contract::Workbench => result,
     };
     let code = result.as_ref().err().map(|problem| problem.code);
     let mut response = match result {
@@ -94,9 +104,9 @@ pub(crate) async fn answer(
             if problem.status.is_server_error() {
                 problem = problem.with("correlationId", trace.id());
             }
-            match face {
-                Face::OpenWop => refusal(&problem),
-                Face::Workbench => workbench::refusal(&problem),
+            match contract {
+                Contract::One | Contract::Two => refusal(&problem),
+                Contract::Workbench => workbench::refusal(&problem),
             }
         }
     };
@@ -111,6 +121,9 @@ pub(crate) async fn answer(
         headers.insert(WARNING, warning);
     }
     headers.insert(REQUEST_ID, trace.id.clone());
+    if let Some(version) = version {
+        headers.insert(contract::HEADER, version);
+    }
     if is_keyed && route.is_some() && !headers.contains_key(REPLAYED) {
         // Rejected before its key was read.
         headers.insert(REPLAYED, HeaderValue::from_static("false"));
@@ -140,23 +153,6 @@ pub(crate) async fn answer(
     };
     answered.log(&trace);
     response
-}
-
-/// The wire format of a URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Face {
-    OpenWop,
-    Workbench,
-}
-
-impl Face {
-    fn from_path(path: &str) -> Self {
-        if path.starts_with(workbench::ROOT) {
-            Self::Workbench
-        } else {
-            Self::OpenWop
-        }
-    }
 }
 
 /// A response in the log. The URL itself is not logged: it may contain secrets.
@@ -284,9 +280,9 @@ fn find(
 }
 
 /// The response for an unknown route.
-fn unrouted(request: &Request, problem: Problem) -> Result<Reply, Problem> {
+fn unrouted(request: &Request, contract: Contract, problem: Problem) -> Result<Reply, Problem> {
     let path = request.uri().path();
-    if problem.status != StatusCode::NOT_FOUND {
+    if problem.status != StatusCode::NOT_FOUND || contract != Contract::One {
         return Err(problem);
     }
     // A host without a pack registry says so in plain text, which clients take as "none here".
@@ -311,17 +307,54 @@ fn unrouted(request: &Request, problem: Problem) -> Result<Reply, Problem> {
         root,
         Some("runs" | "workflows" | "interrupts" | "webhooks" | "audit")
     ) {
-        return Err(Problem::invalid(
-            "addresses begin with the protocol's version: put /v1 in front",
-        ));
+        return Err(Problem::unversioned());
     }
     Err(problem)
+}
+
+/// The route that was found, where it belongs to the contract of the request. An address without a
+/// version is one of OpenWOP 2 only; the address of discovery answers in both.
+fn of_contract(
+    found: (Arc<Route>, Params),
+    contract: Contract,
+) -> Result<(Arc<Route>, Params), Problem> {
+    match (found.0.contract, contract) {
+        (Contract::Two, Contract::One) => Err(Problem::unversioned()),
+        _ => Ok(found),
+    }
+}
+
+/// Reads the ids of a v2 address: the tenant in front of an id is the caller's own.
+fn bind(params: &mut Params, who: Option<&Principal>) -> Result<(), Problem> {
+    for (name, value) in params {
+        if name == "token" {
+            *value = token::read(value)?;
+        }
+        if !matches!(name.as_str(), "runId" | "webhookId") {
+            continue;
+        }
+        let bound = v2::unproject(value).map_err(|_| {
+            Problem::invalid(
+                "an id in the address has an escape that is not `~` and two hex digits",
+            )
+        })?;
+        let own = who.map(|who| who.tenant.as_str());
+        if bound
+            .tenant
+            .as_deref()
+            .is_some_and(|tenant| Some(tenant) != own)
+        {
+            return Err(Problem::foreign_tenant());
+        }
+        *value = bound.id;
+    }
+    Ok(())
 }
 
 async fn handle(
     app: &App,
     route: &Arc<Route>,
-    params: Params,
+    mut params: Params,
     mut request: Request,
     trace: &Trace,
 ) -> (Result<Reply, Problem>, Option<String>) {
@@ -329,7 +362,7 @@ async fn handle(
     let who = match route.access {
         Access::Anyone => None,
         Access::May(_)
-            if Face::from_path(request.uri().path()) == Face::Workbench
+            if route.path.starts_with(workbench::ROOT)
                 && let Err(problem) = workbench::admit_session(&mut request) =>
         {
             return (Err(problem), None);
@@ -351,6 +384,12 @@ async fn handle(
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if changes && app.phase() == Phase::Draining {
         let problem = Problem::unavailable("the server is being stopped; try again");
+        return (Err(problem), tenant);
+    }
+    if route.contract == Contract::Two
+        && let Err(problem) = bind(&mut params, who.as_deref())
+            .and_then(|()| idempotency::check_v2(request.method(), request.headers()))
+    {
         return (Err(problem), tenant);
     }
     // Held until the run exists.
@@ -402,10 +441,15 @@ async fn handle(
 /// Calls a handler within the time limit of a response. A panic is a server error.
 pub(crate) async fn call(route: &Route, cx: Cx) -> Result<Reply, Problem> {
     let (time, trace) = (cx.app.limits().answer_time, cx.trace.clone());
+    let tenant = cx.who.as_ref().map(|who| who.tenant.to_string());
     // Log lines about runs carry the id of this request.
     let span = tracing::info_span!("request", request_id = trace.id());
     let call = AssertUnwindSafe(async { route.call(cx).await }).catch_unwind();
     match tokio::time::timeout(time, call).instrument(span).await {
+        Ok(Ok(result)) if route.contract == Contract::Two => {
+            // Here, so that an answer that is kept under a key is in the words of its contract.
+            result.map_err(|problem| problem.in_v2(tenant.as_deref()))
+        }
         Ok(Ok(result)) => result,
         Ok(Err(_)) => {
             tracing::error!(
@@ -462,7 +506,7 @@ fn whole(reply: Reply, method: &Method, encoding: Option<Encoding>) -> Response 
     };
     let may_encode = status == StatusCode::OK && matches!(*method, Method::GET | Method::HEAD);
     if may_encode {
-        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        headers.append(VARY, HeaderValue::from_static("accept-encoding"));
         if let Some(encoding) = encoding
             && let Some(encoded) = encoding.encode(&body)
         {

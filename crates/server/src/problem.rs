@@ -4,6 +4,7 @@
 //! request, except node types and ids from the tenant's own definitions.
 
 mod fork;
+mod v2;
 mod words;
 
 use std::collections::BTreeSet;
@@ -126,6 +127,14 @@ impl Problem {
             StatusCode::NOT_FOUND,
             "not_found",
             "there is nothing at this address; GET /v1/openapi.json lists what there is",
+        )
+    }
+
+    /// 400: an address of OpenWOP without a version, from a client that names none.
+    pub(crate) fn unversioned() -> Self {
+        Self::invalid(
+            "addresses begin with the protocol's version: put /v1 in front, or send the header \
+             OpenWOP-Version: 2",
         )
     }
 

@@ -8,6 +8,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, StatusCode};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::problem::Problem;
 
@@ -53,6 +54,28 @@ impl Reply {
             status,
             headers,
             body,
+        }
+    }
+
+    /// The same answer with another JSON body. One that is not JSON stays as it is.
+    pub(crate) fn map(self, change: impl FnOnce(Value) -> Value) -> Self {
+        match self {
+            Self::Whole {
+                status,
+                headers,
+                body,
+            } => {
+                let body = match serde_json::from_slice(&body) {
+                    Ok(value) => change(value).to_string().into(),
+                    Err(_) => body,
+                };
+                Self::Whole {
+                    status,
+                    headers,
+                    body,
+                }
+            }
+            ready => ready,
         }
     }
 

@@ -11,14 +11,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::body::Body;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use hyper::{HeaderMap, Method, StatusCode, Uri};
 use kernel::limits::MAX_JSON_DEPTH;
 use runtime::access::{Action, Principal};
 use runtime::api::Effect;
 use serde_json::{Map, Value};
+use url::form_urlencoded;
 
 use crate::app::App;
 use crate::body;
+use crate::contract::Contract;
 use crate::limits::Limits;
 use crate::memory::Taken;
 use crate::params::Query;
@@ -77,6 +80,8 @@ pub struct Route {
     /// Whether a query with an undocumented name is rejected. Otherwise, as the protocol lets
     /// clients send more than a host knows, the response reports that it was ignored.
     pub is_closed: bool,
+    /// The wire format of its answers.
+    pub(crate) contract: Contract,
     /// Whether a response may be held until there is something to send.
     pub is_held: bool,
     /// The body limit in bytes, if it differs from the default.
@@ -104,6 +109,7 @@ impl Route {
             doc,
             is_keyed: false,
             is_closed: false,
+            contract: Contract::One,
             is_held: false,
             body: None,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),
@@ -114,6 +120,14 @@ impl Route {
     pub(crate) fn keyed(self) -> Self {
         Self {
             is_keyed: true,
+            ..self
+        }
+    }
+
+    /// The same route, as one of OpenWOP 2.
+    pub(crate) fn v2(self) -> Self {
+        Self {
+            contract: Contract::Two,
             ..self
         }
     }
@@ -285,6 +299,20 @@ impl Cx {
         Query::from_uri(&self.uri)
     }
 
+    /// Puts another value of a name in place of those of the query.
+    pub(crate) fn set_query(&mut self, name: &str, value: &str) {
+        let query = self.query();
+        let mut pairs = form_urlencoded::Serializer::new(String::new());
+        for (key, given) in query.pairs().filter(|(key, _)| *key != name) {
+            pairs.append_pair(key, given);
+        }
+        pairs.append_pair(name, value);
+        let address = format!("{}?{}", self.uri.path(), pairs.finish());
+        if let Ok(uri) = address.parse() {
+            self.uri = uri;
+        }
+    }
+
     /// Whether the request was begun before with the same key, and its outcome is unknown.
     pub(crate) fn is_repeated(&self) -> bool {
         self.effect
@@ -306,6 +334,15 @@ impl Cx {
                 "a header that is read once must be there once, as plain text",
             )),
         }
+    }
+
+    /// Puts another body in place of the one that was read.
+    pub(crate) fn put_body(&mut self, body: &Map<String, Value>) {
+        for name in [CONTENT_ENCODING, CONTENT_LENGTH] {
+            self.headers.remove(name);
+        }
+        let body = serde_json::to_vec(body).unwrap_or_default();
+        self.body = Body::from(body);
     }
 
     /// The raw body.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use faces::Mask;
 use faces::openwop::v1::{self, Frame, StreamModes};
+use faces::openwop::v2;
 use futures_util::stream::{self, Stream};
 use kernel::run::Run;
 use runtime::api::{LogPage, Tail};
@@ -21,6 +22,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::app::App;
+use crate::contract::Contract;
 use crate::metrics::{Counted, Metrics};
 use crate::problem::Problem;
 use crate::recheck::CredentialRecheck;
@@ -38,6 +40,7 @@ pub(crate) struct Subscription {
     tail: Tail,
     remarks: Remarks,
     modes: StreamModes,
+    contract: Contract,
     /// The run up to the tail's position, for frames that are snapshots.
     run: Option<Run>,
     batch: Option<Batch>,
@@ -57,15 +60,27 @@ struct Batch {
     docs: Vec<Value>,
 }
 
+/// What a subscriber asked for.
+pub(crate) struct Form {
+    pub(crate) modes: StreamModes,
+    /// How long frames gather.
+    pub(crate) buffer: Option<Duration>,
+    pub(crate) contract: Contract,
+}
+
 impl Subscription {
     /// A subscription after the tail's position.
     pub(crate) async fn new(
         app: App,
         mut tail: Tail,
-        modes: StreamModes,
-        buffer: Option<Duration>,
+        form: Form,
         (slot, pass): (OwnedSemaphorePermit, CredentialRecheck),
     ) -> Result<Self, Problem> {
+        let Form {
+            modes,
+            buffer,
+            contract,
+        } = form;
         let run = if modes.are_values() {
             tail.not_beyond_end();
             Some(tail.state().await?)
@@ -75,8 +90,12 @@ impl Subscription {
         // A resuming client has an older state: later frames build on this one.
         let first = run
             .as_ref()
-            .and_then(|run| v1::state_frame(run, run.is_settled()));
-        let remarks = Remarks::on(app.api(), &tail.header().stream, &modes).await?;
+            .and_then(|run| state_frame(contract, run, run.is_settled()));
+        let remarks = match contract {
+            // There an annotation is no event at all.
+            Contract::Two => Remarks::none(),
+            _ => Remarks::on(app.api(), &tail.header().stream, &modes).await?,
+        };
         let counted: fn(&Metrics) -> &std::sync::atomic::AtomicI64 = |metrics| &metrics.streams;
         Ok(Self {
             _counted: Counted::new(app.clone(), counted),
@@ -86,6 +105,7 @@ impl Subscription {
             tail,
             remarks,
             modes,
+            contract,
             run,
             batch: buffer.map(|time| Batch {
                 time,
@@ -169,12 +189,15 @@ impl Subscription {
                     })?;
                     let is_admitted = self.modes.admitting(&event.body).is_some();
                     is_admitted
-                        .then(|| v1::state_frame(run, v1::is_urgent(&event.body)))
+                        .then(|| state_frame(self.contract, run, v1::is_urgent(&event.body)))
                         .flatten()
                 }
                 None => {
                     let of = (&**self.tail.header(), Mask::from_plan(self.tail.plan()));
-                    v1::frame(&self.modes, of, event, *cause)
+                    match self.contract {
+                        Contract::Two => v2::frame(&self.modes, of, event, *cause),
+                        _ => v1::frame(&self.modes, of, event, *cause),
+                    }
                 }
             };
             if let Some(frame) = frame {
@@ -211,6 +234,13 @@ impl Subscription {
             batch.due = None;
             write(out, batch.last, "batch", &docs);
         }
+    }
+}
+
+fn state_frame(contract: Contract, run: &Run, urgent: bool) -> Option<Frame> {
+    match contract {
+        Contract::Two => v2::state_frame(run, urgent),
+        _ => v1::state_frame(run, urgent),
     }
 }
 

@@ -29,6 +29,14 @@ const KITS: &[Kit] = &[
         prepare: "",
         test: "the_official_python_client_drives_it",
     },
+    // The client of the second.
+    Kit {
+        folder: "openwop-client-2.7.0",
+        packages: &["openwop-client==2.7.0"],
+        variable: "RUNWRIGHT_PYTHON_V2",
+        prepare: "",
+        test: "python_clients_of_both_versions_drive_one_server",
+    },
     // A small language model and a server for it.
     Kit {
         folder: "gemma3-270m-1.0.0-xllamacpp-2026.10",

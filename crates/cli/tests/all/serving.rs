@@ -307,6 +307,35 @@ fn the_official_python_client_drives_it() {
 }
 
 #[test]
+fn python_clients_of_both_versions_drive_one_server() {
+    let test = "python_clients_of_both_versions_drive_one_server";
+    let both = ["RUNWRIGHT_PYTHON", "RUNWRIGHT_PYTHON_V2"].map(std::env::var_os);
+    let [Some(python), Some(newer)] = both else {
+        let reason = "there is no Python with openwop-client; `cargo xtask ci` makes one";
+        return testkit::skip(test, reason);
+    };
+    let lab = lab();
+    let serving = Serving::start(&lab, &["--allow-private-webhooks"]);
+    let key = key(&lab, "acme");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/all/");
+    let start = |program, script: &str| {
+        std::process::Command::new(program)
+            .args([&format!("{folder}{script}"), &serving.url, &key])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    // At the same time, on one server.
+    let clients = [start(python, "client.py"), start(newer, "client_v2.py")];
+    for client in clients {
+        let ended = client.wait_with_output().unwrap();
+        Ended::from(ended).with(0).prints("driven");
+    }
+    serving.stop();
+}
+
+#[test]
 fn the_real_workbench_client_drives_it() {
     let Some(modules) = std::env::var_os("RUNWRIGHT_NODE_MODULES") else {
         let reason = "there is no Node.js with @llm-workbench/runtime; `cargo xtask ci` makes one";

@@ -38,6 +38,31 @@ impl Api {
         })
     }
 
+    /// Cancels a run that has not ended.
+    ///
+    /// # Errors
+    /// As [`Api::cancel_run`]; `Rejected` for a run that has ended.
+    pub async fn cancel_active(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        reason: Option<String>,
+        request_id: Option<&str>,
+    ) -> Result<RunStatus, ApiError> {
+        let settled = |status| Err(ApiError::Rejected(Rejection::Settled { status }));
+        if let Ok(loaded) = self.head(who, Action::CancelRun, run).await
+            && let Some(status) = RunStatus::parse(&loaded.index.status)
+            && loaded.index.settled
+        {
+            return settled(status);
+        }
+        match self.cancel_run(who, run, reason, request_id).await? {
+            // It ended meanwhile.
+            status @ (RunStatus::Completed | RunStatus::Failed) => settled(status),
+            status => Ok(status),
+        }
+    }
+
     /// Checks that the caller may cancel a run that exists.
     ///
     /// # Errors

@@ -49,14 +49,14 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn list(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let said = cx.app.api().annotations(&who, &run).await?;
     let annotations: Vec<Value> = said.iter().map(v1::annotation).collect();
     Ok(Reply::ok(&json!({ "annotations": annotations })))
 }
 
-async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     // Ownership is checked before the request.
     cx.app.api().may_annotate(&who, &run).await?;

@@ -67,7 +67,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&json!({ "artifacts": listed })))
 }
 
-async fn get(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn get(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let id = cx.param("artifactId");
     if id.len() > 256 {

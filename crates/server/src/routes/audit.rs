@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-async fn verify(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn verify(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let query = cx.query();
     let from = query.seq("fromSeq")?.unwrap_or(0);

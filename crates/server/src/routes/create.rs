@@ -51,7 +51,7 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-async fn create(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn create(cx: Cx) -> Result<Reply, Problem> {
     let is_keyed = cx.headers.contains_key(idempotency::KEY);
     create_once(cx).await.map_err(|problem| {
         if is_keyed {

@@ -4,9 +4,12 @@ use axum::body::Body;
 use axum::response::Response;
 use faces::Mask;
 use faces::openwop::v1::{self, StreamMode, StreamModes, UnsupportedModes};
+use faces::openwop::v2;
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::Seq;
+use kernel::run::Event;
+use kernel::stream::StreamHeader;
 use runtime::access::Action;
 use runtime::api::{LogPage, Tail};
 use serde_json::{Value, json};
@@ -14,12 +17,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::runs::named;
+use crate::app::App;
+use crate::contract::Contract;
 use crate::problem::Problem;
 use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
-use crate::sse::{self, Subscription};
+use crate::sse::{self, Form, Subscription};
 
 /// The most events of a poll's response.
 const POLL_EVENTS: usize = 1_000;
@@ -29,7 +34,7 @@ const POLL_BYTES: usize = 4 << 20;
 const PAGE: usize = 64;
 /// The default time that a poll is held, in seconds. Below the protocol's 30, which is also the
 /// clients' own timeout.
-const HOLD: u64 = 25;
+pub(super) const HOLD: u64 = 25;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
@@ -101,21 +106,9 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
         .follow(&who, &run, after.as_ref().copied().unwrap_or_default())
         .await?;
     let after = after?;
-    let until = Instant::now() + Duration::from_secs(hold?.unwrap_or(HOLD));
-    let mut pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
-    let (events, page) = loop {
-        pass.check().await?;
-        let (events, page) = gather(&mut tail).await?;
-        let is_over = Instant::now() >= until || cx.app.draining().is_cancelled();
-        if !events.is_empty() || page.settled || is_over {
-            break (events, page);
-        }
-        tokio::select! {
-            () = tail.changed() => {}
-            () = tokio::time::sleep_until(until.min(pass.due)) => {}
-            () = cx.app.draining().cancelled() => {}
-        }
-    };
+    let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
+    let pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
+    let (events, page) = held(&cx.app, pass, (&mut tail, hold), v1::event_caused_by).await?;
     let last = match page.next.min(page.end) {
         // The run has no events yet.
         0 => after.unwrap_or_default(),
@@ -131,15 +124,40 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
     })))
 }
 
+/// How an event is shown.
+pub(super) type Show = fn(&StreamHeader, Mask<'_>, &Event, Option<Seq>) -> Value;
+
+/// Events past the tail's place, held until there is one, the run has ended or time is up.
+pub(super) async fn held(
+    app: &App,
+    mut pass: CredentialRecheck,
+    (tail, hold): (&mut Tail, Duration),
+    show: Show,
+) -> Result<(Vec<Value>, LogPage), Problem> {
+    let until = Instant::now() + hold;
+    loop {
+        pass.check().await?;
+        let (events, page) = gather(tail, show).await?;
+        let is_over = Instant::now() >= until || app.draining().is_cancelled();
+        if !events.is_empty() || page.settled || is_over {
+            return Ok((events, page));
+        }
+        tokio::select! {
+            () = tail.changed() => {}
+            () = tokio::time::sleep_until(until.min(pass.due)) => {}
+            () = app.draining().cancelled() => {}
+        }
+    }
+}
+
 /// The existing events, within the limits of one response.
-async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
+async fn gather(tail: &mut Tail, show: Show) -> Result<(Vec<Value>, LogPage), Problem> {
     let mut docs = Vec::new();
     let mut bytes = 0;
     loop {
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
-            let doc =
-                v1::event_caused_by(tail.header(), Mask::from_plan(tail.plan()), event, *cause);
+            let doc = show(tail.header(), Mask::from_plan(tail.plan()), event, *cause);
             bytes += doc.to_string().len();
             docs.push(doc);
         }
@@ -151,6 +169,11 @@ async fn gather(tail: &mut Tail) -> Result<(Vec<Value>, LogPage), Problem> {
 }
 
 async fn stream(cx: Cx) -> Result<Reply, Problem> {
+    stream_in(cx, Contract::One).await
+}
+
+/// Events as they come, in the wire format of a contract.
+pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let after = last_event_id(&cx.headers);
     if view::is_document(&run) {
@@ -159,8 +182,8 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
             Wanted::Stream => {
                 // Ownership is checked before the query.
                 cx.app.api().document_view(&who, &run).await?;
-                let modes = modes(cx.query().get("streamMode"))?;
-                view::stream(cx, run, after, modes).await
+                let modes = modes(cx.query().get("streamMode"), contract)?;
+                view::stream(cx, run, after, (modes, contract)).await
             }
             Wanted::Other => {
                 cx.app.api().document_view(&who, &run).await?;
@@ -170,12 +193,12 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
     }
     let tail = cx.app.api().follow(&who, &run, after).await?;
     let query = cx.query();
-    let modes = modes(query.get("streamMode"))?;
+    let modes = modes(query.get("streamMode"), contract)?;
     let buffer = query.number("bufferMs", 0..=5_000)?;
     let buffer = buffer.filter(|ms| *ms > 0).map(Duration::from_millis);
     match wanted(&cx.headers) {
         Wanted::Stream => {}
-        Wanted::Json => return whole_log(tail, &modes).await,
+        Wanted::Json => return whole_log(tail, &modes, contract).await,
         Wanted::Other => return Err(no_such_form()),
     }
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
@@ -184,7 +207,12 @@ async fn stream(cx: Cx) -> Result<Reply, Problem> {
         ));
     };
     let pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
-    let subscription = Subscription::new(cx.app.clone(), tail, modes, buffer, (slot, pass)).await?;
+    let form = Form {
+        modes,
+        buffer,
+        contract,
+    };
+    let subscription = Subscription::new(cx.app.clone(), tail, form, (slot, pass)).await?;
     let mut response = Response::new(Body::from_stream(sse::frames(subscription)));
     let headers = response.headers_mut();
     let text = HeaderValue::from_static;
@@ -203,19 +231,29 @@ fn no_such_form() -> Problem {
 }
 
 /// The existing log, for a client that wants JSON instead of a stream.
-async fn whole_log(mut tail: Tail, modes: &StreamModes) -> Result<Reply, Problem> {
+async fn whole_log(
+    mut tail: Tail,
+    modes: &StreamModes,
+    contract: Contract,
+) -> Result<Reply, Problem> {
+    let show: Show = match contract {
+        Contract::Two => v2::event,
+        Contract::One | Contract::Workbench => v1::event_caused_by,
+    };
     let (mut events, mut bytes) = (Vec::new(), 0);
     loop {
         let page = tail.page(PAGE).await?;
         for (event, cause) in &page.events {
             if modes.admitting(&event.body).is_some() {
-                let doc =
-                    v1::event_caused_by(tail.header(), Mask::from_plan(tail.plan()), event, *cause);
+                let doc = show(tail.header(), Mask::from_plan(tail.plan()), event, *cause);
                 bytes += doc.to_string().len();
                 events.push(doc);
             }
         }
         if page.next >= page.end || page.events.is_empty() || bytes >= POLL_BYTES {
+            if contract == Contract::Two {
+                return Ok(Reply::ok(&page_in_v2(&tail, events, &page)));
+            }
             return Ok(Reply::ok(&json!({
                 "runId": tail.header().stream,
                 "events": events,
@@ -231,18 +269,34 @@ fn last_event_id(headers: &HeaderMap) -> Option<Seq> {
     text.trim().parse().ok()
 }
 
-fn modes(text: Option<&str>) -> Result<StreamModes, Problem> {
+/// Events and the state of their run, as v2 answers a poll.
+pub(super) fn page_in_v2(tail: &Tail, events: Vec<Value>, page: &LogPage) -> Value {
+    let header = tail.header();
+    json!({
+        "runId": v2::bind(&header.owner.tenant, &header.stream),
+        "events": events,
+        // -1 for a log without events. A page that was cut ends with its last event.
+        "lastSequence": i128::from(page.next.min(page.end)) - 1,
+        "status": page.status,
+        "isTerminal": page.settled,
+    })
+}
+
+fn modes(text: Option<&str>, contract: Contract) -> Result<StreamModes, Problem> {
     let Some(text) = text else {
         return Ok(StreamModes::default());
     };
-    StreamModes::parse(text).map_err(|unsupported| {
+    let is_v2 = contract == Contract::Two;
+    let parse = if is_v2 { v2::modes } else { StreamModes::parse };
+    parse(text).map_err(|unsupported| {
         let message = match unsupported {
             UnsupportedModes::Unknown => "streamMode lists names of details.supported",
             UnsupportedModes::ValuesCombined => {
                 "the stream mode values cannot be combined with another"
             }
         };
-        let supported: Vec<&str> = StreamMode::ALL.iter().map(|(name, _)| *name).collect();
+        let all = StreamMode::ALL.iter().map(|(name, _)| *name);
+        let supported: Vec<&str> = all.filter(|name| !is_v2 || *name != "progress").collect();
         Problem::new(StatusCode::BAD_REQUEST, "unsupported_stream_mode", message)
             .with("supported", json!(supported))
     })

@@ -81,7 +81,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn fork(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn fork(cx: Cx) -> Result<Reply, Problem> {
     let is_keyed = cx.headers.contains_key(idempotency::KEY);
     fork_once(cx).await.map_err(|problem| {
         if is_keyed {
@@ -232,7 +232,7 @@ fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Ove
     }
 }
 
-async fn diff(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn diff(cx: Cx) -> Result<Reply, Problem> {
     let (who, a) = (cx.who()?, named(&cx)?);
     let api = cx.app.api();
     // Ownership is checked before the query.
@@ -307,7 +307,7 @@ impl Reading {
     }
 }
 
-async fn ancestry(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn ancestry(cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     let lineage = cx.app.api().lineage(&who, &run).await?;
     let parent = lineage.parent.as_ref();

@@ -197,7 +197,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&doc))
 }
 
-async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     if view::is_document(&run) {
         return view::answer(cx, run).await;
@@ -223,7 +223,7 @@ async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
     }
 }
 
-async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
     let question = cx.app.api().look(cx.param("token")).await?;
     Ok(Reply::ok(&v1::question(
         &question.run().plan,
@@ -231,7 +231,7 @@ async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
     )))
 }
 
-async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {
     let token = cx.param("token").to_owned();
     let api = cx.app.api().clone();
     match api.question_of(&token).await {

@@ -15,6 +15,7 @@ mod interrupts;
 mod runs;
 mod snapshots;
 mod steering;
+pub(crate) mod v2;
 mod webhooks;
 pub(crate) mod workbench;
 mod workflows;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Route> {
         snapshots::routes(),
         coordinator::routes(),
         workbench::routes(),
+        v2::routes(),
     ]
     .into_iter()
     .flatten()

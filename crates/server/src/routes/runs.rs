@@ -14,12 +14,13 @@ use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use runtime::access::{Action, Principal};
-use runtime::api::{ApiError, ResourceKind, RunFilter, RunPage};
+use runtime::api::{Api, ApiError, ResourceKind, RunFilter, RunPage};
 use serde_json::{Value, json};
 use store::ListCursor;
 
 use super::steering::reason;
 use super::{interrupts, snapshots};
+use crate::contract::Contract;
 use crate::params::{Query, run_id};
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -149,9 +150,20 @@ async fn issue_token(mut cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
+    get_in(cx, Contract::One).await
+}
+
+/// How a run stands, in the wire format of a contract.
+pub(super) async fn get_in(cx: Cx, contract: Contract) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     if view::is_document(&run) {
-        return view::snapshot(cx, run).await;
+        let reply = view::snapshot(cx, run).await?;
+        return Ok(match contract {
+            Contract::Two => {
+                reply.map(|doc| super::v2::snapshot(&super::v2::owner(&who, &doc), doc))
+            }
+            Contract::One | Contract::Workbench => reply,
+        });
     }
     if cx.headers.contains_key(IF_NONE_MATCH) {
         let version = cx.app.api().version(&who, &run).await?;
@@ -180,6 +192,9 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
         if snapshot.get("interrupt").is_some_and(is_it) {
             interrupts::with_token(&mut snapshot["interrupt"], &token);
         }
+    }
+    if contract == Contract::Two {
+        snapshot = super::v2::snapshot(&read.header.owner, snapshot);
     }
     let reply = Reply::ok(&snapshot)
         .with(ETAG, tag)
@@ -222,7 +237,22 @@ pub(super) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
 
 async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
-    let query = cx.query();
+    let RunPage { runs, next } = page(cx.app.api(), cx.query(), &who, MAX_PAGE).await?;
+    let rows: Vec<Value> = runs.iter().map(row).collect();
+    let mut page = json!({ "runs": rows });
+    if let Some(next) = next {
+        page["nextCursor"] = json!(write_cursor(&next));
+    }
+    Ok(Reply::ok(&page))
+}
+
+/// The page of runs that a query asks for.
+pub(super) async fn page(
+    api: &Api,
+    query: Query,
+    who: &Principal,
+    most: u64,
+) -> Result<RunPage, Problem> {
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
     let is_status = |status: &String| RunStatus::parse(status).is_some();
     if statuses.len() > 16 || !statuses.iter().all(is_status) {
@@ -241,7 +271,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
         Some(text) => Some(read_cursor(text)?),
         None => None,
     };
-    let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
+    let limit = query.number("limit", 1..=most)?.unwrap_or(PAGE);
     let filter = RunFilter {
         workflow: bounded(&query, "workflowId")?,
         statuses,
@@ -250,13 +280,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
         after,
         limit: limit as usize,
     };
-    let RunPage { runs, next } = cx.app.api().runs(&who, filter).await?;
-    let rows: Vec<Value> = runs.iter().map(row).collect();
-    let mut page = json!({ "runs": rows });
-    if let Some(next) = next {
-        page["nextCursor"] = json!(write_cursor(&next));
-    }
-    Ok(Reply::ok(&page))
+    Ok(api.runs(who, filter).await?)
 }
 
 /// A text of a query, if it is present.

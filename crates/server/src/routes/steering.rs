@@ -20,9 +20,9 @@ use crate::trace::Trace;
 /// Runs of one bulk cancellation.
 const MAX_RUN_IDS: usize = 100;
 /// Characters of the reason of a bulk cancellation.
-const MAX_BULK_REASON: usize = 512;
+pub(super) const MAX_BULK_REASON: usize = 512;
 /// Characters of any other reason.
-const MAX_REASON: usize = 4_096;
+pub(super) const MAX_REASON: usize = 4_096;
 /// Runs of a bulk cancellation that are cancelled concurrently.
 const AT_A_TIME: usize = 16;
 
@@ -74,7 +74,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     // Ownership is checked before the request.
     cx.app.api().may_control(&who, &run).await?;
@@ -108,7 +108,7 @@ async fn pause(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::json(StatusCode::ACCEPTED, &doc))
 }
 
-async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     cx.app.api().may_control(&who, &run).await?;
     let reason = reason(&mut cx.object_or_nothing().await?, MAX_REASON)?;
@@ -146,7 +146,7 @@ async fn bulk_cancel(mut cx: Cx) -> Result<Reply, Problem> {
     Ok(Reply::ok(&json!({ "results": results })))
 }
 
-fn run_ids(given: Option<Value>) -> Result<Vec<String>, Problem> {
+pub(super) fn run_ids(given: Option<Value>) -> Result<Vec<String>, Problem> {
     let wrong = || {
         Problem::invalid("runIds must be a list of 1 to 100 run ids").with("maxRunIds", MAX_RUN_IDS)
     };

@@ -74,7 +74,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn get(cx: Cx) -> Result<Reply, Problem> {
+pub(super) async fn get(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let id = workflow_id(cx.param("workflowId"));
     let id = id.ok_or(ApiError::NotFound(ResourceKind::Workflow))?;

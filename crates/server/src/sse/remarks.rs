@@ -14,6 +14,11 @@ use store::StoreError;
 pub(super) struct Remarks(Option<NotesTail>);
 
 impl Remarks {
+    /// None at all.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
     /// Annotations of a run, for a stream of these modes.
     pub(super) async fn on(
         api: &Api,

@@ -33,6 +33,8 @@ fn every_route_that_changes_something_honours_a_key() {
         let others = [
             "/v1/runs",
             "/v1/runs/{runId}:fork",
+            "/runs",
+            "/runs/{runId}:fork",
             "/v1/test/runs/{runId}/expire",
         ];
         let by_itself = others.contains(&route.path) && route.method == "POST";

@@ -48,6 +48,7 @@ mod streams;
 mod telemetry;
 mod tokens;
 mod traces;
+mod v2;
 mod webhooks;
 mod workbench;
 mod workflows;

@@ -60,6 +60,9 @@ async fn a_read_token_opens_nothing_else() {
             let path = route.path.replace("{runId}", id).replace("{nodeId}", "a");
             let path = path.replace(":diff", &format!(":diff?against={other}"));
             let mut request = Request::new(route.method.as_str(), &path).key(&token);
+            if crate::v2::is_v2(route.path) {
+                request = request.header("openwop-version", "2");
+            }
             if !is_get {
                 request = request.json(&json!({}));
             }

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use faces::openwop::v1::{Diff, Frame, StreamModes};
+use faces::openwop::v2;
 use faces::workbench::{run_events, run_view};
 use futures_util::stream;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LINK};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 use super::super::snapshots;
 use super::gates::MAX_NOTE;
 use crate::app::App;
+use crate::contract::Contract;
 use crate::problem::Problem;
 use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
@@ -192,6 +194,7 @@ struct Subscription {
     app: App,
     tail: DocumentViewTail,
     modes: StreamModes,
+    contract: Contract,
     next: u64,
     pass: CredentialRecheck,
     spoke: Instant,
@@ -205,7 +208,7 @@ pub(crate) async fn stream(
     cx: Cx,
     run: StreamId,
     after: Option<u64>,
-    modes: StreamModes,
+    (modes, contract): (StreamModes, Contract),
 ) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let tail = cx.app.api().follow_document_view(&who, &run).await?;
@@ -218,6 +221,7 @@ pub(crate) async fn stream(
         app: cx.app.clone(),
         tail,
         modes,
+        contract,
         next: after.map_or(0, |after| after.saturating_add(1)),
         pass: CredentialRecheck::new(&cx, Action::ReadRun)?,
         spoke: Instant::now(),
@@ -247,7 +251,14 @@ impl Subscription {
             // The deletion of a run ends its stream.
             let document = self.tail.look().await.ok()?;
             self.is_over = document.view().has_ended();
-            let frames = run_events::frames(&document, self.next, &self.modes);
+            let mut frames = run_events::frames(&document, self.next, &self.modes);
+            if self.contract == Contract::Two {
+                let owner = &document.header().owner;
+                frames = frames
+                    .into_iter()
+                    .map(|frame| v2::project_frame(owner, frame))
+                    .collect();
+            }
             self.next = self.next.max(document.next_seq());
             if !frames.is_empty() {
                 self.spoke = Instant::now();

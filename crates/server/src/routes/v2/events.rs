@@ -1,0 +1,106 @@
+//! Events of a run: by polling, and as a stream.
+
+use std::time::Duration;
+
+use faces::openwop::v2;
+use runtime::access::Action;
+use serde_json::{Value, json};
+
+use super::reads;
+use crate::contract::Contract;
+use crate::problem::Problem;
+use crate::recheck::CredentialRecheck;
+use crate::reply::Reply;
+use crate::route::{ACCESS_TOKEN, Cx, Doc, Route};
+use crate::routes::events::{HOLD, held, page_in_v2, stream_in};
+use crate::routes::runs::named;
+use crate::routes::workbench::view;
+
+/// The routes of this group.
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        reads(
+            "/runs/{runId}/events/poll",
+            Action::ReadRun,
+            poll,
+            Doc {
+                operation: "pollRunEvents",
+                summary: "Events past a sequence; held until there is one",
+                parameters: &[
+                    (
+                        "query",
+                        "afterSequence",
+                        "the highest sequence already seen",
+                    ),
+                    ("query", "timeout", "seconds to hold, 1 to 60"),
+                    ACCESS_TOKEN,
+                ],
+                request: None,
+                responses: &[(200, "EventPage")],
+            },
+        )
+        .closed()
+        .held(),
+        reads(
+            "/runs/{runId}/events",
+            Action::ReadRun,
+            |cx| stream_in(cx, Contract::Two),
+            Doc {
+                operation: "streamRunEvents",
+                summary: "Events as they come, as server-sent events",
+                parameters: &[
+                    (
+                        "query",
+                        "streamMode",
+                        "updates, values, messages, debug, or some joined by commas",
+                    ),
+                    ("query", "bufferMs", "gather frames for so long, 0 to 5000"),
+                    (
+                        "query",
+                        "resumable",
+                        "true: the client comes back with Last-Event-ID",
+                    ),
+                    ("header", "Last-Event-ID", "the id of the last frame seen"),
+                    ACCESS_TOKEN,
+                ],
+                request: None,
+                responses: &[(200, "events")],
+            },
+        ),
+    ]
+}
+
+async fn poll(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let query = cx.query();
+    let after = query.seq("afterSequence");
+    let hold = query.number("timeout", 1..=60);
+    if view::is_document(&run) {
+        let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
+        let of = cx.app.api().document_view(&who, &run).await?;
+        let owner = of.header().owner.clone();
+        let reply = view::poll(cx, run, after?, hold).await?;
+        return Ok(reply.map(|page| {
+            let events = page["events"].as_array().cloned().unwrap_or_default();
+            let events: Vec<Value> = events
+                .into_iter()
+                .map(|event| v2::project_event(&owner, event))
+                .collect();
+            json!({
+                "runId": v2::bind(&owner.tenant, page["runId"].as_str().unwrap_or_default()),
+                "events": events,
+                "lastSequence": page["lastEventSeq"],
+                "status": page["runStatus"],
+                "isTerminal": page["isTerminal"],
+            })
+        }));
+    }
+    // Access to the run is checked before the query.
+    let seen = after.as_ref().copied().unwrap_or_default();
+    let mut tail = cx.app.api().follow(&who, &run, seen).await?;
+    after?;
+    let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
+    let pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
+    let (events, page) = held(&cx.app, pass, (&mut tail, hold), v2::event).await?;
+    Ok(Reply::ok(&page_in_v2(&tail, events, &page)))
+}
