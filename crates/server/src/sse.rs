@@ -60,7 +60,7 @@ struct Batch {
     docs: Vec<Value>,
 }
 
-/// What a subscriber asked for.
+/// The form of a subscription.
 pub(crate) struct Form {
     pub(crate) modes: StreamModes,
     /// How long frames gather.
@@ -92,7 +92,7 @@ impl Subscription {
             .as_ref()
             .and_then(|run| state_frame(contract, run, run.is_settled()));
         let remarks = match contract {
-            // There an annotation is no event at all.
+            // In version 2 an annotation is not an event.
             Contract::Two => Remarks::none(),
             _ => Remarks::on(app.api(), &tail.header().stream, &modes).await?,
         };

@@ -51,7 +51,7 @@ pub trait Render: Send + Sync + 'static {
     /// The subscribers' name of an event, given its stored type and content.
     fn event_type<'a>(&self, stored: Cow<'a, str>, content: &[u8]) -> Cow<'a, str>;
 
-    /// What the headers of a delivery call its webhook and its event.
+    /// The names of a webhook and an event in the headers of a delivery.
     fn names(
         &self,
         contract: WebhookContract,
@@ -72,7 +72,7 @@ pub trait Render: Send + Sync + 'static {
     ) -> Vec<u8>;
 }
 
-/// What the headers of a delivery say besides the signature.
+/// The names in the headers of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// The webhook.

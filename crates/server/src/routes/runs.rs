@@ -153,7 +153,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
     get_in(cx, Contract::One).await
 }
 
-/// How a run stands, in the wire format of a contract.
+/// The snapshot of a run, in the wire format of a contract.
 pub(super) async fn get_in(cx: Cx, contract: Contract) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     if view::is_document(&run) {

@@ -21,7 +21,7 @@ pub fn project(bound: &str) -> String {
 }
 
 /// A segment of an address that names nothing: an escape in it is not `~` and two hex digits, or
-/// the bytes it stands for are not UTF-8.
+/// its bytes are not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedId;
 

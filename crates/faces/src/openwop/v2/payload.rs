@@ -1,6 +1,6 @@
-//! Payloads: v2 closes every object, so each type lists the fields it has
-//! (`run-event-payloads.schema.json`). What a payload of v1 has beyond them is left out here and
-//! stays readable under `/v1`.
+//! Payloads. Version 2 closes every object: each type lists its fields
+//! (`run-event-payloads.schema.json`). Other fields of a v1 payload are left out, and stay readable
+//! under `/v1`.
 
 use kernel::stream::Owner;
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! The state of a run: a folded run as a `RunSnapshot` of v2, which is closed. What this engine
-//! says beyond it goes to `extensions`.
+//! The state of a run: a folded run as a `RunSnapshot` of v2, which is closed. Further fields of
+//! this engine go to `extensions`.
 
 use kernel::run::Run;
 use kernel::stream::Owner;

@@ -1,4 +1,4 @@
-//! What a subscriber to a run's events is sent in v2.
+//! The frames of a subscription to a run's events in v2.
 //!
 //! The modes are those of v1 but for `progress`, which is an extension of it. A frame is named by
 //! the type of its event, or, where modes are combined, by the mode that admitted it. A frame of

@@ -93,7 +93,7 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
     }))
 }
 
-/// Makes a v1 body of a v2 one. What is not served is refused by its name.
+/// Makes a v1 body of a v2 one. Options that are not served are refused by name.
 fn read(body: &mut Map<String, Value>) -> Result<(), Problem> {
     body.retain(|_, value| !value.is_null());
     check_fields(body, &FIELDS)?;
