@@ -10,7 +10,6 @@ use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
 use crate::problem::Problem;
-use crate::routes::workbench;
 
 /// The header that names a version, in requests and answers.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static(NAME);
@@ -24,6 +23,9 @@ pub(crate) const VERSIONS: [&str; 2] = [VERSION_1, v2::VERSION];
 pub(crate) const PREFERRED: &str = VERSION_1;
 /// The address whose answer depends on the header.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/openwop";
+
+/// The addresses of the LLM Workbench API.
+pub(crate) const WORKBENCH_ROOT: &str = "/api/";
 
 /// The wire format of a request and its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,7 +44,7 @@ impl Contract {
     /// together.
     pub(crate) fn negotiate(request: &Request) -> (Self, Result<(), Problem>) {
         let path = request.uri().path();
-        if path.starts_with(workbench::ROOT) {
+        if path.starts_with(WORKBENCH_ROOT) {
             return (Self::Workbench, Ok(()));
         }
         let asked = Asked::from_request(request.headers());

@@ -23,7 +23,7 @@ pub(crate) use session::admit_session;
 use crate::route::Route;
 
 /// The common prefix of this face's paths.
-pub(crate) const ROOT: &str = "/api/";
+pub(crate) const ROOT: &str = crate::contract::WORKBENCH_ROOT;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
