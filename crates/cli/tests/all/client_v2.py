@@ -87,7 +87,7 @@ listed = client.runs_list(workflow_id="three", limit=2)
 assert listed.runs and all(run.workflowId == "three" for run in listed.runs), listed
 
 
-# What is refused is refused by a registered code.
+# Refusals have registered codes.
 def refused(status, code, call):
     try:
         call()
@@ -140,7 +140,7 @@ assert said.target["runId"] == created.runId, said
 assert [note.annotationId for note in client.list_annotations(created.runId)] == [said.annotationId]
 
 
-# What a run asks: answered by name, and by the token that its snapshot shows.
+# Questions of a run, answered by node and by the token of the snapshot.
 def until(run, status):
     while True:
         snapshot = client.runs_get(run)
@@ -199,7 +199,7 @@ assert [result.ok for result in results] == [True, False, False, False], results
 codes = [result.error["error"] for result in results[1:]]
 assert codes == ["run_terminal", "not_found", "id_tenant_mismatch"], results
 
-# Webhooks: what is delivered verifies, and names the run as the client does.
+# Webhooks: deliveries verify, and name the run as the client does.
 arrivals = Queue()
 
 
