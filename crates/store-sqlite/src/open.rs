@@ -102,11 +102,10 @@ fn version(db: &Db) -> Fallible<usize> {
     const LOOK: &str = "SELECT iif(application_id = 0 AND (user_version <> 0 OR EXISTS (SELECT 1 FROM sqlite_schema)), -1, application_id) FROM pragma_application_id, pragma_user_version";
     let application: Option<i64> = db.value(LOOK, [])?;
     let version: usize = db.value("PRAGMA user_version", [])?.unwrap_or_default();
-    let newest = MIGRATIONS.len();
     match application {
-        Some(0 | APPLICATION_ID) if version <= newest => Ok(version),
+        Some(0 | APPLICATION_ID) if version <= SCHEMA_VERSION => Ok(version),
         Some(APPLICATION_ID) => Err(StoreError::Unavailable(format!(
-            "the store has schema version {version}, this build knows {newest}; update runwright"
+            "the store has schema version {version}, this build knows {SCHEMA_VERSION}; update runwright"
         ))
         .into()),
         Some(OLD_APPLICATION_ID) => Err(StoreError::Unavailable(OLD_STORE.into()).into()),

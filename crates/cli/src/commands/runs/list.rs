@@ -120,7 +120,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     print(session, &rows, has_more.then_some(limit))
 }
 
-/// What a run waits for while no node of it is at work.
+/// The wait of a run of which no node is at work.
 async fn waits(door: &Door, id: &StreamId) -> Result<Option<String>, Failure> {
     let run = door.load(id).await?;
     let nodes = run.facts().map(|facts| &facts.nodes);
@@ -166,7 +166,7 @@ pub(crate) struct Row {
     pub(crate) tags: Vec<String>,
     /// The code of its error, or null.
     pub(crate) error: Value,
-    /// What it waits for, for people, where no node of it is at work.
+    /// Its wait, for people, where no node of it is at work.
     pub(crate) waits: Option<String>,
 }
 
