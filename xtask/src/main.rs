@@ -1,7 +1,7 @@
 //! The project's own commands. `cargo xtask ci` is the one to run before a change is done.
 //!
 //! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`],
-//! [`reference`], [`mod@bench`]. Data and findings go to stdout, a wrong call to stderr. Exit
+//! [`reference`], [`package`], [`mod@bench`]. Data and findings go to stdout, a wrong call to stderr. Exit
 //! codes: 0 done, 1 something was found or failed, 2 the call was wrong.
 //!
 //! This crate is built before anything else can be checked, so it has few dependencies.
@@ -19,6 +19,7 @@ mod bench;
 mod ci;
 mod circles;
 mod direction;
+mod package;
 mod picture;
 mod project;
 mod reference;
@@ -88,6 +89,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "writes the generated pages of docs/reference/",
         run: reference::run,
+    },
+    Command {
+        name: "package",
+        arguments: "[--check]",
+        about: "a tarball and packages for pip, npm and Debian (see `cargo xtask package --help`)",
+        run: package::run,
     },
     Command {
         name: "bench",

@@ -29,11 +29,15 @@ impl Project {
         &self.root
     }
 
+    /// The folder of builds.
+    pub(crate) fn target(&self) -> PathBuf {
+        std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| self.root.join("target"), |dir| self.root.join(dir))
+    }
+
     /// A folder for files that runs leave.
     pub(crate) fn scratch(&self) -> Result<PathBuf, String> {
-        let target = std::env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| self.root.join("target"), |dir| self.root.join(dir));
-        let scratch = target.join("xtask");
+        let scratch = self.target().join("xtask");
         std::fs::create_dir_all(&scratch)
             .map_err(|error| format!("cannot create {}: {error}", scratch.display()))?;
         Ok(scratch)

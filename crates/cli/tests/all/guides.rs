@@ -27,7 +27,7 @@ macro_rules! pages {
 }
 
 pages!(
-    access, openwop, player, provenance, runtime, telemetry, webhooks, workbench, workers,
+    access, install, openwop, player, provenance, runtime, telemetry, webhooks, workbench, workers,
     workflows,
 );
 
