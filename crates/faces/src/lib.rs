@@ -17,7 +17,6 @@ mod mask;
 pub mod openwop;
 pub mod player;
 pub mod provenance;
-mod record;
 pub mod transcript;
 pub mod workbench;
 

@@ -14,7 +14,6 @@ use kernel::run::Event;
 use kernel::time::Timestamp;
 
 use crate::mask::Mask;
-use crate::record;
 
 mod agents;
 mod text;
@@ -49,8 +48,8 @@ pub fn line(mask: Mask<'_>, event: &Event) -> Line {
     let event = &*mask.event(event);
     Line {
         time: time_of_day(event.at),
-        kind: record::kind(&event.body),
-        node: record::node(&event.body).map(|node| printable(node.as_str())),
+        kind: event.body.kind(),
+        node: event.body.node().map(|node| printable(node.as_str())),
         // Shortened before it is made printable, too: a chunk of output may be long.
         text: shorten(&printable(&shorten(&text::text(event), MAX_TEXT)), MAX_TEXT),
     }

@@ -168,15 +168,6 @@ pub(super) fn text(event: &Event) -> String {
             format!("{child_run_id} {}", word(status)),
             error.as_ref().map(failure).unwrap_or_default(),
         ]),
-        E::ChildReported { .. }
-        | E::AgentDecided { .. }
-        | E::AgentHandedOff { .. }
-        | E::OrchestratorDecided { .. }
-        | E::ChainStepped { .. }
-        | E::FannedOut { .. }
-        | E::Joined { .. }
-        | E::ConfidenceEscalated { .. }
-        | E::LoopbackLimited { .. } => super::agents::text(&event.body),
         E::InterruptRequested {
             interrupt_id,
             kind,
@@ -341,5 +332,6 @@ pub(super) fn text(event: &Event) -> String {
             "from {source_run_id} at {at_sequence}: {}",
             word(divergence_kind)
         ),
+        body => super::agents::text(body),
     }
 }

@@ -10,7 +10,7 @@ use super::run::Child;
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, PlanNode};
 use crate::ids::{AttemptId, NodeId, Seq};
 use crate::run::RunEvent;
-use crate::run::event::{ApprovalAction, JoinOutcome, NodeError, SkipReason};
+use crate::run::event::{About, ApprovalAction, JoinOutcome, NodeError, SkipReason};
 
 /// The kind of the question about a failure.
 const ABOUT_FAILURE: &str = "custom";
@@ -126,8 +126,10 @@ impl Ended {
 impl Log<'_> {
     /// Checks an event of a node.
     pub(super) fn node_event(&mut self, body: &RunEvent) {
-        let Some((id, visit)) = node_of(body) else {
-            return;
+        let (id, visit) = match body.about() {
+            About::Run => return,
+            About::Node(id) => (id, None),
+            About::Visit(id, visit) => (id, Some(visit)),
         };
         let Some(ix) = self.plan.node_ix(id.as_str()) else {
             return self.violation(format!("the definition has no node {id}"));
@@ -662,45 +664,6 @@ impl Log<'_> {
         let is_open =
             |node: &&Node| matches!(node.place, Place::Attempt { .. } | Place::Between { .. });
         self.nodes.iter().filter(is_open).count()
-    }
-}
-
-/// The node of an event, and its visit if the event has one.
-fn node_of(body: &RunEvent) -> Option<(&NodeId, Option<u32>)> {
-    match body {
-        RunEvent::NodeStarted { node_id, visit, .. }
-        | RunEvent::AttemptRestarted { node_id, visit, .. }
-        | RunEvent::NodeCompleted { node_id, visit, .. }
-        | RunEvent::NodeFailed { node_id, visit, .. }
-        | RunEvent::NodeRetried { node_id, visit, .. }
-        | RunEvent::NodeSkipped { node_id, visit, .. }
-        | RunEvent::NodeCancelled { node_id, visit, .. }
-        | RunEvent::NodeSuspended { node_id, visit, .. }
-        | RunEvent::NodeResumed { node_id, visit, .. }
-        | RunEvent::NodeDispatched { node_id, visit, .. }
-        | RunEvent::InterruptRequested { node_id, visit, .. }
-        | RunEvent::ApprovalRequested { node_id, visit, .. }
-        | RunEvent::ApprovalReceived { node_id, visit, .. }
-        | RunEvent::ApprovalGranted { node_id, visit, .. }
-        | RunEvent::ApprovalRejected { node_id, visit, .. }
-        | RunEvent::ApprovalOverridden { node_id, visit, .. }
-        | RunEvent::ApprovalAsked { node_id, visit, .. }
-        | RunEvent::ClarificationRequested { node_id, visit, .. }
-        | RunEvent::ClarificationResolved { node_id, visit, .. }
-        | RunEvent::AgentDecided { node_id, visit, .. }
-        | RunEvent::AgentHandedOff { node_id, visit, .. }
-        | RunEvent::OrchestratorDecided { node_id, visit, .. }
-        | RunEvent::ChainStepped { node_id, visit, .. }
-        | RunEvent::FannedOut { node_id, visit, .. }
-        | RunEvent::Joined { node_id, visit, .. }
-        | RunEvent::ConfidenceEscalated { node_id, visit, .. }
-        | RunEvent::OutputChunk { node_id, visit, .. } => Some((node_id, Some(*visit))),
-        RunEvent::InterruptResolved { node_id, .. }
-        | RunEvent::ArtifactCreated { node_id, .. }
-        | RunEvent::ProviderUsage { node_id, .. }
-        | RunEvent::LoopbackLimited { node_id, .. }
-        | RunEvent::RunDeadLettered { node_id, .. } => Some((node_id, None)),
-        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! vendor prefix `runwright.`. Changing this file is a change of the event format: see
 //! `docs/design/event-format.md`, which quotes its hash.
 
+mod kinds;
 mod parts;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::run::report::{
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
+pub use kinds::{About, Content, Interest, KINDS};
 pub use parts::{
     ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, Doubt, JoinOutcome, OutputChannel,
     Usage, Vote,

@@ -1,6 +1,7 @@
 //! The envelope: a stored event as a `RunEventDoc`.
 
 use kernel::ids::Seq;
+use kernel::run::event::KINDS;
 use kernel::run::{Event, RunEvent};
 use kernel::stream::StreamHeader;
 use serde_json::Value;
@@ -10,11 +11,10 @@ use super::legacy;
 use super::payload::payload;
 use super::report::is_untrusted;
 use crate::mask::{Mask, apply_mask};
-use crate::record;
 
 /// Every event type this engine writes, in the order of the storage format. Those without an
 /// OpenWOP name begin with `runwright.`.
-pub const EVENT_TYPES: &[&str] = record::KINDS;
+pub const EVENT_TYPES: &[&str] = KINDS;
 
 /// The version of each event type's payload contract.
 const SCHEMA_VERSION: u32 = 1;
@@ -46,7 +46,7 @@ pub fn event_caused_by(
         .with("payload", payload)
         .text("timestamp", event.at)
         .with("sequence", event.seq)
-        .maybe_text("nodeId", record::node(&event.body))
+        .maybe_text("nodeId", event.body.node())
         .with("schemaVersion", SCHEMA_VERSION)
         .text(
             "engineVersion",

@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use kernel::run::NodeError;
+use kernel::run::event::About;
+use kernel::run::{NodeError, RunEvent};
+use kernel::time::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -11,6 +13,53 @@ use serde_json::{Map, Value, json};
 pub(super) struct Fields(Map<String, Value>);
 
 impl Fields {
+    /// The fields that are stored of an event. The visit of its node is always there; times and
+    /// errors have the form of the wire.
+    pub(super) fn stored(event: &RunEvent) -> Self {
+        let mut stored = to_json(event);
+        let Some(Value::Object(mut fields)) = stored.get_mut("data").map(Value::take) else {
+            return Self::new();
+        };
+        if let About::Visit(_, visit) = event.about()
+            && fields.contains_key("nodeId")
+        {
+            fields.insert("visit".to_owned(), visit.into());
+        }
+        for name in ["dueAt", "timeoutAt", "writtenAt"] {
+            let Some(at) = fields.get_mut(name) else {
+                continue;
+            };
+            if let Some(ms) = at.as_i64() {
+                *at = Timestamp(ms).to_string().into();
+            }
+        }
+        for name in ["error", "lastError"] {
+            let Some(error) = fields.get_mut(name) else {
+                continue;
+            };
+            if let Ok(stored) = serde_json::from_value(error.take()) {
+                *error = failure(&stored);
+            }
+        }
+        Self(fields)
+    }
+
+    /// Leaves fields out.
+    pub(super) fn without(mut self, names: &[&str]) -> Self {
+        for name in names {
+            self.0.remove(*name);
+        }
+        self
+    }
+
+    /// Gives a field another name.
+    pub(super) fn renamed(mut self, name: &str, to: &str) -> Self {
+        if let Some(value) = self.0.remove(name) {
+            self.0.insert(to.to_owned(), value);
+        }
+        self
+    }
+
     /// Without any field.
     pub(super) fn new() -> Self {
         Self::default()
@@ -84,4 +133,11 @@ pub(super) fn error(error: &NodeError) -> Fields {
         .with("code", code)
         .with("message", message)
         .maybe("details", details)
+}
+
+/// An error of a node or run, with whether a retry may help.
+pub(super) fn failure(node_error: &NodeError) -> Value {
+    error(node_error)
+        .maybe("retryable", node_error.retryable)
+        .build()
 }

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::Fields;
-use crate::record;
 
 /// The stored type of a change of a variable.
 const VARIABLE_CHANGED: &str = "variable.changed";
@@ -50,7 +49,7 @@ fn channel(variable: &str) -> Option<(&str, &'static str)> {
 pub(crate) fn kind(event: &RunEvent) -> &'static str {
     match event {
         RunEvent::VariableChanged { name, .. } if channel(name).is_some() => CHANNEL_WRITTEN,
-        event => record::kind(event),
+        event => event.kind(),
     }
 }
 

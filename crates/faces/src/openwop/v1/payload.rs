@@ -9,11 +9,11 @@ use std::borrow::Cow;
 
 use kernel::coordinator::awaited_queue;
 use kernel::run::event::{CapKind, DivergenceKind, Ending};
-use kernel::run::{Event, NodeError, RunEvent};
+use kernel::run::{Event, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value, json};
 
-use super::fields::{Fields, error};
+use super::fields::{Fields, failure};
 use super::gate::{gate, outcome};
 use super::orchestration::orchestration;
 use super::report::report;
@@ -42,371 +42,116 @@ pub(super) fn owner(owner: &Owner) -> Value {
         .build()
 }
 
-/// The payload of an event.
+/// The payload of an event: the fields that are stored, but for the kinds that the protocol closes
+/// or shapes in its own way.
 pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
+    let fields = || Fields::stored(&event.body);
     let fields = match &event.body {
         RunEvent::RunStarted {
-            workflow_id,
-            inputs,
-            // Readers get them from the snapshot; here they would repeat the inputs.
-            variables: _,
             transport,
             engine_version,
-            tags,
-            metadata,
             configurable,
-        } => Fields::new()
-            .text("workflowId", workflow_id)
-            .with("inputs", inputs)
-            .maybe(
-                "transport",
-                TRANSPORTS
-                    .contains(&transport.as_str())
-                    .then_some(transport),
-            )
-            .text("engineVersion", engine_version)
-            .with("owner", owner(&header.owner))
-            .filled("tags", tags)
-            .filled("metadata", metadata)
-            .filled("configurable", settings(configurable)),
-        RunEvent::RunCompleted {
-            outputs,
-            duration_ms,
-        } => Fields::new()
-            .with("outputs", outputs)
-            .with("durationMs", duration_ms),
-        RunEvent::RunFailed {
-            error,
-            failed_node_id,
-            duration_ms,
-        } => Fields::new()
-            .with("error", failure(error))
-            .maybe_text("failedNodeId", failed_node_id.as_ref())
-            .with("durationMs", duration_ms),
-        RunEvent::RunCancelled {
-            reason,
-            cancelled_by,
-            parent_run_id,
-            duration_ms,
-        } => Fields::new()
-            .maybe("reason", reason.as_ref())
-            .maybe("cancelledBy", cancelled_by.as_ref())
-            .maybe_text("parentRunId", parent_run_id.as_ref())
-            .with("durationMs", duration_ms),
-        RunEvent::RunStopping { ending } => Fields::new().with("ending", stopping(ending)),
-        RunEvent::RunDraining { reason } => Fields::new().maybe("reason", reason.as_ref()),
-        RunEvent::RunPaused {
-            reason,
-            drain_policy,
-        } => Fields::new()
-            .maybe("reason", reason.as_ref())
-            .with("drainPolicy", drain_policy),
-        RunEvent::RunResumed { reason } => Fields::new().maybe("reason", reason.as_ref()),
-        RunEvent::RunResuming { from_status } => Fields::new().with("fromStatus", from_status),
-        RunEvent::RunForked {
-            source_run_id,
-            from_sequence,
-            tags,
-            metadata,
-            configurable,
-        } => Fields::new()
-            .text("sourceRunId", source_run_id)
-            .with("fromSeq", from_sequence)
-            .maybe("tags", tags.as_ref())
-            .maybe("metadata", metadata.as_ref())
-            .maybe("configurable", configurable.as_ref().map(settings)),
-        RunEvent::RunDeadLettered {
-            node_id,
-            reason,
-            attempts,
-        } => Fields::new()
-            .text("runId", header.root())
-            .text("nodeId", node_id)
-            .with("reason", reason)
-            .with("attempts", attempts),
-        RunEvent::NodeStarted {
-            node_id,
-            type_id,
-            visit,
-            attempt,
-            inputs,
-            due_at,
-            timeout_at,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("typeId", type_id)
-            .with("visit", visit)
-            .with("attempt", attempt)
-            .maybe("inputs", inputs.as_ref())
-            .maybe_text("dueAt", due_at.as_ref())
-            .maybe_text("timeoutAt", timeout_at.as_ref()),
-        RunEvent::AttemptRestarted {
-            node_id,
-            visit,
-            attempt,
-            restarts,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .with("attempt", attempt)
-            .with("restarts", restarts),
-        RunEvent::NodeCompleted {
-            node_id,
-            visit,
-            attempt,
-            outputs,
-            port,
-            declined_edges,
-            duration_ms,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .with("attempt", attempt)
-            .with("outputs", outputs)
-            .maybe("port", port.as_ref())
-            .filled("declinedEdges", declined_edges)
-            .with("durationMs", duration_ms),
-        RunEvent::NodeFailed {
-            node_id,
-            visit,
-            error,
-            attempts,
-            declined_edges,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .with("error", failure(error))
-            // None when the node failed before its first attempt; the protocol counts from 1.
-            .maybe("attempts", (*attempts > 0).then_some(attempts))
-            .filled("declinedEdges", declined_edges),
-        RunEvent::NodeRetried {
-            node_id,
-            visit,
-            attempt,
-            delay_ms,
-            last_error,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .with("attempt", attempt)
-            .with("delayMs", delay_ms)
-            .with("lastError", failure(last_error)),
-        RunEvent::NodeSkipped {
-            node_id,
-            visit,
-            reason,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .with("reason", reason),
-        RunEvent::NodeCancelled {
-            node_id,
-            visit,
-            reason,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .with("reason", reason),
-        RunEvent::NodeSuspended {
-            node_id,
-            visit,
-            interrupt_id,
-            kind,
-            doubt,
+            ..
         } => {
-            let fields = Fields::new()
-                .text("nodeId", node_id)
-                .with("visit", visit)
-                .text("interruptId", interrupt_id)
-                .with("kind", kind);
-            match doubt {
-                Some(doubt) => fields
-                    .with("reason", kind)
-                    .with("agentId", &doubt.agent_id)
-                    .with("threshold", doubt.threshold)
-                    .with("observed", doubt.observed),
-                None => fields,
-            }
+            let is_known = TRANSPORTS.contains(&transport.as_str());
+            // A reader gets the variables from the snapshot; here they would repeat the inputs.
+            fields()
+                .without(&["variables", "transport"])
+                .maybe("transport", is_known.then_some(transport))
+                .text("engineVersion", engine_version)
+                .with("owner", owner(&header.owner))
+                .filled("configurable", settings(configurable))
         }
-        RunEvent::NodeResumed {
-            node_id,
-            visit,
-            interrupt_id,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .with("visit", visit)
-            .text("interruptId", interrupt_id),
-        RunEvent::NodeDispatched {
-            node_id: _,
-            visit: _,
-            child_run_id,
-            child_workflow_id,
-            definition: _,
-            inputs: _,
-            budget: _,
-        } => Fields::new()
-            .text("childRunId", child_run_id)
-            .text("childWorkflowId", child_workflow_id),
-        RunEvent::ChildSettled {
-            child_run_id,
-            status,
-            variables,
-            outputs,
-            error,
-            spent,
-        } => Fields::new()
-            .text("childRunId", child_run_id)
-            .with("status", status)
-            .filled("variables", variables)
-            .filled("outputs", outputs)
-            .maybe("error", error.as_ref().map(failure))
-            .filled("spent", spent),
-        RunEvent::ChildReported {
-            child_run_id,
-            status,
-            child_sequence,
-        } => Fields::new()
-            .text("childRunId", child_run_id)
-            .maybe("status", status.as_ref())
-            .with("childSequence", child_sequence),
-        RunEvent::AgentDecided { .. }
-        | RunEvent::AgentHandedOff { .. }
-        | RunEvent::OrchestratorDecided { .. }
+        RunEvent::RunStopping { ending } => Fields::new().with("ending", stopping(ending)),
+        RunEvent::RunForked { configurable, .. } => fields()
+            .renamed("fromSequence", "fromSeq")
+            .maybe("configurable", configurable.as_ref().map(settings)),
+        RunEvent::RunDeadLettered { .. } => fields().text("runId", header.root()),
+        // None when the node failed before its first attempt; the protocol counts from 1.
+        RunEvent::NodeFailed { attempts: 0, .. } => fields().without(&["attempts"]),
+        RunEvent::NodeSuspended {
+            kind,
+            doubt: Some(doubt),
+            ..
+        } => fields()
+            .without(&["doubt"])
+            .with("reason", kind)
+            .with("agentId", &doubt.agent_id)
+            .with("threshold", doubt.threshold)
+            .with("observed", doubt.observed),
+        RunEvent::NodeDispatched { .. } => {
+            fields().without(&["nodeId", "visit", "definition", "inputs", "budget"])
+        }
+        RunEvent::OrchestratorDecided { .. }
         | RunEvent::ChainStepped { .. }
         | RunEvent::FannedOut { .. }
         | RunEvent::Joined { .. }
-        | RunEvent::ConfidenceEscalated { .. }
-        | RunEvent::LoopbackLimited { .. } => orchestration(header, event),
+        | RunEvent::ConfidenceEscalated { .. } => orchestration(header, &event.body, fields()),
         RunEvent::InterruptRequested {
-            interrupt_id: _,
-            node_id: _,
-            visit: _,
             kind,
             key,
             asked_before,
             data,
             resume_schema,
             timeout_at,
+            ..
         } => {
             let timeout_ms = timeout_at.map(|due| due.ms_since(event.at));
             let key = counted(key, *asked_before);
             interrupt(kind, &key, data, resume_schema.as_ref(), timeout_ms)
         }
         RunEvent::InterruptResolved {
-            interrupt_id,
-            node_id,
-            kind,
-            resume_value,
-            resolved_by,
-        } => Fields::new()
-            .text("nodeId", node_id)
-            .text("interruptId", interrupt_id)
-            .with("kind", kind)
-            .with("resumeValue", resume_value)
-            .maybe("outcome", outcome(kind, resume_value))
-            .maybe(
-                "reason",
-                outcome(kind, resume_value).and_then(|_| resume_value.get("reason")),
-            )
-            .maybe("resolvedBy", resolved_by.as_ref())
-            .text("resolvedAt", event.at)
-            .text("runId", header.root()),
+            kind, resume_value, ..
+        } => {
+            let outcome = outcome(kind, resume_value);
+            let reason = outcome.and_then(|_| resume_value.get("reason"));
+            fields()
+                .maybe("outcome", outcome)
+                .maybe("reason", reason)
+                .text("resolvedAt", event.at)
+                .text("runId", header.root())
+        }
         RunEvent::ApprovalRequested { .. }
         | RunEvent::ApprovalReceived { .. }
         | RunEvent::ApprovalGranted { .. }
         | RunEvent::ApprovalRejected { .. }
         | RunEvent::ApprovalOverridden { .. }
-        | RunEvent::ApprovalAsked { .. }
-        | RunEvent::ClarificationRequested { .. }
-        | RunEvent::ClarificationResolved { .. } => gate(event),
-        RunEvent::SignalReceived { name, id, payload } => Fields::new()
-            .with("name", name)
-            .with("id", id)
-            .with("payload", payload),
+        | RunEvent::ApprovalAsked { .. } => gate(event, fields()),
         RunEvent::ChannelWritten {
-            channel,
             value,
-            reducer,
             written_at,
-            schema_version,
-            stamped,
-            node_id,
-        } => Fields::new()
-            .with("channel", channel)
-            .with(
-                "value",
-                if *stamped {
-                    // In the channel's stored form.
-                    json!({ "value": value, "_ts": written_at.0 })
-                } else {
-                    value.clone()
-                },
-            )
-            .with("reducer", reducer)
-            .text("writtenAt", written_at)
-            .with("schemaVersion", schema_version)
-            .maybe_text("nodeId", node_id.as_ref()),
-        RunEvent::VariableChanged {
-            name,
-            next,
-            node_id,
-        } => Fields::new()
-            .with("name", name)
-            .with("next", next)
-            .maybe_text("nodeId", node_id.as_ref()),
-        RunEvent::ArtifactCreated { artifact, node_id } => Fields::new()
-            .with("artifactId", &artifact.artifact_id)
-            .with("artifactType", &artifact.artifact_type)
-            .text("nodeId", node_id)
-            .with("mediaType", &artifact.media_type)
-            .with("size", artifact.size)
+            stamped: true,
+            ..
+        } => {
+            // As the entry is kept in the channel.
+            let entry = json!({ "value": value, "_ts": written_at.0 });
+            fields().without(&["stamped"]).with("value", entry)
+        }
+        RunEvent::ArtifactCreated { artifact, .. } => fields()
+            .without(&["parts", "digest"])
             .text("sha256", artifact.digest),
-        RunEvent::OutputChunk {
-            node_id,
-            visit,
-            attempt,
-            restart,
-            channel,
-            chunk,
-            is_last,
-            meta,
-        } => Fields::new()
-            .text("nodeId", node_id)
+        RunEvent::OutputChunk { meta, .. } => fields()
+            .without(&["meta"])
             .text("runId", header.root())
-            .with("visit", visit)
-            .with("attempt", attempt)
-            .maybe("restart", (*restart > 0).then_some(restart))
-            .with("channel", channel)
-            .with("chunk", chunk)
-            .with("isLast", is_last)
             .maybe("meta", meta.as_ref().and_then(chunk_meta)),
         RunEvent::LogAppended {
-            level,
-            message,
-            attempt,
-        } => Fields::new()
-            .with("level", level)
-            .with("message", message)
-            .maybe_text("nodeId", attempt.as_ref().map(|attempt| &attempt.node))
-            .maybe(
-                "fields",
-                attempt.as_ref().map(|attempt| {
-                    Fields::new()
-                        .with("visit", attempt.visit)
-                        .with("attempt", attempt.attempt)
-                        .build()
-                }),
-            ),
+            attempt: Some(attempt),
+            ..
+        } => {
+            let (visit, number) = (attempt.visit, attempt.attempt);
+            fields()
+                .without(&["attempt"])
+                .text("nodeId", &attempt.node)
+                .with("fields", json!({ "visit": visit, "attempt": number }))
+        }
         RunEvent::CapBreached {
             kind,
             limit,
             observed,
-            node_id,
-        } => Fields::new()
-            .with("kind", kind)
+            ..
+        } => fields()
             .with("limit", cap_amount(*kind, *limit))
-            .with("observed", cap_amount(*kind, *observed))
-            .maybe_text("nodeId", node_id.as_ref()),
+            .with("observed", cap_amount(*kind, *observed)),
         RunEvent::ProviderUsage { usage, node_id, .. } => Fields::new()
             .with("provider", &usage.provider)
             .with("model", &usage.model)
@@ -430,34 +175,23 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         | RunEvent::EnvelopeRecovered(_)
         | RunEvent::EnvelopeCoerced(_)
         | RunEvent::PromptComposed(_) => report(header, event),
-        RunEvent::BudgetReserved { attempt, amounts } => Fields::new()
-            .with("attempt", attempt)
-            .with("amounts", amounts),
-        RunEvent::BudgetSettled { attempt, spent } => {
-            Fields::new().with("attempt", attempt).with("spent", spent)
-        }
         RunEvent::ReplayDiverged {
             source_run_id,
             at_sequence,
             divergence_kind,
-            divergence_point,
-        } => Fields::new()
-            .text("sourceRunId", source_run_id)
-            .with("atSequence", at_sequence)
-            .maybe_text(
-                "originalEventId",
-                // An extra decision of the replay has no original.
-                (*divergence_kind != DivergenceKind::Extra)
-                    .then(|| source_run_id.event(*at_sequence)),
-            )
-            .maybe_text(
-                "replayEventId",
-                // It precedes the first differing event, if the replay has one.
-                (*divergence_kind != DivergenceKind::Missing)
-                    .then(|| header.stream.event(event.seq + 1)),
-            )
-            .with("divergenceKind", divergence_kind)
-            .maybe("divergencePoint", divergence_point.as_ref()),
+            ..
+        } => {
+            // An event that the replay decides beyond its source has no original.
+            let original = (*divergence_kind != DivergenceKind::Extra)
+                .then(|| source_run_id.event(*at_sequence));
+            // This event precedes the first one that differs, where the replay has one.
+            let replayed = (*divergence_kind != DivergenceKind::Missing)
+                .then(|| header.stream.event(event.seq + 1));
+            fields()
+                .maybe_text("originalEventId", original)
+                .maybe_text("replayEventId", replayed)
+        }
+        _ => fields(),
     };
     fields.build()
 }
@@ -544,13 +278,6 @@ pub fn failure_of_question(data: &Value) -> Option<&Map<String, Value>> {
 pub fn queue_of_question(data: &Value) -> Option<&str> {
     let is_worker = data.get("eventType").and_then(Value::as_str) == Some(WORKER_EVENT);
     awaited_queue(data.get("correlation").filter(|_| is_worker)?)
-}
-
-/// An error of a node or run, with whether a retry may help.
-pub(super) fn failure(node_error: &NodeError) -> Value {
-    error(node_error)
-        .maybe("retryable", node_error.retryable)
-        .build()
 }
 
 /// A bound in the unit of its kind: money is stored in millionths of a dollar and rendered in

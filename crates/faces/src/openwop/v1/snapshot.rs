@@ -12,8 +12,8 @@ use kernel::stream::{ForkMode, Origin};
 use kernel::time::Timestamp;
 use serde_json::Value;
 
-use super::fields::{Fields, error};
-use super::payload::{counted, failure, interrupt, owner, settings};
+use super::fields::{Fields, error, failure};
+use super::payload::{counted, interrupt, owner, settings};
 use crate::mask::{Mask, apply_mask};
 
 /// The version of the contract between log and reader in OpenWOP v1.

@@ -12,7 +12,7 @@
 //! name of a frame is the type of its event, in combined modes too.
 
 use kernel::ids::Seq;
-use kernel::run::event::OutputChannel;
+use kernel::run::event::{Interest, OutputChannel};
 use kernel::run::{Event, Run, RunEvent};
 use kernel::stream::StreamHeader;
 use serde_json::{Value, json};
@@ -57,9 +57,10 @@ impl StreamMode {
         match self {
             Self::Debug => true,
             Self::Messages => is_message(event),
-            Self::Updates => is_update(event),
+            Self::Updates => event.interest() == Interest::Update,
             Self::Values | Self::Progress => {
-                is_update(event) || matches!(event, RunEvent::NodeStarted { .. })
+                event.interest() == Interest::Update
+                    || matches!(event, RunEvent::NodeStarted { .. })
             }
         }
     }
@@ -214,35 +215,5 @@ fn is_message(event: &RunEvent) -> bool {
             channel: OutputChannel::Text,
             ..
         }
-    )
-}
-
-fn is_update(event: &RunEvent) -> bool {
-    use RunEvent as E;
-    matches!(
-        event,
-        E::RunStarted { .. }
-            | E::RunCompleted { .. }
-            | E::RunFailed { .. }
-            | E::RunCancelled { .. }
-            | E::RunPaused { .. }
-            | E::RunResumed { .. }
-            | E::NodeCompleted { .. }
-            | E::NodeFailed { .. }
-            | E::NodeSkipped { .. }
-            | E::NodeCancelled { .. }
-            | E::NodeSuspended { .. }
-            | E::NodeResumed { .. }
-            | E::NodeDispatched { .. }
-            | E::InterruptRequested { .. }
-            | E::InterruptResolved { .. }
-            | E::ApprovalRequested { .. }
-            | E::ApprovalReceived { .. }
-            | E::ApprovalGranted { .. }
-            | E::ApprovalRejected { .. }
-            | E::ApprovalOverridden { .. }
-            | E::ClarificationRequested { .. }
-            | E::ClarificationResolved { .. }
-            | E::ArtifactCreated { .. }
     )
 }
