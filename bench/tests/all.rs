@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 #[test]
-fn every_benchmark_runs_measures_something_and_leaves_nothing_behind() {
+fn every_benchmark_runs_measures_and_cleans_up() {
     let bench = env!("CARGO_BIN_EXE_bench");
     let listed = Command::new(bench).arg("--list").output().unwrap();
     let names: Vec<String> = String::from_utf8(listed.stdout)

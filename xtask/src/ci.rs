@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_names_steps_and_what_is_required() {
+    fn a_call_names_its_steps_and_requirements() {
         assert_eq!(
             call(""),
             Some(Call {

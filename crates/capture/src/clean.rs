@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_and_the_working_folder_go_and_what_is_clean_stays() {
+    fn secrets_and_working_folder_are_removed_other_text_stays() {
         let cases = [
             ("say correct-horse-9!", "say [REDACTED:SHOP_TOKEN]!"),
             ("open /srv/shop/a.txt", "open [RUNWRIGHT:ROOT]/a.txt"),

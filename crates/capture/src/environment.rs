@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_listed_is_written_down_and_no_secret_ever() {
+    fn only_listed_variables_are_recorded_and_never_secrets() {
         let environment = [
             ("LANG", "C.UTF-8"),
             ("LC_ALL", "C"),

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_for_the_program_is_passed_back_and_comes_again() {
+    fn headers_for_the_program_are_forwarded_and_replayed() {
         let came = headers(&[
             ("x-should-retry", "false"),
             ("retry-after-ms", "20"),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_unpacked_piece_by_piece_and_one_that_is_cut_off_is_an_error() {
+    fn gzip_is_unpacked_in_pieces_and_rejected_when_truncated() {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(b"one and two").unwrap();
         let packed = encoder.finish().unwrap();

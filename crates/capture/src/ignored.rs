@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_is_taken_out_and_nothing_else() {
+    fn only_ignored_paths_are_excluded() {
         let typed = [
             "a=/at",
             "a=/deep/x~1y",

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_a_provider_does_not_know_is_told_or_refused() {
+    fn settings_unknown_to_a_provider_are_reported_or_rejected() {
         let mut body = json!({ "model": "m", "max_tokens": 64 });
         let mut told = Enforcement::new(Mode::Strict, STRICT, false);
         told.apply(Route::Messages, &mut body).unwrap();
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_said_nothing_told() {
+    fn unset_parameters_change_nothing_and_give_no_report() {
         let mut enforcement = Enforcement::new(Mode::Default, ModelParams::default(), false);
         let mut body = json!({ "model": "m", "temperature": 0.7 });
         enforcement

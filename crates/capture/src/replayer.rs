@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_leave_a_recording_is_told_at_its_step() {
+    fn each_divergence_is_reported_at_its_step() {
         let calls = [
             call(1, "a", 0, 1),
             call(2, "b", 2, 3),
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_at_once_is_known_by_count_where_times_are_too_coarse() {
+    fn parallel_calls_are_ordered_by_count_when_times_are_coarse() {
         let order = |mut call: Call, began, ended| {
             call.order = Some(Order {
                 began,
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_one_answer_wanted_are_siblings_until_they_are_served() {
+    fn tools_requested_by_one_answer_are_siblings_until_served() {
         let wanted = |seq, by, id: Option<&str>| Call {
             parent: by,
             call_id: id.map(str::to_owned),
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_made_within_itself_is_not_asked_for() {
+    fn nested_calls_are_not_expected_from_the_program() {
         let mut calls = vec![call(1, "a", 0, 9), call(2, "b", 1, 8), call(3, "c", 2, 4)];
         calls[1].parent = Some(1);
         calls[2].parent = Some(2);
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_steps_are_served_and_then_it_goes_on() {
+    fn first_steps_are_served_then_the_run_is_live() {
         let calls = vec![call(1, "a", 0, 1), call(2, "b", 2, 3)];
         let everything = Sources {
             models: true,
@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_not_expected() {
+    fn calls_that_are_not_served_are_not_expected() {
         let mut observed = call(1, "a", 0, 1);
         observed.observed = true;
         let calls = [observed, call(2, "b", 2, 3)];

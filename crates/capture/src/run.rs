@@ -569,7 +569,7 @@ mod tests {
     use super::is_quiet;
 
     #[tokio::test]
-    async fn a_replay_that_goes_on_has_its_patience_anew() {
+    async fn a_live_replay_resets_its_timeout() {
         let came = watch::Sender::new(0);
         let ends = RefCell::new(Vec::new());
         let patience = || {

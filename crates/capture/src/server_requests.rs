@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_without_an_answer_is_open_and_each_answer_counts_once() {
+    fn open_requests_await_an_answer_and_each_answer_counts_once() {
         let question = |id: &str, params: Value| json!({ "message": { "id": id, "method": "roots/list", "params": params } });
         let mut told = vec![
             json!({ "message": { "method": "notifications/message", "params": {} } }),

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leads_below_the_base_is_asked_through_us_and_nothing_else_is() {
+    fn only_urls_below_the_base_are_proxied() {
         let upstream = Upstream::new("OPENAI_BASE_URL", "https://models.test/v1").unwrap();
         let asked = Url::parse("https://models.test/v1/chat/completions?a=1").unwrap();
         for (aim, expected) in [

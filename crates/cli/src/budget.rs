@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_says_what_is_spent_set_aside_and_left() {
+    fn a_budget_shows_amounts_spent_reserved_and_left() {
         let amounts = |usd: u64, tokens: u64| {
             BTreeMap::from([(COST.to_owned(), usd), ("tokens".to_owned(), tokens)])
         };

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_named_by_the_ends_of_its_id_and_by_what_is_shown_of_it() {
+    fn a_run_is_found_by_the_start_or_end_of_its_id() {
         let run = StreamId::new("run-019a0000-0000-7000-8000-12345678abcd");
         for part in ["run-019a", "019a0000", "5678", "78abcd", "abcd"] {
             assert!(is_part(part, &run), "{part}");

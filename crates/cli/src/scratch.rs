@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_holds_any_more_is_cleared_and_nothing_else() {
+    fn only_unused_scratch_folders_are_cleared() {
         let base = tempfile::tempdir().unwrap();
         let at = |name: &str| base.path().join(name);
         let (mine, other) = (left("mine-", 1), left("other-", 1));

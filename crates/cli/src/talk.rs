@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_a_line_of_json_that_says_where_and_not_what() {
+    fn a_panic_is_a_json_line_with_the_place_and_no_message() {
         let kept = Kept::default();
         let writer = kept.clone();
         let reports = tracing_subscriber::fmt().json().flatten_event(true);

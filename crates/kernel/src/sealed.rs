@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sealed_value_is_told_from_its_likes() {
+    fn a_sealed_value_differs_from_lookalikes() {
         let sealed = Sealed {
             key: "k".into(),
             nonce: "bg==".into(),

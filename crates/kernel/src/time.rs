@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_behind_the_last_time_is_at_the_last_time() {
+    fn an_end_after_the_last_time_is_clamped() {
         let last = Timestamp::parse_end("9999-12-30T22:00:00.999Z");
         assert!(last.is_some());
         for text in [

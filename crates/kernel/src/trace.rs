@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_formed_is_no_context() {
+    fn malformed_trace_contexts_are_rejected() {
         for bad in [
             "",
             "00-0-0-0",

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_in_order_is_given_from_any_place_in_it() {
+    fn events_appended_in_order_are_served_from_any_position() {
         let mut recent = Recent::default();
         push(&mut recent, 0..2, 10);
         push(&mut recent, 2..5, 10);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_gap_only_what_lies_behind_it_is_kept_and_nothing_comes_late() {
+    fn after_a_gap_only_later_events_are_kept() {
         let mut recent = Recent::default();
         push(&mut recent, 0..2, 10);
         push(&mut recent, 4..6, 10);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_the_bound_and_one_event() {
+    fn kept_hints_are_bounded() {
         let mut recent = Recent::default();
         push(&mut recent, 0..100, RECENT_BYTES / 10);
         assert_eq!(seqs(&recent, 90, 100).len(), 10);

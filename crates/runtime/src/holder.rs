@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_presumed_dead_on_another_machine_or_with_an_odd_name() {
+    fn remote_or_malformed_holders_are_not_presumed_dead() {
         assert!(!is_dead(&HolderId::new("elsewhere/boot/1/1")));
         assert!(!is_dead(&HolderId::new("worker-7")));
     }

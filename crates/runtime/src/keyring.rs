@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_need_makes_a_key_that_stays_and_that_only_its_owner_reads() {
+    fn the_first_use_creates_a_lasting_key_only_its_owner_can_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keyring.json");
         let first = FileKeyring::new(&path).current().expect("a key");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_are_not_there_and_files_that_are_no_keyring_are_told_apart() {
+    fn missing_keys_and_invalid_keyrings_are_distinct_errors() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keyring.json");
         let keyring = FileKeyring::new(&path);

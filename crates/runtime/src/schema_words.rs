@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_says_what_to_write() {
+    fn each_rule_suggests_a_valid_value() {
         for (rule, value, expected) in [
             (
                 json!({ "type": "integer" }),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_told_in_milliseconds() {
+    fn a_duration_is_given_in_milliseconds() {
         let schema = json!({ "properties": { "timeoutMs": { "type": "integer", "minimum": 1 } } });
         check(
             &schema,

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_again_for_its_tenant_and_nobody_else() {
+    fn a_sealed_value_opens_only_for_its_tenant() {
         let folder = tempfile::tempdir().expect("a folder");
         let seal = seal_of(&folder, "acme");
         let value = json!({ "pin": 1234, "words": ["correct", "horse"] });

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_held_back_comes_in_a_chunk_of_its_own() {
+    async fn held_back_text_comes_in_its_own_chunk() {
         let run_redactor = RunRedactor::default();
         // So that the end of the first chunk may be the beginning of a secret.
         run_redactor.learn(&Value::from("plantedsecret"));

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where_and_what_was_meant() {
+    fn an_error_has_the_place_and_a_suggestion() {
         check(
             "\n\n providers = 1\n",
             "line 3, column 2: unknown field `providers`, expected `provider`; did you mean `provider`?",

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mirror_says_what_the_root_says() {
+    fn the_mirror_matches_the_root() {
         let gate = Gate::open_to("acme".into());
         let configured = Configured {
             models: &Providers::default(),

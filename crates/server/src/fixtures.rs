@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_at_hand_and_works_is_claimed() {
+    fn only_available_working_fixtures_are_claimed() {
         let at_hand = [
             "conformance-stream-text",
             "conformance-noop",

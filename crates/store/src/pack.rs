@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_do_not_match_their_links_are_neither_packed_nor_unpacked() {
+    fn events_that_do_not_match_their_links_are_not_packed() {
         let mut packer = Packer::new(START);
         let row = codec::encode(b"a").row;
         assert_eq!(packer.push(&row, b"a", START), Err(mismatch()));

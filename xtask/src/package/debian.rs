@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_keeps_what_confinement_and_programs_need() {
+    fn the_unit_keeps_the_needs_of_confinement_and_programs() {
         // Confinement reads /proc/sys; interpreters with a compiler write executable memory;
         // programs with their own sandbox make namespaces.
         for setting in [

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_event_file_makes_the_page_stale_until_it_is_blessed() {
+    fn a_changed_event_file_makes_the_page_stale_until_blessed() {
         let hash = hash(&Tree::from([EVENT])).unwrap();
         assert_eq!(hash.len(), 64);
         let page = with_hash("# Events\n\nevent.rs hash: old\nmore\n", &hash);

@@ -77,7 +77,7 @@ fn every_path_can_be_written_down_and_meant() {
 }
 
 #[test]
-fn changes_are_those_since_the_last_look_and_in_the_end_those_since_the_first() {
+fn changes_are_tracked_since_the_last_scan_and_the_first() {
     let mut lab = Lab::new(&[("a", "one"), ("b", "two"), ("run.sh", "echo")]);
     lab.watch(&[]);
     lab.write("a", "six");
@@ -100,7 +100,7 @@ fn changes_are_those_since_the_last_look_and_in_the_end_those_since_the_first() 
 }
 
 #[test]
-fn what_is_ignored_is_not_watched_unless_git_tracks_it_or_somebody_asks() {
+fn ignored_files_are_watched_only_if_tracked_or_requested() {
     let files = [
         (".gitignore", "out/\n*.tmp\n"),
         ("out/x", "x"),
@@ -141,7 +141,7 @@ fn what_is_ignored_is_not_watched_unless_git_tracks_it_or_somebody_asks() {
 }
 
 #[test]
-fn links_are_what_they_say_and_lead_nowhere() {
+fn links_are_recorded_by_target_and_not_followed() {
     let mut lab = Lab::new(&[("a", "one")]);
     symlink("a", lab.path("link")).unwrap();
     lab.watch(&[]);
@@ -201,7 +201,7 @@ fn a_copy_goes_back_to_the_beginning_and_forward_again() {
 }
 
 #[test]
-fn folders_and_modes_are_noted_beside_the_contents() {
+fn folders_and_modes_are_recorded_with_the_contents() {
     use std::os::unix::fs::PermissionsExt;
     let mut lab = Lab::new(&[("script", "x"), ("both", "x")]);
     std::fs::create_dir(lab.path("gone")).unwrap();

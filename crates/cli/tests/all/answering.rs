@@ -26,7 +26,7 @@ fn served(lab: &Lab) {
 }
 
 #[test]
-fn a_question_that_tells_of_an_error_is_not_one_about_a_failed_node() {
+fn an_external_error_question_is_not_a_failed_node_question() {
     let lab = Lab::new();
     let said = json!({ "actions": ["pay"], "error": { "message": "dear" } });
     let data = json!({ "customKind": "review", "payload": said });
@@ -209,7 +209,7 @@ fn soak_answers_outlive_kills() {
 }
 
 #[test]
-fn a_pause_stops_processes_and_a_crash_keeps_what_is_left_of_a_delay() {
+fn a_pause_stops_processes_and_a_crash_keeps_remaining_delays() {
     let lab = Lab::new();
     std::fs::create_dir_all(lab.path().join("flows")).unwrap();
     let mut gate = lab.gate("gate");

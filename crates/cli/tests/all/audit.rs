@@ -168,7 +168,7 @@ fn a_row_that_is_not_there_is_missing_and_not_another() {
 }
 
 #[test]
-fn a_trail_that_was_cut_off_lacks_the_checkpoint_that_was_kept_elsewhere() {
+fn a_truncated_trail_lacks_the_externally_kept_checkpoint() {
     let (lab, spki) = signed();
     let anchor = audit(&lab, &["checkpoint", "--tenant", "acme"]).with(0);
     let anchor = anchor.stdout.trim().to_owned();
@@ -207,7 +207,7 @@ fn a_trail_that_was_cut_off_lacks_the_checkpoint_that_was_kept_elsewhere() {
 }
 
 #[test]
-fn a_tenant_with_keys_and_without_a_trail_is_told() {
+fn a_tenant_with_keys_but_no_trail_is_reported() {
     let (lab, _) = signed();
     let whole = ["verify", "--tenant", "nobody"];
     audit(&lab, &whole).with(0);

@@ -210,7 +210,7 @@ fn a_definitions_cap_is_kept_and_shown() {
 }
 
 #[test]
-fn a_server_shows_what_is_used_and_left() {
+fn a_server_shows_budget_used_and_left() {
     let lab = lab();
     let model = Model::start(Wants::Nothing);
     model.providers(&lab, PRICE);

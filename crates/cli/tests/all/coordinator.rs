@@ -201,7 +201,7 @@ fn called_by_the_published_name_it_is_the_published_program() {
 
 /// A path of nearly the same name is never touched.
 #[test]
-fn arguments_that_are_no_text_are_refused_and_paths_of_renames_are_not() {
+fn non_text_arguments_are_rejected_but_not_rename_paths() {
     let lab = Lab::new();
     let odd = |text: &[u8]| OsStr::from_bytes(text).to_owned();
     let call = |args: &[&OsStr]| {

@@ -182,7 +182,7 @@ fn check(lab: &Lab, run: &str, kills: &[Kill], nodes: usize) {
 
 /// Run, wait until some nodes have completed and others are in flight, `kill -9`, resume.
 #[test]
-fn a_killed_run_goes_on_where_its_log_ends() {
+fn a_killed_run_continues_at_the_end_of_its_log() {
     let lab = lab();
     let quick = "true";
     let (mut gate_c, mut gate_d) = (lab.gate("gate-c"), lab.gate("gate-d"));

@@ -49,7 +49,7 @@ fn nothing_is_left(lab: &Lab) {
 }
 
 #[test]
-fn what_was_finished_is_kept_and_what_was_in_flight_starts_over() {
+fn finished_work_is_kept_and_work_in_flight_restarts() {
     let lab = Lab::new();
     let ended: Ended = demo(&lab, &["--json"]).output().unwrap().into();
     let ended = ended.with(0).says("kill -9").says("taken over");
@@ -125,7 +125,7 @@ fn interrupted_it_takes_everything_with_it() {
 }
 
 #[test]
-fn killed_it_leaves_no_server_behind() {
+fn a_killed_demo_leaves_no_server() {
     let lab = Lab::new();
     let mut command = demo(&lab, &[]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();

@@ -135,7 +135,7 @@ fn references_must_lead_somewhere() {
 }
 
 #[test]
-fn something_else_than_an_object_is_no_workflow() {
+fn a_workflow_that_is_not_an_object_is_rejected() {
     for document in ["[]", "null", "7", "\"w\""] {
         refused(document.as_bytes(), &["object"]);
     }
@@ -265,7 +265,7 @@ fn validate_reports_each_file_for_programs() {
 }
 
 #[test]
-fn a_working_directory_outside_the_project_is_refused_when_it_is_used() {
+fn a_working_directory_outside_the_project_is_rejected_at_use() {
     let lab = Lab::new();
     for (name, cwd) in [("up", "../.."), ("root", "/etc"), ("gone", "not/there")] {
         let step = node(
@@ -282,7 +282,7 @@ fn a_working_directory_outside_the_project_is_refused_when_it_is_used() {
 }
 
 #[test]
-fn control_nodes_say_what_their_config_takes() {
+fn control_nodes_list_their_config_fields() {
     let lab = Lab::new();
     let shown = lab.call(&["workflow", "nodes", "core.delay"]).with(0);
     shown

@@ -111,7 +111,7 @@ fn word_count_counts_every_file_once_by_four_processes() {
 }
 
 #[test]
-fn build_and_test_builds_and_tests_at_the_same_time_and_leaves_nothing() {
+fn build_and_test_runs_both_at_once_and_cleans_up() {
     let lab = Lab::new();
     let ended = run(&lab, "build-and-test.json", &[]).with(0);
     ended.prints("test result: ok. 2 passed").prints("docs/doc");
@@ -126,7 +126,7 @@ fn build_and_test_builds_and_tests_at_the_same_time_and_leaves_nothing() {
 }
 
 #[test]
-fn data_check_ends_a_file_that_is_cut_off_as_a_dead_letter_and_accepts_a_whole_one() {
+fn data_check_dead_letters_cut_files_and_accepts_whole_ones() {
     let lab = Lab::new();
     let cut_off = run(&lab, "data-check.json", &[]).with(1);
     cut_off.says("does not end with the line END");
@@ -214,7 +214,7 @@ fn request(stream: &TcpStream) -> (String, String) {
 }
 
 #[test]
-fn shop_report_fetches_computes_and_reports_past_a_service_that_was_away() {
+fn shop_report_retries_an_unavailable_service_and_reports() {
     let lab = Lab::new();
     let (port, got) = shop();
     let url = format!("shop=http://localhost:{port}");
@@ -274,7 +274,7 @@ fn sign_off_publishes_the_draft_that_was_accepted() {
 }
 
 #[test]
-fn release_gate_reads_each_suite_in_turn_and_releases_only_what_passed() {
+fn release_gate_runs_suites_in_turn_and_releases_on_success() {
     let lab = Lab::new();
     let blocked = run(&lab, "release-gate.json", &[]).with(1);
     blocked.says("release_blocked");

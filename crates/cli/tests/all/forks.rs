@@ -39,7 +39,7 @@ pub(crate) fn content(events: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn a_branch_goes_on_from_an_event_and_runs_only_what_follows() {
+fn a_branch_continues_from_an_event_and_runs_only_later_nodes() {
     let lab = Lab::new();
     let file = two_steps(&lab);
     lab.call(&["run", &file]).with(1);
@@ -169,7 +169,7 @@ fn a_purged_fork_leaves_the_runs_its_source_started() {
 
 /// A rewritten log with a valid hash chain is detected by deciding it again.
 #[test]
-fn replay_finds_what_nobody_decided() {
+fn replay_finds_events_without_a_decision() {
     let lab = Lab::new();
     let mut document = one_script("w", "echo hi");
     document["variables"] = json!([{ "name": "limit", "type": "number", "defaultValue": 1234 }]);

@@ -167,7 +167,7 @@ fn fits(found: &str, shown: &str) -> bool {
 }
 
 #[test]
-fn an_ellipsis_stands_for_any_text() {
+fn an_ellipsis_matches_any_text() {
     assert!(fits("a c c", "a…c"));
     assert!(fits("a b c", "a…"));
     assert!(fits("a", "a"));

@@ -130,7 +130,7 @@ fn a_key_is_made_and_revoked_while_an_engine_works_on_the_store() {
 }
 
 #[test]
-fn what_to_type_next_keeps_the_tenant() {
+fn suggested_commands_keep_the_tenant() {
     let lab = Lab::new();
     lab.call(&["keys", "list", "--tenant", "acme"])
         .with(2)

@@ -104,7 +104,7 @@ fn a_run_is_followed_to_where_it_comes_from() {
 }
 
 #[test]
-fn what_is_said_by_store_and_server_lies_together() {
+fn notes_from_store_and_server_are_listed_together() {
     let lab = Lab::new();
     let run = ran(&lab, "w", "echo hi", 0);
     let events = lab.events(&run);

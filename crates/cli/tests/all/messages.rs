@@ -448,7 +448,7 @@ fn expressions() -> Vec<Wrong> {
 }
 
 #[test]
-fn a_refused_definition_says_what_where_and_instead() {
+fn a_rejected_definition_reports_problem_place_and_fix() {
     let lab = Lab::new();
     let table = refused();
     assert!(table.len() >= 50);
@@ -515,7 +515,7 @@ fn the_server_says_the_same_and_repeats_no_value() {
 }
 
 #[test]
-fn what_is_kept_and_not_done_is_a_warning() {
+fn fields_without_effect_are_warnings() {
     let lab = Lab::new();
     let trigger = |kind: &str| vec![("/triggers", json!([{ "id": "t", "type": kind }]))];
     let table = [
@@ -571,7 +571,7 @@ fn what_is_kept_and_not_done_is_a_warning() {
 }
 
 #[test]
-fn a_version_stands_for_one_content() {
+fn a_version_means_one_content() {
     let lab = lab();
     let first = with(&[]);
     let changed = with(&[("/name", json!("Another"))]);
@@ -681,7 +681,7 @@ fn inputs_of_a_workflow_without_variables_are_refused() {
 }
 
 #[test]
-fn a_list_shows_what_a_parked_run_waits_for() {
+fn a_list_shows_the_wait_of_a_parked_run() {
     let lab = Lab::new();
     let config = json!({ "delayMs": 3_600_000 });
     let file = lab.workflow(&workflow("later", &[node("a", "core.delay", config)], &[]));

@@ -82,8 +82,8 @@ fn texts(events: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn a_real_model_answers_the_same_twice_and_in_a_replay_without_it() {
-    let test = "a_real_model_answers_the_same_twice_and_in_a_replay_without_it";
+fn a_real_model_answers_alike_twice_and_a_replay_needs_none() {
+    let test = "a_real_model_answers_alike_twice_and_a_replay_needs_none";
     let Some(python) = python(test) else { return };
     let lab = Lab::new();
     let mut model = Model::start(&lab, &python);
@@ -202,7 +202,7 @@ fn the_example_asks_a_real_model() {
 }
 
 #[test]
-fn what_keeps_a_model_from_being_asked_is_said() {
+fn the_reason_a_model_cannot_be_called_is_shown() {
     let lab = Lab::new();
     let file = asking(&lab, "127.0.0.1:9", json!({}));
     // The same run continues once the engine has the missing provider.

@@ -150,7 +150,7 @@ fn a_loose_store_is_tightened_and_named() {
 }
 
 #[test]
-fn files_beside_the_store_are_left() {
+fn other_files_in_the_store_folder_are_left_alone() {
     let lab = Lab::new();
     lab.workflow(&one_script("makes", "echo said"));
     let file = lab.write("own.txt", "mine");

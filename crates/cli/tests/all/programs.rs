@@ -277,7 +277,7 @@ fn a_confined_program_inherits_no_variable_of_the_server() {
 }
 
 #[test]
-fn the_developers_own_server_runs_what_it_is_given() {
+fn a_dev_server_runs_any_program() {
     let lab = lab();
     let serving = Serving::start(&lab, &["--dev"]);
     let (status, said) = put(&serving, "none", &program("own", &["sh", "-c", "pwd"]));
@@ -290,11 +290,11 @@ fn the_developers_own_server_runs_what_it_is_given() {
 }
 
 #[test]
-fn doctor_and_serve_say_what_confines_programs() {
+fn doctor_and_serve_name_the_confinement_of_programs() {
     let lab = lab();
     let doctor = lab.call(&["doctor", "--data", "store"]).with(0);
     assert!(doctor.stdout.contains("programs"), "{doctor:?}");
-    if !can_confine("doctor_and_serve_say_what_confines_programs") {
+    if !can_confine("doctor_and_serve_name_the_confinement_of_programs") {
         return;
     }
     assert!(doctor.stdout.contains("Landlock and seccomp"), "{doctor:?}");

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[test]
-fn runs_are_listed_newest_first_and_by_what_is_asked() {
+fn runs_are_listed_newest_first_and_filtered() {
     let lab = Lab::new();
     let good = lab.workflow(&one_script("good", "true"));
     let bad = lab.workflow(&one_script("bad", "exit 1"));
@@ -56,7 +56,7 @@ fn a_status_that_no_run_can_have_is_refused() {
 }
 
 #[test]
-fn attempts_are_counted_from_one_and_the_last_one_is_told() {
+fn attempts_count_from_one_and_the_last_one_is_shown() {
     let lab = Lab::new();
     let mut step = script("step", "exit 3");
     step["settings"] = json!({ "retry": { "maxRetries": 1, "initialDelayMs": 1 } });
@@ -79,7 +79,7 @@ fn attempts_are_counted_from_one_and_the_last_one_is_told() {
 }
 
 #[test]
-fn show_tells_how_each_node_stands() {
+fn show_prints_the_status_of_each_node() {
     let lab = Lab::new();
     let nodes = [
         script("one", "echo 1"),
@@ -138,7 +138,7 @@ fn output_cannot_steer_the_terminal() {
 }
 
 #[test]
-fn an_artifact_is_what_the_process_wrote() {
+fn an_artifact_equals_the_process_output() {
     let lab = Lab::new();
     let config = json!({ "argv": ["sh", "-c", "seq 1 300000"], "keepOutput": "always" });
     let file = lab.workflow(&workflow(
@@ -272,7 +272,7 @@ fn a_graph_is_drawn_of_a_file_and_of_a_run() {
 }
 
 #[test]
-fn verify_finds_what_was_changed_behind_its_back() {
+fn verify_finds_tampered_data() {
     let lab = Lab::new();
     let file = lab.workflow(&one_script("w", "echo the original"));
     lab.call(&["run", &file]).with(0);

@@ -37,7 +37,7 @@ fn parent() -> [Value; 2] {
 }
 
 #[test]
-fn a_run_of_a_server_is_told_as_one_of_a_store() {
+fn a_server_run_is_shown_like_a_store_run() {
     let lab = lab();
     let serving = Serving::start(&lab, &["--dev"]);
     let [parent, child] = parent().map(|document| lab.workflow(&document));
@@ -98,7 +98,7 @@ fn events_of_children_come_too_where_programs_read() {
 }
 
 #[test]
-fn whoever_stops_watching_is_told_that_the_run_goes_on() {
+fn stopping_a_watch_reports_that_the_run_continues() {
     let lab = lab();
     let serving = Serving::start(&lab, &["--dev"]);
     let mut watcher = lab.command(&["run", "waits", "--server", &serving.url, "--json"]);
@@ -125,7 +125,7 @@ fn whoever_stops_watching_is_told_that_the_run_goes_on() {
 }
 
 #[test]
-fn what_a_server_decides_cannot_be_asked_of_it() {
+fn options_decided_by_the_server_are_rejected() {
     let lab = lab();
     let serving = Serving::start(&lab, &["--dev"]);
     call(&lab, &serving, "", &["run", "three", "--max-parallel", "2"])
@@ -138,7 +138,7 @@ fn what_a_server_decides_cannot_be_asked_of_it() {
 }
 
 #[test]
-fn an_artifact_of_a_server_is_what_the_process_wrote() {
+fn a_server_artifact_equals_the_process_output() {
     let lab = lab();
     let serving = Serving::start(&lab, &["--dev"]);
     let config = json!({ "argv": ["sh", "-c", "seq 1 300000"], "keepOutput": "always" });

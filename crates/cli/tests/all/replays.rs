@@ -172,7 +172,7 @@ fn told(events: &[Value]) -> Vec<Value> {
 }
 
 #[test]
-fn a_replay_over_the_wire_fires_nothing_where_nothing_could_fire() {
+fn a_replay_over_http_causes_no_effects() {
     let (lab, peer) = (Lab::new(), Peer::new());
     lab.write_flow(&effects(&peer));
     provide(&lab, &peer);
@@ -301,7 +301,7 @@ fn a_replay_starts_no_program_and_connects_to_nothing() {
 }
 
 #[test]
-fn a_log_that_is_decided_otherwise_is_told_over_the_wire_at_the_first_difference() {
+fn a_diverging_log_is_reported_over_http_at_its_first_event() {
     let lab = Lab::new();
     let mut document = one_script("w", "echo hi");
     document["variables"] = json!([{ "name": "limit", "type": "number", "defaultValue": 1234 }]);
@@ -491,7 +491,7 @@ fn a_purge_killed_in_the_middle_is_ended_by_the_next() {
 }
 
 #[test]
-fn what_ended_long_ago_is_erased_by_a_server_and_answers_gone() {
+fn expired_runs_are_erased_by_a_server_and_return_gone() {
     let lab = Lab::new();
     let file = lab.workflow(&one_script("w", "echo hi"));
     lab.call(&["run", &file]).with(0);

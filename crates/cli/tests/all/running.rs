@@ -82,7 +82,7 @@ fn json_gives_an_event_per_line_and_the_snapshot_last() {
 }
 
 #[test]
-fn a_failed_run_says_which_node_and_what_to_do() {
+fn a_failed_run_names_the_node_and_the_next_step() {
     let lab = Lab::new();
     let nodes = [
         script("fine", "true"),
@@ -122,7 +122,7 @@ fn a_program_that_is_not_there_fails_the_node() {
 }
 
 #[test]
-fn no_more_nodes_run_at_a_time_than_allowed() {
+fn parallel_nodes_stay_within_the_limit() {
     let lab = Lab::new();
     let count = "echo x >> running; test $(wc -l < running) -le 1; sed -i 1d running";
     let nodes = ["a", "b", "c", "d"].map(|id| script(id, count));
@@ -255,7 +255,7 @@ fn wrong_inputs_of_a_file_are_named_with_their_lines() {
 }
 
 #[test]
-fn wrong_numbers_of_options_say_what_to_write() {
+fn invalid_option_numbers_suggest_valid_ones() {
     let lab = Lab::new();
     let file = lab.workflow(&workflow("w", &[node("a", "core.noop", json!({}))], &[]));
     for (args, says) in [

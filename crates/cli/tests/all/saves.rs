@@ -230,7 +230,7 @@ fn damage(lab: &Lab, sql: &str) {
 }
 
 #[test]
-fn a_row_that_does_not_say_what_the_document_says_is_named_and_made_good_by_the_next_save() {
+fn a_row_that_contradicts_its_document_is_fixed_on_save() {
     let lab = Lab::new();
     let documents = stored(&lab);
     let verify = ["verify", "--data", "store"];
@@ -251,7 +251,7 @@ fn a_row_that_does_not_say_what_the_document_says_is_named_and_made_good_by_the_
 }
 
 #[test]
-fn what_is_damaged_is_named_and_the_rest_can_still_be_read() {
+fn damage_is_reported_and_the_rest_stays_readable() {
     let cases = [
         // The damage to a store, its message, and the number of saves that are still readable.
         (

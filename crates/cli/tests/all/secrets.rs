@@ -177,7 +177,7 @@ fn has_none(what: &str, text: &str) {
 }
 
 #[test]
-fn what_is_given_a_secret_and_says_it_back_does_not_spread_it() {
+fn a_program_that_echoes_its_secret_does_not_leak_it() {
     let lab = Lab::new();
     let peer = echo();
     keep(&lab, "canary", &["--principal", "ada"], CANARY);
@@ -477,7 +477,7 @@ fn a_secret_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
+fn the_protocol_secret_roundtrip_shows_only_its_digest() {
     let shared = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(shared) => std::path::PathBuf::from(shared),
         None => std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
@@ -485,7 +485,7 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
     let name = "openwop-smoke-byok-roundtrip";
     let file = shared.join(format!("workflows/openwop/{name}.json"));
     let Ok(definition) = std::fs::read_to_string(file) else {
-        let test = "the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone";
+        let test = "the_protocol_secret_roundtrip_shows_only_its_digest";
         return testkit::skip(test, "there is no folder of OpenWOP workflows");
     };
     let lab = Lab::new();
@@ -517,7 +517,7 @@ fn the_protocols_own_round_trip_of_a_secret_shows_its_digest_alone() {
 }
 
 #[test]
-fn a_definition_with_a_secret_in_it_is_warned_of_wherever_it_is_given() {
+fn secrets_in_a_definition_cause_a_warning_everywhere() {
     let lab = Lab::new();
     let mut shouts = script("shout", "true");
     shouts["config"]["env"] = json!({ "DEPLOY_TOKEN": CANARY, "TOKEN_COUNT": "5" });

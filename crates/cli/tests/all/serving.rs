@@ -186,7 +186,7 @@ fn every_tenants_key_runs_the_workflows_of_the_folders() {
 }
 
 #[test]
-fn runs_are_cancelled_from_here_and_survive_a_kill_of_the_server() {
+fn a_server_run_survives_a_kill_and_can_be_cancelled_by_cli() {
     let lab = lab();
     let serving = Serving::start(&lab, &["--dev"]);
     let detached = call(&lab, &serving, "", &["run", "waits", "--detach"]).with(0);
@@ -237,7 +237,7 @@ fn a_server_that_is_not_meant_is_refused() {
 }
 
 #[test]
-fn an_issuer_is_told_of_where_its_keys_are_public() {
+fn an_issuer_with_public_keys_is_advertised() {
     let lab = lab();
     let jwt = "[jwt]\nissuer = \"https://login.example.org/\"\naudience = [\"runwright\"]\n";
     lab.write(
@@ -404,7 +404,7 @@ fn bundles_go_in_and_out_on_disk() {
 }
 
 #[test]
-fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
+fn protocol_fixtures_are_claimed_when_available() {
     let lab = lab();
     let claimed = |serving: &Serving| {
         let address = serving.url.trim_start_matches("http://");
@@ -439,7 +439,7 @@ fn definitions_of_the_protocol_are_claimed_where_they_are_at_hand() {
 }
 
 #[test]
-fn whoever_knows_the_token_of_a_test_server_ends_the_retention_of_a_run() {
+fn the_test_token_holder_can_expire_the_retention_of_a_run() {
     const TOKEN: &str = "a-token-that-nobody-guesses";
     let lab = lab();
     let refused = lab.call(&["serve", "--expire-token", TOKEN]);
@@ -465,7 +465,7 @@ fn whoever_knows_the_token_of_a_test_server_ends_the_retention_of_a_run() {
 }
 
 #[test]
-fn a_server_acts_on_what_the_command_line_answers() {
+fn a_server_acts_on_answers_given_by_the_cli() {
     let lab = lab();
     let nodes = [
         node("ask", "core.approvalGate", json!({ "prompt": "go?" })),

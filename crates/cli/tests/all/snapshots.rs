@@ -144,7 +144,7 @@ fn a_run_is_captured_shown_verified_compared_and_exported() {
 }
 
 #[test]
-fn exit_codes_say_what_is_wrong() {
+fn exit_codes_identify_the_problem() {
     let lab = Lab::new();
     says(&lab, "greet", "echo hello");
     let path = captured(&lab);
@@ -213,7 +213,7 @@ fn exit_codes_say_what_is_wrong() {
 }
 
 #[test]
-fn time_decides_what_is_kept_and_a_dry_run_touches_nothing() {
+fn retention_follows_age_and_a_dry_run_changes_nothing() {
     let lab = Lab::new();
     let folder = lab.path().join(".aiwg/provenance/snapshots");
     fs::create_dir_all(&folder).unwrap();

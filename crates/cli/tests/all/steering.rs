@@ -43,7 +43,7 @@ fn a_run_that_another_process_drives_is_cancelled() {
 
 /// Work after an answer was not in progress before, so none was lost.
 #[test]
-fn a_step_that_must_not_be_repeated_runs_after_an_answer_from_outside() {
+fn a_once_step_runs_after_an_external_answer() {
     let lab = Lab::new();
     let config = json!({ "argv": ["sh", "-euc", "echo ran >> ran"], "repeat": "once" });
     let nodes = [
@@ -61,7 +61,7 @@ fn a_step_that_must_not_be_repeated_runs_after_an_answer_from_outside() {
 }
 
 #[test]
-fn a_run_that_nobody_drives_is_cancelled_when_it_is_driven() {
+fn an_idle_run_is_cancelled_when_it_is_next_driven() {
     let lab = Lab::new();
     let (file, _gate) = gated(&lab);
     let mut engine = lab.engine(&["run", &file]);
@@ -75,7 +75,7 @@ fn a_run_that_nobody_drives_is_cancelled_when_it_is_driven() {
 }
 
 #[test]
-fn a_pause_lets_what_runs_end_and_starts_nothing() {
+fn a_pause_lets_running_nodes_end_and_starts_none() {
     let lab = Lab::new();
     let (file, mut gate) = gated(&lab);
     let mut engine = lab.engine(&["run", &file]);
@@ -122,7 +122,7 @@ fn a_paused_run_is_not_resumed_by_the_way() {
 }
 
 #[test]
-fn a_signal_answers_what_a_run_waits_for() {
+fn a_signal_answers_the_wait_of_a_run() {
     let lab = Lab::new();
     let ask = node(
         "ask",
@@ -154,7 +154,7 @@ fn a_signal_answers_what_a_run_waits_for() {
 }
 
 #[test]
-fn a_signal_of_another_name_is_kept_and_the_names_waited_for_are_told() {
+fn an_unmatched_signal_is_kept_and_awaited_names_are_shown() {
     let lab = Lab::new();
     let nodes = [
         node("ask", "core.interrupt", json!({ "key": "deploy" })),

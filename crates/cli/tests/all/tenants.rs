@@ -83,7 +83,7 @@ fn cut_off(lab: &Lab) -> (String, Gate) {
 }
 
 #[test]
-fn what_another_tenants_server_left_is_seen_and_resumed() {
+fn runs_left_by_another_tenants_server_are_seen_and_resumed() {
     let lab = Lab::new();
     let (run, mut gate) = cut_off(&lab);
     lab.call(&["doctor"])

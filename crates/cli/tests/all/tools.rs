@@ -196,7 +196,7 @@ fn a_replay_calls_neither_the_model_nor_its_tools() {
 }
 
 #[test]
-fn a_tool_that_ran_when_the_engine_was_killed_does_not_run_again() {
+fn a_tool_that_ran_before_the_kill_does_not_run_again() {
     let lab = Lab::new();
     let model = Model::new();
     let options = model.options(&lab);
@@ -224,7 +224,7 @@ fn a_tool_that_ran_when_the_engine_was_killed_does_not_run_again() {
 }
 
 #[test]
-fn a_model_goes_on_with_what_its_tools_gave_before_the_engine_was_killed() {
+fn a_model_continues_with_tool_results_from_before_the_kill() {
     let lab = Lab::new();
     let model = Model::new();
     let options = model.options(&lab);
@@ -286,7 +286,7 @@ fn rounds_before_a_kill_count() {
 }
 
 #[test]
-fn a_call_under_way_is_made_again_where_the_workflow_says_that_it_may_be() {
+fn an_open_tool_call_is_repeated_if_the_workflow_allows() {
     let lab = Lab::new();
     let model = Model::new();
     let options = model.options(&lab);

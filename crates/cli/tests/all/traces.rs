@@ -10,7 +10,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 #[test]
-fn a_run_goes_on_in_the_trace_of_its_environment_and_hands_it_on() {
+fn a_run_joins_the_trace_of_its_environment_and_passes_it_on() {
     let lab = Lab::new();
     let say = "echo $TRACEPARENT $${TRACESTATE-}";
     let file = lab.workflow(&one_script("w", say));
@@ -114,7 +114,7 @@ fn lines_about_a_run_say_which_and_in_which_trace() {
 }
 
 #[test]
-fn what_the_engine_says_of_a_run_it_says_within_its_span() {
+fn engine_logs_about_a_run_are_within_its_span() {
     let lab = lab();
     let serving = Serving::with(&lab, &[], |command| {
         command.env("RUNWRIGHT_LOG", "trace");

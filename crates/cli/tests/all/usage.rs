@@ -3,7 +3,7 @@
 use crate::support::*;
 
 #[test]
-fn help_says_what_there_is_and_how_it_ends() {
+fn help_lists_commands_and_exit_codes() {
     let lab = Lab::new();
     let help = lab.call(&["--help"]).with(0);
     for text in [
@@ -125,7 +125,7 @@ fn a_store_that_is_not_there_is_named_and_not_made() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_left_alone() {
+fn a_file_that_is_not_a_store_is_left_alone() {
     let lab = Lab::new();
     std::fs::create_dir(lab.path().join(".runwright")).unwrap();
     lab.write(".runwright/store.db", "these are not the bytes of a store");
@@ -158,7 +158,7 @@ fn a_run_id_is_never_a_path() {
 }
 
 #[test]
-fn runs_are_found_by_parts_of_their_ids_and_no_other_run_is_taken_for_them() {
+fn runs_are_found_by_unique_parts_of_their_ids() {
     let lab = Lab::new();
     let file = lab.workflow(&one_script("w", "true"));
     lab.call(&["run", &file]).with(0);
@@ -230,7 +230,7 @@ fn colours_are_for_terminals_or_on_demand() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let lab = Lab::new();
     let file = lab.workflow(&one_script("w", "true"));
     lab.call(&["run", &file]).with(0);

@@ -128,7 +128,7 @@ fn survive(seed: u64) -> (u64, usize, usize) {
 }
 
 #[test]
-fn webhooks_are_made_shown_and_removed_on_a_store_as_on_a_server() {
+fn webhooks_are_managed_on_a_store_as_on_a_server() {
     let lab = lab();
     let (url, arrivals) = receiver();
     let on_store = |args: &[&str]| {

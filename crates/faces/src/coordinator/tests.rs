@@ -51,7 +51,7 @@ fn events_print_as_they_were_read() {
 }
 
 #[test]
-fn names_of_events_are_told_from_others() {
+fn event_names_are_recognised() {
     for line in EVENTS {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
         let name = event["event"].as_str().unwrap();
@@ -112,7 +112,7 @@ fn a_snapshot_has_every_field_in_order() {
 }
 
 #[test]
-fn what_a_sender_says_comes_out_as_it_went_in() {
+fn a_message_round_trips_unchanged() {
     let line = r#"{"command":"QueueDispatch","request_id":"r","target":"t","metadata":{"b":1e2,"a":[null,18446744073709551616]}}"#;
     let command: CoordinatorCommand = CommandJson::parse(line).unwrap().into();
     let coordinator = Coordinator::unborn(&"t".into(), "c", Contract::Published, Timestamp(0));

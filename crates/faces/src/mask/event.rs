@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_hidden_decision_only_what_it_comes_to_is_shown() {
+    fn a_hidden_decision_shows_only_its_outcome() {
         let hides = |decision: Value, shown: Value| {
             let mut hidden = decision;
             hide_decision(&mut hidden);

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_mistake_is_said() {
+    fn possible_mistakes_are_reported() {
         check("{gaol}", &[text("{gaol}")], 1);
         check("{N-009.session_id}", &[text("{N-009.session_id}")], 1);
         check("{N-01.output}", &[text("{N-01.output}")], 1);

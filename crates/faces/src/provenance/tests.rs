@@ -160,7 +160,7 @@ fn words_of_related_formats_are_understood() {
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused() {
+fn documents_that_are_not_snapshots_are_rejected() {
     let code = |value: Value| read::document(value).unwrap_err().code;
     let without = |name: &str| {
         let mut value = foreign();
@@ -198,7 +198,7 @@ fn what_is_no_snapshot_is_refused() {
 }
 
 #[test]
-fn what_is_written_is_valid_sealed_and_in_order() {
+fn written_snapshots_are_valid_sealed_and_ordered() {
     let mut snapshot = snapshot();
     snapshot.agent = Some(Agent {
         tools: Some(vec!["b".into(), "a".into(), "b".into()]),
@@ -254,7 +254,7 @@ fn replays_may_change_and_nothing_else() {
 }
 
 #[test]
-fn what_contradicts_itself_is_found() {
+fn contradictions_are_found() {
     let codes = |value: Value| {
         let found = seal::check(&read::document(value).unwrap());
         let is_meant = |found: &seal::Finding| found.is_error && found.code != seal::NOT_SEALED;

@@ -69,7 +69,7 @@ fn a_bundle_is_hashed_as_its_schema_reads_it() {
 }
 
 #[test]
-fn a_bundle_without_an_engine_is_what_its_trace_comes_to() {
+fn a_bundle_without_an_engine_is_derived_from_its_trace() {
     let mut value = sample();
     let started = json!({
         "id": "evt_2", "type": "step_started", "runId": "run_a", "stepId": "one",
@@ -108,7 +108,7 @@ fn bundles_that_say_something_twice_are_refused() {
 }
 
 #[test]
-fn a_stale_payload_hash_is_told_of() {
+fn a_stale_payload_hash_is_reported() {
     let mut value = sample();
     let data = json!({ "10": 1, "9": 2 });
     let pointer = json!({ "kind": "inline", "payloadHash": "0".repeat(64) });

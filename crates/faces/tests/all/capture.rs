@@ -165,7 +165,7 @@ fn of_several_models_the_one_that_answered_last_is_named() {
 }
 
 #[test]
-fn what_a_workflow_hides_is_in_no_snapshot_of_its_runs() {
+fn hidden_workflow_values_are_in_no_snapshot() {
     let mut scenarios = scenarios::all().into_iter();
     let (_, world) = scenarios.find(|(name, _)| *name == "secretive").unwrap();
     let captured = captured(&world, &world.log, &mut |_| {});

@@ -124,7 +124,7 @@ fn no_type_under_a_root_of_the_protocol_is_invented() {
 }
 
 #[test]
-fn consequences_name_the_first_event_of_their_batch_and_it_names_none() {
+fn causation_ids_name_the_first_event_of_the_batch() {
     let header = samples::header();
     let log = samples::log();
     let whole = v1::events(&header, Mask::bare(), &log);
@@ -175,7 +175,7 @@ const TOLD_OTHERWISE: &[&str] = &[
 ];
 
 #[test]
-fn what_the_wire_tells_is_read_back_as_the_log_tells_it() {
+fn wire_events_are_read_back_as_logged() {
     let header = samples::header();
     let mut otherwise = std::collections::BTreeSet::new();
     for event in samples::log() {

@@ -276,7 +276,7 @@ fn asking(hidden: &Value, failure: &Value) -> Vec<Event> {
 }
 
 #[test]
-fn a_declared_value_is_in_no_event_and_what_stands_beside_it_is() {
+fn a_declared_value_is_in_no_event_and_its_neighbours_are() {
     let (plan, header) = (declared(), samples::header());
     for event in telling(&json!(CANARY), &json!("in the open")) {
         let doc = v1::event(&header, Mask::from_plan(&plan), &event);
@@ -294,7 +294,7 @@ fn a_declared_value_is_in_no_event_and_what_stands_beside_it_is() {
 }
 
 #[test]
-fn nodes_of_the_kernel_hide_what_they_show_again() {
+fn kernel_nodes_hide_hidden_values_they_output_again() {
     let plan = declared();
     let hides = |node: &str, port: &str| {
         plan.hides_port(plan.node(plan.node_ix(node).expect("a node")), port)
@@ -348,7 +348,7 @@ fn gates(count: usize, pin: bool) -> Plan {
 }
 
 #[test]
-fn what_gates_hand_on_is_hidden_behind_any_number_of_them() {
+fn values_passed_through_gates_stay_hidden() {
     for is_hidden in [true, false] {
         let plan = gates(400, is_hidden);
         let last = plan.nodes.last().expect("gates");
@@ -373,7 +373,7 @@ fn many_gates_are_looked_through_once() {
 }
 
 #[test]
-fn what_a_child_is_given_of_a_sensitive_variable_is_known_by_its_name() {
+fn sensitive_inputs_of_a_child_are_known_by_name() {
     let of = |more: Value| {
         let one = json!({ "theirs": "pin", "name": "owner" });
         let own = json!({ "b": { "its": "pin", "other": "pin", "who": "owner" } });
@@ -427,7 +427,7 @@ fn how_an_answer_decides_is_shown_where_a_known_word_says_it() {
 
 /// The protocol's shape of such a question keeps its content.
 #[test]
-fn what_is_asked_in_no_shape_of_its_own_is_correlation() {
+fn unshaped_question_data_becomes_the_correlation() {
     let header = samples::header();
     for (data, correlation) in [
         (json!("order 7"), json!({ "data": "order 7" })),
@@ -509,7 +509,7 @@ fn a_class_of_compliance_hides_every_value_and_public_none() {
 }
 
 #[test]
-fn ciphertext_is_shown_to_nobody() {
+fn ciphertext_is_never_shown() {
     let sealed = json!({ "$sealed": { "key": "k", "nonce": "bg==", "body": "canary-Ym9keQ==" } });
     let header = samples::header();
     let events = [

@@ -281,7 +281,7 @@ fn hostile() -> Value {
 }
 
 #[test]
-fn whatever_a_name_says_it_is_shown_as_text() {
+fn a_name_is_always_drawn_as_text() {
     let plan = plan(&hostile());
     let svg = graph::svg(&plan, None);
     let document = roxmltree::Document::parse(&svg).expect("well formed");
@@ -302,7 +302,7 @@ fn whatever_a_name_says_it_is_shown_as_text() {
 }
 
 #[test]
-fn long_names_are_cut_where_they_are_shown_and_whole_where_they_are_told() {
+fn long_names_are_cut_on_screen_and_whole_in_the_title() {
     let svg = graph::svg(&plan(&release()), None);
     let document = roxmltree::Document::parse(&svg).expect("well formed");
     let long = "ask-the-team-before-a-major-release-goes-out";
@@ -336,7 +336,7 @@ fn a_picture_is_the_same_every_time() {
 }
 
 #[test]
-fn a_description_names_every_node_and_edge_and_how_a_run_of_it_stands() {
+fn a_description_names_nodes_edges_and_run_status() {
     for (name, world) in scenarios::all() {
         let plan = &world.run.plan;
         let described = graph::describe(plan, Some(&world.run));
@@ -359,7 +359,7 @@ fn a_description_names_every_node_and_edge_and_how_a_run_of_it_stands() {
 }
 
 #[test]
-fn a_described_edge_says_what_decides_about_it() {
+fn a_described_edge_includes_its_condition() {
     let described = graph::describe(&plan(&release()), None);
     let edges = described["edges"].as_array().expect("a list");
     let find = |source: &str, target: &str| {

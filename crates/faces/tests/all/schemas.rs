@@ -122,8 +122,8 @@ fn every_event_is_valid_by_its_type() {
 }
 
 #[test]
-fn the_schemas_refuse_what_is_wrong() {
-    let Some(schemas) = Schemas::find("the_schemas_refuse_what_is_wrong") else {
+fn the_schemas_reject_invalid_documents() {
+    let Some(schemas) = Schemas::find("the_schemas_reject_invalid_documents") else {
         return;
     };
     let header = samples::header();

@@ -45,7 +45,7 @@ fn every_moment_of_every_run_is_valid_by_the_schemas() {
 }
 
 #[test]
-fn a_snapshot_has_an_end_and_an_error_exactly_when_its_status_says_so() {
+fn a_snapshot_has_end_and_error_exactly_as_its_status_requires() {
     for (name, world) in scenarios::all() {
         for run in world.prefixes() {
             let doc = v1::snapshot(&run);

@@ -29,7 +29,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_what_its_definition_says() {
+    fn a_root_matches_its_definition() {
         assert_eq!(root(&[]), None);
         let [a, b, c] = ["a", "b", "c"].map(leaf);
         assert_eq!(root(&[a]), Some(a));

@@ -125,7 +125,7 @@ fn walk(records: &[Record], from: Seq, to: Seq) -> Report {
 }
 
 #[test]
-fn a_trail_that_nobody_changed_verifies_in_whole_and_in_part() {
+fn an_unchanged_trail_verifies_in_whole_and_in_part() {
     let records = trail(20, 4);
     let report = walk(&records, 0, 1_000);
     assert_eq!(report.anomalies, []);
@@ -212,7 +212,7 @@ fn a_chain_that_was_made_anew_does_not_fit_its_checkpoints() {
 }
 
 #[test]
-fn entries_that_are_gone_and_signatures_that_are_wrong_are_named() {
+fn missing_entries_and_wrong_signatures_are_named() {
     let mut records = trail(6, 3);
     records.remove(1);
     let report = walk(&records, 0, Seq::MAX);

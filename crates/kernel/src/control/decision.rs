@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_brings_for_its_workers_is_one_object_for_each() {
+    fn worker_inputs_are_one_object_per_worker() {
         let brings = |inputs: Value| json!({ "kind": "next-worker", "nextWorkerIds": ["w", "w"], "nextWorkerInputs": inputs });
         let read = |inputs: Value| Decided::parse(&brings(inputs)).expect("a decision");
         let two = json!([{ "n": 1 }, { "n": [2] }]);
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_decision_says_why() {
+    fn invalid_decisions_give_a_reason() {
         for (given, why) in [
             (json!(7), "not an object"),
             (json!("{"), "not JSON"),

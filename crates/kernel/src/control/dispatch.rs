@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_engine_does_not_do_is_a_problem() {
+    fn unsupported_settings_are_a_problem() {
         let config = json!({
             "fanOutPolicy": "anyhow",
             "askUserRouting": "conversation",

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_a_problem() {
+    fn contradictory_settings_are_a_problem() {
         let keys = |config: Value| -> Vec<&'static str> {
             check_config(&config)
                 .into_iter()

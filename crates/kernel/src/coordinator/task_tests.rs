@@ -228,7 +228,7 @@ fn tasks_go_out_in_order_one_worker_each_and_end_once() {
 }
 
 #[test]
-fn a_lost_workers_task_goes_out_under_the_next_fence_and_its_late_word_is_refused() {
+fn a_lost_workers_task_is_reassigned_and_its_report_refused() {
     let mut world = World::new();
     world.queue(0, "t", TaskRepeat::Repeatable);
     let first = world.take(0, "w1").unwrap();
@@ -301,7 +301,7 @@ fn a_task_that_must_not_be_repeated_fails_with_its_worker() {
 }
 
 #[test]
-fn workers_are_lost_with_a_task_so_often_and_no_more() {
+fn a_task_fails_after_losing_three_workers() {
     let mut world = World::new();
     world.queue(0, "t", TaskRepeat::Repeatable);
     for fence in 1..=3 {
@@ -314,7 +314,7 @@ fn workers_are_lost_with_a_task_so_often_and_no_more() {
 }
 
 #[test]
-fn what_is_given_back_goes_out_again_and_does_not_count_as_lost() {
+fn a_released_task_is_reassigned_and_not_counted_as_lost() {
     let mut world = World::new();
     world.queue(0, "t", TaskRepeat::Repeatable);
     for fence in 1..=5 {
@@ -332,7 +332,7 @@ fn what_is_given_back_goes_out_again_and_does_not_count_as_lost() {
 }
 
 #[test]
-fn nothing_goes_out_without_a_live_authority_and_the_log_says_so_once() {
+fn without_a_live_authority_no_task_goes_out_and_it_logs_once() {
     let mut world = World::without_authority();
     let events = world.queue(0, "t", TaskRepeat::Repeatable);
     let blocked = |event: &CoordinatorEvent| {
@@ -366,7 +366,7 @@ fn nothing_goes_out_without_a_live_authority_and_the_log_says_so_once() {
 }
 
 #[test]
-fn a_withdrawn_task_leaves_as_if_it_had_never_been_or_fails_in_its_workers_hands() {
+fn a_withdrawn_task_vanishes_or_fails_if_assigned() {
     let mut world = World::new();
     world.queue(0, "t1", TaskRepeat::Repeatable);
     world.queue(0, "t2", TaskRepeat::Repeatable);
@@ -387,7 +387,7 @@ fn a_withdrawn_task_leaves_as_if_it_had_never_been_or_fails_in_its_workers_hands
 }
 
 #[test]
-fn a_run_hears_of_an_end_that_somebody_commands() {
+fn a_run_is_notified_of_an_end_by_command() {
     let mut world = World::new();
     for task in ["t1", "t2", "t3"] {
         world.queue(0, task, TaskRepeat::Repeatable);
@@ -473,7 +473,7 @@ fn workers_names_are_names_and_many_workers_are_no_end() {
 
 /// All at once, or one after another: the same log.
 #[test]
-fn what_is_said_at_one_moment_is_decided_one_on_the_other() {
+fn batched_commands_are_decided_in_sequence() {
     let queued = |task: &str| TaskCommand::Queue {
         request_id: task.into(),
         payload: "{}".into(),

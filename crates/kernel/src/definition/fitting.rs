@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_a_text_is_told_its_number() {
+    fn a_duration_given_as_text_suggests_its_number() {
         let must = "must be a whole number of milliseconds";
         for (text, ms) in [
             ("3 days", "259200000"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_told_the_nearest_one() {
+    fn a_misspelt_word_suggests_the_nearest_one() {
         let takes = Takes::Words(&["fail", "accept"]);
         check(takes, json!("accept"), None);
         check(

@@ -76,7 +76,7 @@ impl Given {
 }
 
 #[test]
-fn what_is_delivered_at_once_moves_the_cursor_alone() {
+fn immediate_delivery_moves_only_the_cursor() {
     let mut given = Given::opened();
     given.when(
         &[
@@ -92,7 +92,7 @@ fn what_is_delivered_at_once_moves_the_cursor_alone() {
 }
 
 #[test]
-fn an_event_that_fails_keeps_those_behind_it_in_order_and_no_other_run() {
+fn a_failing_event_delays_only_later_events_of_its_run() {
     let mut given = Given::opened();
     given.fails(&item("run-a", 1));
     given.when(
@@ -139,7 +139,7 @@ fn waits_grow_and_the_last_attempt_leaves_a_dead_letter() {
 }
 
 #[test]
-fn four_failures_open_the_breaker_for_an_hour_and_a_probe_closes_it() {
+fn four_failures_open_the_breaker_and_a_probe_closes_it() {
     let mut given = Given::opened();
     for seq in 0..3 {
         given.fails(&item(&format!("run-{seq}"), 0));
@@ -159,7 +159,7 @@ fn four_failures_open_the_breaker_for_an_hour_and_a_probe_closes_it() {
 }
 
 #[test]
-fn a_hundred_failures_in_a_week_end_it_and_older_ones_do_not_count() {
+fn a_hundred_failures_in_a_week_end_the_webhook() {
     let day = 24 * HOUR;
     let mut given = Given::opened();
     for n in 0..99 {
@@ -175,7 +175,7 @@ fn a_hundred_failures_in_a_week_end_it_and_older_ones_do_not_count() {
 }
 
 #[test]
-fn what_cannot_be_delivered_is_a_dead_letter_without_being_held_against_the_receiver() {
+fn undeliverable_events_are_dead_letters_without_a_failure() {
     let mut given = Given::opened();
     let why = "too large".to_owned();
     given.when(&[(item("run-a", 0), Sent::Impossible { why })], Some(8));

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_comes_twice_keeps_its_place_and_takes_the_last_value() {
+    fn a_duplicate_key_keeps_its_place_and_the_last_value() {
         assert_eq!(entries("a1 b2 a3"), entries("a3 b2"));
     }
 }

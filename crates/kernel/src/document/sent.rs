@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_after_a_shared_beginning_is_the_whole() {
+    fn the_part_kept_after_a_shared_prefix_is_complete() {
         let first = kept(ONE).unwrap();
         assert_eq!(first.size(), ONE.len());
         let more = ONE.replace("}],\"z\"", "},{\"id\":\"2\"} ],\"z\"");

@@ -223,7 +223,7 @@ impl Log {
 }
 
 #[test]
-fn every_save_is_kept_as_what_is_new_and_can_be_read_again() {
+fn every_save_is_kept_as_a_difference_and_is_readable() {
     let whole = reviewed();
     let mut log = Log::new();
     let mut bodies = Vec::new();
@@ -323,7 +323,7 @@ fn a_long_text_lies_in_a_blob() {
 }
 
 #[test]
-fn the_run_it_tells_of_stands_beside_the_saves() {
+fn the_run_of_the_document_is_kept_next_to_the_saves() {
     let mut log = Log::new();
     log.save(&opened()).unwrap();
     log.save(&reviewed()).unwrap();
@@ -371,7 +371,7 @@ fn the_same_document_again_writes_nothing() {
 }
 
 #[test]
-fn what_changes_without_an_event_is_kept_beside_the_events() {
+fn changes_without_an_event_are_kept_with_the_events() {
     let mut log = Log::new();
     log.save(&drafted()).unwrap();
     let mut edited = drafted();
@@ -410,7 +410,7 @@ fn the_last_writer_counts_and_the_other_is_a_branch() {
 }
 
 #[test]
-fn who_asks_for_it_is_refused_what_is_stale() {
+fn a_stale_save_is_rejected_on_request() {
     let mut log = Log::new();
     log.save_if(&opened(), Expected::Nothing).unwrap();
     assert_eq!(
@@ -577,7 +577,7 @@ fn unknown_events_and_odd_members_are_kept_and_counted() {
 }
 
 #[test]
-fn a_patch_that_does_not_fit_leaves_the_difference_to_the_residual() {
+fn a_patch_that_does_not_fit_leaves_the_rest_to_the_residual() {
     let body = drafted();
     let copy = json!([{ "op": "copy", "from": "/a", "path": "/b" }]);
     let wrong = json!([{ "op": "remove", "path": "/nothing" }]);
@@ -595,7 +595,7 @@ fn a_patch_that_does_not_fit_leaves_the_difference_to_the_residual() {
 }
 
 #[test]
-fn what_models_used_is_summed_by_model_and_currency() {
+fn model_usage_is_summed_by_model_and_currency() {
     let answer = |cost: f64| {
         json!({
             "direction": "response", "provider": "p", "model": "m", "stepId": "draft",
@@ -634,7 +634,7 @@ fn canonical_json_is_that_of_the_whole_document() {
 }
 
 #[test]
-fn a_checkpoint_that_is_damaged_or_of_another_build_is_known_for_one() {
+fn damaged_or_foreign_checkpoints_are_recognised() {
     let mut log = Log::new();
     log.save(&reviewed()).unwrap();
     let (seq, chain, state) = log.checkpoints.pop().unwrap();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_closed_is_named() {
+    fn unclosed_brackets_are_named() {
         check(
             "variables.a == 'x",
             "at column 16: the text that begins here has no end; close it with '",

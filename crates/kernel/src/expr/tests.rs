@@ -68,7 +68,7 @@ fn paths_read_the_data() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_values_are_named() {
     let ask =
         |path: &str| format!("`{path}` is not there; ask `has({path})` first if it may be missing");
     check_fails("variables.nobody", &ask("variables.nobody"));
@@ -303,7 +303,7 @@ fn operands_are_paths_or_expressions() {
 }
 
 #[test]
-fn references_tell_what_is_read() {
+fn references_list_the_values_read() {
     let parse = |text: &str| Expression::parse(text).map(|e| e.references().clone());
     let found =
         parse("variables.a.b == 1 && has(variables.c) && nodes.x.outputs.y && run.id == 'r'");

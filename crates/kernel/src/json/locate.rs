@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_shown_where_it_is_missing() {
+    fn a_missing_value_is_located_at_its_parent() {
         check("/b/d", 4, 8);
         check("/z", 1, 1);
         check("/a/7", 2, 8);

@@ -25,7 +25,7 @@ fn check(text: impl AsRef<[u8]>, expected: &[(&str, ProblemCode, &str)]) {
 }
 
 #[test]
-fn what_is_not_json_says_where() {
+fn invalid_json_is_located() {
     use ProblemCode::*;
     let json = MalformedJson;
     check(r#"{"a": [1, 2.5, null, true, "x"]}"#, &[]);
@@ -154,7 +154,7 @@ fn every_repeated_key_is_listed_with_its_path() {
 }
 
 #[test]
-fn bounds_hold_whatever_is_asked() {
+fn hard_limits_hold_for_any_request() {
     let wide = Limits {
         max_bytes: usize::MAX,
         max_depth: usize::MAX,

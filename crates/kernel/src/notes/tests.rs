@@ -41,7 +41,7 @@ fn the_end_of_notes_is_all_the_next_one_needs() {
 }
 
 #[test]
-fn what_is_said_is_told_to_the_trail_once() {
+fn an_annotation_is_audited_once() {
     let (batch, _) = unborn()
         .annotate(said(Signal::Flag), None, Timestamp(6))
         .unwrap();
@@ -58,7 +58,7 @@ fn what_is_said_is_told_to_the_trail_once() {
 }
 
 #[test]
-fn what_says_nothing_or_too_much_is_refused() {
+fn empty_or_oversized_annotations_are_rejected() {
     let refused = |said| unborn().annotate(said, None, Timestamp(6)).err();
     for rating in [0, 6] {
         let bad = said(Signal::Rating { rating });
@@ -84,7 +84,7 @@ fn what_says_nothing_or_too_much_is_refused() {
 }
 
 #[test]
-fn there_is_an_end_to_what_is_said() {
+fn annotations_are_limited() {
     let mut notes = unborn();
     notes.next_seq = MAX_ANNOTATIONS;
     let full = notes.annotate(said(Signal::Flag), None, Timestamp(6)).err();

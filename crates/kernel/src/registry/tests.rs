@@ -107,7 +107,7 @@ impl Given {
 }
 
 #[test]
-fn the_last_put_stands_and_putting_it_again_changes_nothing() {
+fn the_last_put_wins_and_repeating_it_changes_nothing() {
     let given = Given::after([put("1"), put("2")]);
     assert_eq!(given.registry().workflow("w"), Some(&definition("2")));
     assert_eq!(
@@ -143,7 +143,7 @@ fn a_revoked_key_stays_revoked() {
 }
 
 #[test]
-fn a_rotated_key_works_beside_its_successor_for_the_overlap() {
+fn a_rotated_key_works_alongside_its_successor_for_a_while() {
     let given = Given::after([create(1, None), rotate(1, 2, 500)]);
     assert_eq!(given.standing(1, 2499), KeyStatus::Live);
     assert_eq!(given.standing(1, 2500), KeyStatus::Expired);

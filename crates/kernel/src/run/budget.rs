@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_counts_until_it_is_settled_and_the_rest_is_refunded() {
+    fn a_reservation_counts_until_settled_and_the_rest_is_refunded() {
         let mut budget = Budget {
             limits: tokens(100),
             ..Budget::default()
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_takes_what_is_left_and_the_next_one_waits() {
+    fn an_estimate_reserves_the_rest_and_the_next_one_waits() {
         let mut budget = Budget {
             limits: tokens(100),
             ..Budget::default()

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_what_the_log_says() {
+    fn a_number_equals_its_logged_form() {
         for number in [
             json!(1.0),
             json!(-0.0),
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_is_read_back_as_it_stands(bits in any::<u64>(), whole in any::<i64>()) {
+        fn every_number_is_read_back_unchanged(bits in any::<u64>(), whole in any::<i64>()) {
             let double = f64::from_bits(bits);
             for number in [json!(double), json!(whole), json!(whole as f64), json!(bits)] {
                 let mut read = number.clone();

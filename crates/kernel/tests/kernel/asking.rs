@@ -112,7 +112,7 @@ fn retries_of_a_worker_come_before_the_question() {
 }
 
 #[test]
-fn what_took_a_worker_too_long_is_not_waited_for_while_somebody_is_asked() {
+fn a_timed_out_worker_is_not_awaited_while_a_person_is_asked() {
     for action in ["retry", "skip", "abort"] {
         let mut run = started(SCENE_OF_WORKERS);
         goes_out(&mut run, "task-0").decided();
@@ -135,7 +135,7 @@ fn what_took_a_worker_too_long_is_not_waited_for_while_somebody_is_asked() {
 
 /// A branch has its own work done, even if its source waits for a worker.
 #[test]
-fn a_branch_where_a_worker_is_waited_for_or_has_failed_begins_its_work_anew() {
+fn a_branch_at_a_waiting_or_failed_worker_starts_new_work() {
     let mut run = started(SCENE_OF_WORKERS);
     goes_out(&mut run, "task-0").decided();
     let waiting = run.events.len() as u64;
@@ -188,7 +188,7 @@ fn choose(run: &mut World, action: &str, then: &str) {
 }
 
 #[test]
-fn a_failure_may_be_tried_again_as_often_as_somebody_says() {
+fn a_failure_is_retried_as_often_as_a_person_asks() {
     let mut run = failed();
     choose(
         &mut run,
@@ -206,7 +206,7 @@ fn a_failure_may_be_tried_again_as_often_as_somebody_says() {
 }
 
 #[test]
-fn an_error_that_no_retry_helps_is_tried_again_where_somebody_says_so() {
+fn a_non_retryable_error_is_retried_when_a_person_asks() {
     let mut run = started(ASKING);
     let outcome = Outcome::failed(NodeError::new("gone", "no such command").fatal());
     run.finish("a", outcome).then(ASKED);
@@ -255,7 +255,7 @@ fn another_answer_leaves_the_question_open() {
 }
 
 #[test]
-fn the_question_stays_while_others_go_on_and_ends_with_the_run() {
+fn a_question_stays_open_while_others_run_until_the_run_ends() {
     let mut run = started(&format!("{ASKING}\nc -> d"));
     run.fails("a", "boom").then(ASKED);
     run.completes("c").then("node.completed c; node.started d");
@@ -308,7 +308,7 @@ fn waits(run: &mut World) -> Then {
 }
 
 #[test]
-fn work_that_is_left_to_somebody_outside_ends_by_its_name() {
+fn external_work_ends_by_a_signal_with_its_name() {
     let mut run = started(WAITS);
     waits(&mut run).then("interrupt.requested a; node.suspended a");
     assert_eq!(run.run.status().as_str(), "waiting-external");
@@ -343,7 +343,7 @@ fn work_outside_may_fail() {
 }
 
 #[test]
-fn what_says_neither_is_kept_and_answers_nothing() {
+fn a_signal_without_a_result_is_kept_and_answers_nothing() {
     let mut run = started(WAITS);
     waits(&mut run).then("interrupt.requested a; node.suspended a");
     run.signal("task-1", "1", json!({ "ok": true }))
@@ -361,7 +361,7 @@ fn nothing_waits_in_a_run_that_is_being_stopped() {
 
 /// The protocol allows the same length for a key as for a node's id.
 #[test]
-fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
+fn the_key_of_a_failure_respects_the_key_length_limit() {
     let key = |length: usize| {
         let id = "n".repeat(length);
         // Longer ids were accepted before events limited their length.
@@ -376,7 +376,7 @@ fn the_key_of_a_failure_is_no_longer_than_a_key_may_be() {
 }
 
 #[test]
-fn what_the_host_lacks_is_asked_about_and_retried() {
+fn missing_host_capabilities_are_asked_about_and_retried() {
     let mut run = started("a -> b");
     lacks(&mut run).then(ASKED);
     assert_eq!(run.run.status().as_str(), "waiting-input");
@@ -398,7 +398,7 @@ fn what_the_host_lacks_is_asked_about_and_retried() {
 }
 
 #[test]
-fn what_the_host_lacks_follows_an_edge_for_failures() {
+fn missing_host_capabilities_follow_a_failure_edge() {
     let mut run = started("a -> b any_failed");
     lacks(&mut run).decided();
     run.completes("b").decided();
@@ -406,7 +406,7 @@ fn what_the_host_lacks_follows_an_edge_for_failures() {
 }
 
 #[test]
-fn what_the_host_lacks_is_skipped_where_the_node_says_so() {
+fn missing_host_capabilities_are_skipped_where_configured() {
     let mut run = started("a: {\"settings\":{\"onFailure\":\"skip\"}}\na -> b none_failed");
     lacks(&mut run).decided();
     run.completes("b").decided();

@@ -43,7 +43,7 @@ fn exactly_so_many_nodes_start() {
 }
 
 #[test]
-fn time_in_which_a_person_thinks_is_no_working_time() {
+fn waiting_for_a_person_is_not_working_time() {
     let mut run = started(WORKING_TIME);
     run.at(600);
     run.completes("a").decided();
@@ -243,7 +243,7 @@ fn a_wide_start_is_cut_into_batches() {
 }
 
 #[test]
-fn what_a_run_is_created_with_has_bounds() {
+fn inputs_at_creation_are_bounded() {
     let create = || Create::new(Map::new(), "test", Start::Now);
     let too_large = |create: Create| {
         unborn("a")

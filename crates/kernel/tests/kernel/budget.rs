@@ -83,7 +83,7 @@ fn spends(n: u64) -> Completion {
 }
 
 #[test]
-fn what_is_set_aside_counts_until_the_outcome_says_what_was_used() {
+fn a_reservation_counts_until_the_outcome_reports_usage() {
     let mut run = limited("a\nb");
     run.reserves("a", 60).then("budget.reserved a tokens:60");
     run.reserves("b", 41).refused("budget_exhausted");
@@ -106,7 +106,7 @@ fn what_is_set_aside_counts_until_the_outcome_says_what_was_used() {
 }
 
 #[test]
-fn an_outcome_may_say_what_it_used_without_asking_first() {
+fn an_outcome_may_report_usage_without_a_reservation() {
     let mut run = limited("a");
     run.completes_with("a", spends(70))
         .then("budget.settled a tokens:70; node.completed a; run.completed");
@@ -140,7 +140,7 @@ fn amounts_stay_exact() {
 }
 
 #[test]
-fn what_an_attempt_never_reports_on_counts_as_spent() {
+fn reservations_an_attempt_never_reports_count_as_spent() {
     let text =
         "a: {\"settings\":{\"timeout\":50,\"retry\":{\"maxRetries\":1,\"initialDelayMs\":10}}}";
     let mut run = limited(text);
@@ -170,7 +170,7 @@ fn what_an_attempt_never_reports_on_counts_as_spent() {
 }
 
 #[test]
-fn what_a_lost_holder_set_aside_counts_as_spent() {
+fn reservations_of_a_lost_holder_count_as_spent() {
     let mut run = limited("a");
     run.reserves("a", 60).decided();
     run.take_over(&[])
@@ -198,7 +198,7 @@ fn an_estimate_waits_for_others_and_takes_the_rest() {
 }
 
 #[test]
-fn a_node_that_fails_for_the_budget_tells_of_the_cap() {
+fn a_node_that_fails_for_the_budget_names_the_cap() {
     let mut run = limited("a");
     let exhausted = Exhausted {
         dimension: "tokens".to_owned(),
@@ -322,7 +322,7 @@ fn found() -> Found {
 }
 
 #[test]
-fn a_child_takes_a_part_and_hands_back_what_it_did_not_use() {
+fn a_child_gets_a_share_and_returns_its_unused_part() {
     let text = "s: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"maxTokens\":80}}}\n\
                 s -> t\nt: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"maxTokens\":80}}}";
     for (spent, goes_on) in [(20, true), (21, false)] {

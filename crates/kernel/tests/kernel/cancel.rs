@@ -60,7 +60,7 @@ fn a_draining_run() {
 }
 
 #[test]
-fn who_and_why_stands_in_the_log() {
+fn the_log_has_who_cancelled_and_why() {
     let mut run = started("a");
     run.when(Command::Cancel {
         reason: Some("enough".into()),
@@ -84,7 +84,7 @@ fn who_and_why_stands_in_the_log() {
 }
 
 #[test]
-fn the_audit_trail_hears_who_cancelled_but_not_of_runs_that_a_parent_cancels() {
+fn only_cancellations_by_people_are_audited() {
     let cancel = |by: Option<Actor>, parent: Option<&str>| {
         let mut run = started("a");
         run.when(Command::Cancel {

@@ -38,7 +38,7 @@ fn entries_live_as_long_as_their_node_says() {
 }
 
 #[test]
-fn a_declared_channel_is_no_variable() {
+fn a_declared_channel_is_not_a_variable() {
     let run = started(
         "a: core.channelWrite {\"config\":{\"channel\":\"log\",\"reducer\":\"counter\",\"value\":1}}\n\
          workflow: {\"channels\":{\"log\":{\"reducer\":\"append\"}}}",
@@ -120,7 +120,7 @@ fn refused(run: &World, what: &str) {
 }
 
 #[test]
-fn a_sum_that_is_no_number_is_refused() {
+fn a_sum_that_is_not_a_number_is_rejected() {
     let large = [json!(1.5e308), json!(1.5e308)];
     let run = written(r#"{"reducer":"counter"}"#, &large);
     refused(&run, "the sum of channel c");

@@ -125,7 +125,7 @@ fn a_workflow_that_is_not_there_fails_the_node() {
 }
 
 #[test]
-fn a_child_that_does_not_complete_fails_its_node_and_maps_nothing() {
+fn an_incomplete_child_fails_its_node_and_maps_nothing() {
     for (status, word) in [
         (ChildStatus::Failed, "failed"),
         (ChildStatus::Cancelled, "cancelled"),
@@ -144,7 +144,7 @@ fn a_child_that_does_not_complete_fails_its_node_and_maps_nothing() {
 }
 
 #[test]
-fn a_node_may_go_on_after_its_child_failed() {
+fn a_node_may_continue_after_its_child_failed() {
     let config = r#"{"workflowId":"child","onChildFailure":"continue"}"#;
     let mut run = parent(config, "");
     let (child, _) = dispatched(&mut run);
@@ -273,7 +273,7 @@ fn nothing_is_dispatched_while_paused() {
 }
 
 #[test]
-fn a_child_goes_on_in_its_parents_trace_within_the_node_that_started_it() {
+fn a_child_joins_the_trace_of_its_parent_node() {
     let mut run = mapped();
     let (child, message) = dispatched(&mut run);
     let child_header = message.header.expect("a header");
@@ -334,7 +334,7 @@ fn runs_may_not_start_runs_without_end() {
 }
 
 #[test]
-fn a_message_is_taken_once_whatever_it_carries() {
+fn a_message_is_accepted_once_for_any_payload() {
     let mut run = started("a");
     let cancel = Envelope {
         command: Command::Signal {

@@ -449,7 +449,7 @@ fn write(scene: &Scenario) {
 }
 
 #[test]
-fn golden_coordinators_are_read_and_decided_as_they_were_written() {
+fn golden_coordinators_are_read_and_decided_unchanged() {
     for scene in scenarios() {
         if adds() && !path(&scene, "jsonl").exists() {
             write(&scene);

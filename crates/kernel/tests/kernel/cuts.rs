@@ -30,7 +30,7 @@ fn cut(scene: &Scenario, below: usize) -> World {
 }
 
 #[test]
-fn a_holder_that_comes_after_any_batch_brings_the_run_to_its_end() {
+fn a_new_holder_after_any_batch_ends_the_run() {
     for scene in scenarios::all() {
         if scene.world.run.is_replay() {
             continue;
@@ -75,7 +75,7 @@ fn a_log_cut_at_any_event_folds_and_is_legal() {
 }
 
 #[test]
-fn a_branch_at_any_event_goes_on_to_an_end() {
+fn a_branch_at_any_event_reaches_an_end() {
     for scene in scenarios::all() {
         for at in 0..=scene.world.records.len() as u64 {
             let mut branch = match scene.world.fork(ForkMode::Branch, at) {

@@ -166,7 +166,7 @@ fn writes_go_through_the_reducer_of_their_channel() {
 }
 
 #[test]
-fn a_write_that_is_not_allowed_fails_the_node_and_writes_nothing() {
+fn a_forbidden_write_fails_the_node_and_writes_nothing() {
     let text = "workflow: {\"channels\":{\"open\":{\"reducer\":\"append\"},\
                 \"sum\":{\"reducer\":\"counter\"},\
                 \"theirs\":{\"reducer\":\"append\",\"access\":{\"writers\":[\"other\"]}},\
@@ -232,7 +232,7 @@ fn usage() -> Usage {
 
 /// Counts come from outside; one that JSON cannot hold exactly used to make the log unreadable.
 #[test]
-fn what_an_attempt_leaves_stands_before_its_outcome() {
+fn output_of_an_attempt_precedes_its_outcome() {
     let mut run = started("a -> b\nb -> h any_failed");
     run.completes_with(
         "a",
@@ -303,7 +303,7 @@ fn output_and_log_lines_belong_to_an_attempt_in_flight() {
 }
 
 #[test]
-fn what_is_too_large_for_an_event_is_refused() {
+fn oversized_event_data_is_rejected() {
     let huge = json!("x".repeat(3 << 20));
     let mut run = unborn(
         "ask: core.interrupt -> b"

@@ -133,7 +133,7 @@ fn a_failure_may_count_as_a_skip() {
 }
 
 #[test]
-fn a_failure_is_routed_to_whoever_takes_it() {
+fn a_failure_is_routed_to_its_handler() {
     let mut run = started("a -> b\na -> h any_failed\na -> z all_complete");
     run.fails("a", "boom")
         .then("node.failed a boom; node.skipped b; node.started h; node.started z");
@@ -153,7 +153,7 @@ fn a_failed_run_stops_its_live_siblings_first() {
 }
 
 #[test]
-fn what_only_waits_is_cancelled_at_once() {
+fn nodes_that_only_wait_are_cancelled_at_once() {
     let mut run = started(
         "a:\nwait: core.delay {\"config\":{\"ms\":1000}}\n\
          ask: core.interrupt {\"config\":{\"kind\":\"approval\"}}\n\

@@ -91,7 +91,7 @@ fn joined(run: &World) -> (Value, Vec<StreamId>) {
 }
 
 #[test]
-fn workers_run_at_the_same_time_and_are_kept_in_the_order_in_which_they_end() {
+fn workers_run_in_parallel_and_are_kept_in_order_of_their_end() {
     let config = json!({ "outputMapping": { "got": "result" }, "inputMapping": { "p": "got" } });
     let mut run = fanned(&["one", "two", "three"], config);
     assert_eq!(run.run.status().as_str(), "running");
@@ -182,7 +182,7 @@ fn outputs_of_workers_come_in_the_order_of_the_decision() {
 }
 
 #[test]
-fn what_begins_is_said_first_and_one_after_another_are_looked_up() {
+fn starts_are_logged_first_and_children_looked_up_in_turn() {
     let mut run = World::new(
         flow::plan(
             r#"boss: core.orchestrator.supervisor {"config":{"decisions":[{"kind":"next-worker","nextWorkerIds":["one","two"]}]}}
@@ -206,7 +206,7 @@ fn what_begins_is_said_first_and_one_after_another_are_looked_up() {
 }
 
 #[test]
-fn no_more_run_at_a_time_than_may() {
+fn parallel_workers_stay_within_the_limit() {
     let mut run = fanned(&["a", "b", "c", "d"], json!({ "maxConcurrency": 2 }));
     let (a, b) = (dispatches(&mut run), dispatches(&mut run));
     assert_eq!(looked_up(&run), 0, "two of four");
@@ -228,7 +228,7 @@ fn no_more_run_at_a_time_than_may() {
 }
 
 #[test]
-fn who_is_not_needed_any_more_is_cancelled() {
+fn workers_not_needed_are_cancelled() {
     for (policy, end, outcome) in [
         (
             json!({ "mode": "first" }),
@@ -283,7 +283,7 @@ fn a_quorum_has_to_be_possible_and_met() {
 }
 
 #[test]
-fn a_worker_that_is_not_there_has_failed_and_the_others_go_on() {
+fn a_missing_worker_has_failed_and_the_others_continue() {
     let mut run = fanned(&["one", "gone", "three"], json!({}));
     let one = dispatches(&mut run);
     let attempt = run.run.undispatched().next().expect("a worker").id;
@@ -417,7 +417,7 @@ fn abandoned(run: &World) -> Vec<(u32, Option<StreamId>)> {
 }
 
 #[test]
-fn of_each_worker_that_is_not_needed_any_more_the_log_says_so_beside_the_join() {
+fn each_unneeded_worker_is_logged_at_the_join() {
     let policy = json!({ "maxConcurrency": 3, "joinPolicy": { "mode": "first" } });
     let mut run = fanned(&["one", "two", "three", "four"], policy);
     let (one, two) = (dispatches(&mut run), dispatches(&mut run));
@@ -442,7 +442,7 @@ fn of_each_worker_that_is_not_needed_any_more_the_log_says_so_beside_the_join() 
 }
 
 #[test]
-fn whoever_ends_otherwise_says_so_of_its_workers_too() {
+fn other_ends_also_log_the_abandoned_workers() {
     let parallel = || fanned(&["one", "two"], json!({}));
     let sequential = || fanned(&["one", "two"], json!({ "fanOutPolicy": "sequential" }));
     let mut run = parallel();
@@ -469,7 +469,7 @@ fn whoever_ends_otherwise_says_so_of_its_workers_too() {
 }
 
 #[test]
-fn whoever_shows_a_run_that_has_ended_may_say_how_its_children_do() {
+fn late_status_of_children_of_an_ended_run_can_be_reported() {
     let mut run = fanned(
         &["one", "two"],
         json!({ "joinPolicy": { "mode": "first" } }),

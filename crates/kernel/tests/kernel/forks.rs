@@ -22,7 +22,7 @@ fn after(run: &World, line: &str) -> u64 {
 }
 
 #[test]
-fn a_branch_goes_on_behind_the_node_it_was_cut_at() {
+fn a_branch_continues_after_the_node_it_was_cut_at() {
     let mut run = started("a -> b -> c");
     run.gives("a", json!({ "n": 1 })).decided();
     run.gives("b", json!({ "n": 2 })).decided();
@@ -53,7 +53,7 @@ impl World {
 }
 
 #[test]
-fn what_was_in_flight_starts_over_as_the_next_attempt() {
+fn work_in_flight_restarts_as_the_next_attempt() {
     let run = started("a -> b");
     let mut branch = run.branch(2);
     branch.advance().then("node.started a/1");
@@ -210,7 +210,7 @@ fn an_interrupt_can_be_cut_through() {
 }
 
 #[test]
-fn what_a_node_wrote_is_not_copied_without_its_end() {
+fn writes_of_a_node_are_not_copied_without_its_end() {
     let run = started(
         "add: core.channelWrite {\"config\":{\"channel\":\"n\",\"value\":5}}\n\
          set: core.setVariable {\"config\":{\"name\":\"v\",\"expression\":\"variables.v + 1\"}}\n\
@@ -299,7 +299,7 @@ fn forks_can_be_forked() {
 }
 
 #[test]
-fn a_long_fork_takes_several_appends_and_is_nobodys_until_the_last() {
+fn a_long_fork_is_unowned_until_its_last_append() {
     let mut run = started("a -> b");
     let attempt = run.attempt("a");
     let line = Command::Log {
@@ -328,7 +328,7 @@ fn a_long_fork_takes_several_appends_and_is_nobodys_until_the_last() {
 }
 
 #[test]
-fn a_run_that_no_rule_would_begin_any_more_is_not_replayed_and_says_why() {
+fn a_run_the_rules_would_not_start_now_is_not_replayed() {
     let mut run = started("a");
     let needs = r#"workflow: {"settings":{"compensation":{"triggerOn":["failure"]}}}"#;
     run.run.plan = crate::flow::stored(&format!("a\n{needs}"));
@@ -342,7 +342,7 @@ fn a_run_that_no_rule_would_begin_any_more_is_not_replayed_and_says_why() {
 }
 
 #[test]
-fn what_a_newer_engine_wrote_is_neither_driven_nor_forked() {
+fn logs_of_a_newer_engine_are_neither_driven_nor_forked() {
     let mut run = started("a -> b");
     let header = kernel::stream::StreamHeader {
         engine_version: Some(kernel::ENGINE_VERSIONS.end() + 1),

@@ -38,7 +38,7 @@ fn a_gate_asks_in_the_order_the_protocol_has() {
 }
 
 #[test]
-fn an_accepted_gate_lets_the_run_go_on() {
+fn an_accepted_gate_lets_the_run_continue() {
     let mut run = gate("{}", "gate.reject -> h");
     let events = run
         .answer(
@@ -106,7 +106,7 @@ fn an_answer_that_was_not_asked_for_is_refused() {
 }
 
 #[test]
-fn what_was_edited_goes_on() {
+fn an_edited_value_is_passed_on() {
     let mut run = gate(r#"{"actions":["edit-accept"],"artifactData":"draft"}"#, "");
     let value = json!({ "action": "edit-accept", "editedArtifactData": { "text": "better" } });
     let events = run.answer("gate", "ada", value).decided();
@@ -250,7 +250,7 @@ fn only_those_listed_may_decide() {
 }
 
 #[test]
-fn somebody_may_speak_for_others_where_the_engine_says_so() {
+fn a_person_may_vote_for_others_where_the_engine_allows() {
     let mut run = gate(THREE, "");
     for (voter, votes) in [("x", 1), ("y", 2)] {
         let capacity = Capacity {
@@ -266,7 +266,7 @@ fn somebody_may_speak_for_others_where_the_engine_says_so() {
 }
 
 #[test]
-fn groups_and_roles_of_whoever_answers_count_as_they_are_when_they_answer() {
+fn groups_and_roles_count_as_they_are_at_the_answer() {
     let config =
         r#"{"approversList":["ada"],"approverGroupRefs":["leads"],"approverRoleRefs":["owner"]}"#;
     let of = |groups: &[&str], roles: &[&str]| Capacity {
@@ -301,7 +301,7 @@ fn groups_and_roles_of_whoever_answers_count_as_they_are_when_they_answer() {
 }
 
 #[test]
-fn a_gate_may_ask_for_somebody_known_by_name() {
+fn a_gate_may_name_its_approver() {
     let mut run = gate(r#"{"profile":"openwop-interrupt-auth-required"}"#, "");
     let accept = || json!({ "action": "accept", "decidedBy": "somebody" });
     run.resolve("gate", accept())
@@ -325,7 +325,7 @@ fn a_question_back_leaves_the_gate_open() {
 }
 
 #[test]
-fn a_gate_that_times_out_does_what_it_says() {
+fn a_gate_that_times_out_takes_its_configured_action() {
     let late = |action: &str| {
         let mut run = gate(
             &format!(r#"{{"timeoutMs":50,"timeoutAction":"{action}"}}"#),

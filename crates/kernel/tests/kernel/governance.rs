@@ -39,7 +39,7 @@ fn overridden() -> Value {
 }
 
 #[test]
-fn the_request_says_who_may_decide_and_is_no_approval_requested() {
+fn the_request_names_approvers_and_is_not_approval_requested() {
     let mut run = unborn(
         r#"gate: core.openwop.governance.approvalGate {"config":{"requiredRole":"admin","quorum":2,"override":{"requiredRole":"owner","audited":true},"timeoutSec":60}}"#,
     );
@@ -60,7 +60,7 @@ fn the_request_says_who_may_decide_and_is_no_approval_requested() {
 }
 
 #[test]
-fn whoever_has_the_role_or_the_scope_grants_and_nobody_else() {
+fn only_the_role_or_the_scope_grants() {
     for (config, enough, short) in [
         (
             r#"{"requiredRole":"admin"}"#,
@@ -177,7 +177,7 @@ fn overriders(run: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn an_override_is_audited_and_is_one_vote_unless_it_bypasses_the_quorum() {
+fn an_override_is_audited_and_counts_once_unless_it_bypasses() {
     let with = |more: &str| {
         format!(
             r#"{{"requiredRole":"admin","quorum":2,"override":{{"requiredRole":"owner"}}{more}}}"#
@@ -209,7 +209,7 @@ fn an_override_is_audited_and_is_one_vote_unless_it_bypasses_the_quorum() {
 }
 
 #[test]
-fn nobody_in_time_is_a_rejection() {
+fn no_answer_in_time_is_a_rejection() {
     let config = r#"{"requiredRole":"admin","timeoutSec":60}"#;
     let timed_out = "interrupt.resolved gate = {\"decision\":\"rejected\",\"reason\":\"timeout\"};
         approval.received gate timeout; node.resumed gate;";
@@ -222,7 +222,7 @@ fn nobody_in_time_is_a_rejection() {
 }
 
 #[test]
-fn whoever_grants_after_the_deadline_is_too_late() {
+fn a_grant_after_the_deadline_is_too_late() {
     let config = r#"{"requiredRole":"admin","quorum":2,"override":{"requiredRole":"owner"},"timeoutSec":60}"#;
     let mut run = gate(config, "gate.reject -> h");
     run.answer_as("gate", "ada", holds(&["admin"]), granted())
@@ -245,7 +245,7 @@ fn whoever_grants_after_the_deadline_is_too_late() {
 }
 
 #[test]
-fn a_gate_that_nobody_could_decide_is_no_definition() {
+fn a_gate_without_possible_approvers_is_invalid() {
     let keys = |config: Value| -> Vec<String> {
         let document = crate::flow::document(&format!(
             "gate: core.openwop.governance.approvalGate {{\"config\":{config}}}"

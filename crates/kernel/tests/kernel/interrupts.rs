@@ -15,7 +15,7 @@ const ANSWERED: &str =
 
 /// A start in the log would mean that work may have begun, and it has not.
 #[test]
-fn an_answer_from_elsewhere_leaves_work_to_whoever_drives_the_run() {
+fn an_outside_answer_leaves_work_to_the_driver() {
     let mut run = started("q: core.interrupt {\"config\":{\"key\":\"k\"}}\nq -> a");
     let signal = Command::Signal {
         name: "k".into(),
@@ -35,7 +35,7 @@ fn an_answer_from_elsewhere_leaves_work_to_whoever_drives_the_run() {
 }
 
 #[test]
-fn an_answer_lets_the_node_go_on() {
+fn an_answer_lets_the_node_continue() {
     let mut run = started(ASK);
     assert_eq!(run.run.status().as_str(), "waiting-input");
     let interrupt = run.interrupt("ask");
@@ -82,7 +82,7 @@ fn an_early_signal_waits_for_the_question() {
 }
 
 #[test]
-fn two_questions_with_one_key_are_answered_in_the_order_they_were_asked() {
+fn questions_with_one_key_are_answered_in_order() {
     let mut run = started(
         "x: core.interrupt {\"config\":{\"key\":\"k\"}}\ny: core.interrupt {\"config\":{\"key\":\"k\"}}",
     );
@@ -97,7 +97,7 @@ fn two_questions_with_one_key_are_answered_in_the_order_they_were_asked() {
 }
 
 #[test]
-fn nobody_answers_in_time() {
+fn a_question_without_an_answer_expires() {
     let mut run = started(ASK);
     run.next_timer()
         .then("node.failed ask interrupt_expired; run.failed interrupt_expired");
@@ -167,7 +167,7 @@ fn asked(run: &World) -> Value {
 }
 
 #[test]
-fn a_question_has_what_the_protocol_wants_of_its_kind() {
+fn a_question_has_the_protocol_fields_of_its_kind() {
     let of = |data: &str| {
         let text = format!(
             "workflow: {{\"variables\":[{{\"name\":\"d\",\"type\":\"object\",\"defaultValue\":{data}}}]}}\n\
@@ -258,7 +258,7 @@ fn a_kind_that_comes_by_a_port_wins_over_the_config() {
 }
 
 #[test]
-fn a_question_that_makes_no_sense_is_refused_when_it_is_registered() {
+fn an_impossible_question_is_rejected_at_registration() {
     for config in [
         json!({ "kind": "zap" }),
         json!({ "kind": 7 }),
@@ -356,7 +356,7 @@ fn an_answer_must_fit_its_schema() {
 }
 
 #[test]
-fn a_late_answer_is_told_why_it_is_late() {
+fn a_late_answer_gets_the_reason() {
     let mut run = started(&format!("{ASK}\nask -> h any_failed"));
     let interrupt = run.interrupt("ask");
     run.next_timer().decided();
@@ -372,7 +372,7 @@ fn a_late_answer_is_told_why_it_is_late() {
 /// The timer of a deadline may fire late: its run is paused, or has no holder. The answer is still
 /// judged by the deadline.
 #[test]
-fn an_answer_after_the_deadline_does_not_count_though_nothing_told_of_it_yet() {
+fn an_answer_after_the_deadline_does_not_count_before_expiry() {
     let asked = || {
         let mut run = crate::world::unborn(&format!("{ASK}\nask -> h any_failed"));
         let create = Create::new(Map::new(), "test", Start::Now);

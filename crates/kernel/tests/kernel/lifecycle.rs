@@ -34,7 +34,7 @@ fn a_run_may_wait_until_it_is_claimed() {
 }
 
 #[test]
-fn entries_start_in_document_order_and_outputs_of_last_nodes_are_the_runs() {
+fn entries_start_in_document_order_and_last_nodes_give_outputs() {
     let mut run = started("a -> c\nb -> d");
     run.completes("b").then("node.completed b; node.started d");
     run.completes("a").then("node.completed a; node.started c");

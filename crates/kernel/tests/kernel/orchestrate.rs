@@ -174,7 +174,7 @@ fn a_plan_that_is_used_up_ends_the_work() {
 }
 
 #[test]
-fn what_a_node_before_it_gives_is_the_decision() {
+fn the_output_of_the_previous_node_is_the_decision() {
     let text = r#"think -> boss
         boss: core.orchestrator.supervisor {"inputs":{"decision":{"type":"connection","nodeId":"think","outputKey":"text"}}}
         go: core.dispatch
@@ -422,7 +422,7 @@ fn each_step_of_a_worker_names_the_step_before_it() {
 }
 
 #[test]
-fn what_no_orchestrator_decided_follows_no_decision() {
+fn a_dispatch_without_an_orchestrator_follows_no_decision() {
     let text = r#"say -> go
         go: core.dispatch {"inputs":{"decision":{"type":"connection","nodeId":"say","outputKey":"next"}}}"#;
     let mut run = started(text);
@@ -567,7 +567,7 @@ fn child_of(message: &RunMessage, text: &str) -> World {
 }
 
 #[test]
-fn a_parent_waits_for_what_its_child_waits_for() {
+fn a_parent_waits_on_its_childs_wait() {
     let mut run = supervised(LOOP);
     let (_, message) = dispatch(&mut run);
     let mut child = child_of(&message, "gate: core.approvalGate\ngate -> x");

@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 use crate::world::{World, started, started_under, unborn};
 
 #[test]
-fn a_drained_pause_lets_what_is_in_flight_finish() {
+fn a_drained_pause_lets_attempts_in_flight_finish() {
     let mut run = started("a -> b\nc");
     run.pause(DrainCurrentNode).then("run.draining");
     assert_eq!(run.run.status().as_str(), "running");
@@ -94,7 +94,7 @@ fn an_abandoned_attempt_does_not_use_up_a_retry() {
 }
 
 #[test]
-fn a_drained_pause_waits_for_a_delay_and_an_immediate_one_lets_it_start_over() {
+fn a_drained_pause_awaits_delays_an_immediate_restarts_them() {
     let text = "wait: core.delay {\"config\":{\"ms\":100}}\nwait -> b";
     let mut run = started(text);
     run.at(10).pause(DrainCurrentNode).then("run.draining");
@@ -137,7 +137,7 @@ fn a_drained_pause_waits_for_attempts_and_delays_alike() {
 }
 
 #[test]
-fn a_wait_for_the_next_attempt_goes_on_through_a_pause() {
+fn a_retry_delay_continues_through_a_pause() {
     let text = "a: {\"settings\":{\"retry\":{\"maxRetries\":2,\"initialDelayMs\":100}}}";
     let mut run = started(text);
     run.fails("a", "one").then("node.retried a/1 +100ms one");
@@ -149,7 +149,7 @@ fn a_wait_for_the_next_attempt_goes_on_through_a_pause() {
 }
 
 #[test]
-fn a_failure_while_draining_waits_for_the_resume_to_be_tried_again() {
+fn a_failure_while_draining_is_retried_after_the_resume() {
     let mut run = started("a: {\"settings\":{\"retry\":{\"maxRetries\":1,\"initialDelayMs\":0}}}");
     run.pause(DrainCurrentNode).then("run.draining");
     run.fails("a", "one")
@@ -158,7 +158,7 @@ fn a_failure_while_draining_waits_for_the_resume_to_be_tried_again() {
 }
 
 #[test]
-fn a_failure_while_draining_is_routed_after_the_resume_or_ends_the_run() {
+fn a_failure_while_draining_is_routed_after_the_resume() {
     let mut run = started("a -> h any_failed");
     run.pause(DrainCurrentNode).then("run.draining");
     run.fails("a", "boom")
@@ -172,7 +172,7 @@ fn a_failure_while_draining_is_routed_after_the_resume_or_ends_the_run() {
 }
 
 #[test]
-fn a_skip_after_a_failure_while_draining_goes_on_after_the_resume() {
+fn a_skip_while_draining_continues_after_the_resume() {
     let mut run = started("a: {\"settings\":{\"onFailure\":\"skip\"}}\na -> b none_failed");
     run.pause(DrainCurrentNode).then("run.draining");
     run.fails("a", "boom")
@@ -181,7 +181,7 @@ fn a_skip_after_a_failure_while_draining_goes_on_after_the_resume() {
 }
 
 #[test]
-fn an_answer_is_taken_while_paused_and_followed_after_the_resume() {
+fn an_answer_while_paused_takes_effect_after_the_resume() {
     let mut run = started("ask: core.interrupt\nask -> b");
     run.pause(Immediate).then("run.paused immediate");
     run.resolve("ask", json!("yes"))

@@ -174,7 +174,7 @@ fn changed(run: &World, plan: &str) -> World {
 }
 
 #[test]
-fn a_replay_that_diverges_says_so_and_goes_on_with_what_it_decides() {
+fn a_diverging_replay_reports_it_and_continues() {
     let replayed = changed(&joined(), "a -> c\nb -> c").replay(0);
     let at = replayed.world.now.plus_ms(0);
     assert_eq!(
@@ -200,7 +200,7 @@ fn a_replay_that_diverges_says_so_and_goes_on_with_what_it_decides() {
 
 /// The run must exist before its divergence is recorded.
 #[test]
-fn a_replay_that_diverges_at_once_says_so_behind_its_first_event() {
+fn a_replay_that_diverges_at_once_reports_it_second() {
     let source = started("a: {\"settings\":{\"timeout\":5}}");
     let replayed = changed(&source, "a: {\"settings\":{\"timeout\":6}}").replay(0);
     let divergence = replayed.fork.divergence().expect("the timeout differs");
@@ -219,7 +219,7 @@ fn a_replay_that_diverges_at_once_says_so_behind_its_first_event() {
 }
 
 #[test]
-fn what_the_source_never_said_fails_in_the_replay() {
+fn nodes_without_a_source_outcome_fail_in_the_replay() {
     // In the replay both b and c start; the source has an outcome for neither, then ends.
     let mut source = started("a -> b any_failed\na -> c any_failed");
     source.completes("a").decided();

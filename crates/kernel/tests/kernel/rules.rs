@@ -122,7 +122,7 @@ fn edges_of_different_rules_form_groups_that_all_must_be_met() {
 }
 
 #[test]
-fn a_skip_goes_on_along_every_edge() {
+fn a_skip_follows_every_edge() {
     let mut run = started(
         r#"a: {"disabled":true}
            z

@@ -64,7 +64,7 @@ fn a_stopping_run_has_nothing_left_to_stop() {
 }
 
 #[test]
-fn a_draining_run_goes_on_draining() {
+fn a_draining_run_stays_draining_after_a_takeover() {
     let mut run = started("a -> b");
     run.pause(kernel::run::event::DrainPolicy::DrainCurrentNode)
         .decided();
@@ -86,7 +86,7 @@ fn a_draining_run_whose_last_attempt_was_lost_pauses() {
 }
 
 #[test]
-fn what_only_waits_is_not_touched() {
+fn a_takeover_does_not_touch_waiting_nodes() {
     let mut run = started(
         "wait: core.delay {\"config\":{\"ms\":100}}\nask: core.interrupt\n\
          s: core.subWorkflow {\"config\":{\"workflowId\":\"c\"}}",
@@ -120,7 +120,7 @@ fn the_late_outcome_of_a_restarted_attempt_counts_once() {
 
 /// A model's output is streamed; an attempt that restarts streams it from the start.
 #[test]
-fn what_an_attempt_says_again_is_told_apart() {
+fn repeated_output_of_an_attempt_is_marked() {
     let mut run = crate::world::unborn("a -> b");
     begin(&mut run);
     run.said("a", "ab");

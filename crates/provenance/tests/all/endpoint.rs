@@ -99,7 +99,7 @@ async fn texts_are_asked_for_in_batches_and_come_back_as_vectors() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_vectors_are_refused_and_the_key_is_not_told() {
+async fn answers_without_vectors_are_rejected_without_the_key() {
     for (status, text) in [
         (200, "no json".to_owned()),
         (200, json!({ "data": [] }).to_string()),
@@ -117,7 +117,7 @@ async fn answers_that_are_no_vectors_are_refused_and_the_key_is_not_told() {
 }
 
 #[tokio::test]
-async fn the_guard_of_outbound_calls_stands_before_it() {
+async fn the_outbound_guard_checks_the_endpoint() {
     let refused = endpoint(9, Allowed::default()).embed(&["x".into()]).await;
     assert!(refused.is_err());
 }

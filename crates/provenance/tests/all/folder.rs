@@ -23,7 +23,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_again_and_valid() {
+fn a_written_snapshot_is_read_back_and_valid() {
     let (_root, folder) = folder();
     let writer = folder.writer().unwrap();
     let (key, result) = (
@@ -89,7 +89,7 @@ fn writers_that_race_lose_nothing() {
 }
 
 #[test]
-fn what_was_cut_off_is_passed_over_and_told_of() {
+fn truncated_snapshots_are_skipped_and_reported() {
     let (_root, folder) = folder();
     let kept = write(&folder, draft("yard", DAY), &[]);
     let whole = fs::read(&kept.path).unwrap();
@@ -272,7 +272,7 @@ fn a_file_of_others_stays_as_it_is_when_it_is_replayed() {
 }
 
 #[test]
-fn what_is_past_its_time_goes_with_what_only_it_needed() {
+fn expired_snapshots_are_pruned_with_their_own_contents() {
     let (_root, folder) = folder();
     let writer = folder.writer().unwrap();
     let [shared, own] = [&b"shared"[..], b"own"].map(|bytes| writer.put_blob(bytes).unwrap());
@@ -317,7 +317,7 @@ fn what_is_past_its_time_goes_with_what_only_it_needed() {
 }
 
 #[test]
-fn what_goes_needs_nothing_any_more_so_a_parent_goes_with_its_child() {
+fn an_expired_parent_is_pruned_with_its_child() {
     let (_root, folder) = folder();
     let parent_of = |mut draft: Snapshot, parent: &Kept| {
         draft.extend().parent = Some(faces::provenance::document::Parent {
@@ -382,7 +382,7 @@ fn after_a_failed_replay_it_is_kept_for_180_days_to_the_second() {
 }
 
 #[test]
-fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
+fn a_run_is_captured_once_and_again_after_it_continued() {
     let (_root, folder) = folder();
     let captured = |response: &str, id: &str, at: &str| {
         let mut snapshot = draft("run", at);
@@ -438,7 +438,7 @@ fn a_run_that_was_captured_is_captured_once_and_again_when_it_went_on() {
 }
 
 #[test]
-fn a_bundle_brings_everything_and_is_refused_where_anything_is_wrong_with_it() {
+fn a_bundle_has_everything_and_is_rejected_if_damaged() {
     let (_one, from) = folder();
     let (_other, to) = folder();
     let writer = from.writer().unwrap();
@@ -489,7 +489,7 @@ fn a_bundle_brings_everything_and_is_refused_where_anything_is_wrong_with_it() {
 }
 
 #[test]
-fn nothing_is_swept_while_somebody_writes() {
+fn no_blob_is_swept_during_a_write() {
     let (_root, folder) = folder();
     let writer = folder.writer().unwrap();
     let blob = writer.put_blob(b"not named by anything yet").unwrap();
@@ -520,7 +520,7 @@ fn a_link_is_hashed_as_the_text_it_is() {
 }
 
 #[test]
-fn a_snapshot_of_elsewhere_comes_with_what_it_needs() {
+fn an_imported_snapshot_brings_its_dependencies() {
     let (_one, from) = folder();
     let (_other, to) = folder();
     let writer = from.writer().unwrap();
@@ -602,7 +602,7 @@ fn output_of_which_every_byte_is_escaped_is_read_again() {
 }
 
 #[test]
-fn calls_beside_a_seal_without_calls_are_refused() {
+fn calls_with_a_seal_without_calls_are_rejected() {
     let (_root, folder) = folder();
     let hash = folder.writer().unwrap().put_blob(b"{}").unwrap();
     let sealed = faces::provenance::seal::seal(draft("yard", DAY), &mut |_| {}).unwrap();

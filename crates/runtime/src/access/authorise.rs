@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn another_tenants_resource_is_not_there_whatever_the_scopes() {
+    fn another_tenants_resource_is_not_found_with_any_scope() {
         for scopes in [Scopes::Everything, Scopes::Only(BTreeSet::new())] {
             for action in Action::ALL {
                 let principal = principal("a", None, scopes.clone());
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_principal_of_a_workspace_reaches_nothing_beside_it() {
+    fn a_workspace_principal_reaches_only_its_workspace() {
         let bound = principal("a", Some("w"), Scopes::Everything);
         let may = |resource: &Resource| authorise(&bound, Action::ReadRun, resource);
         assert_eq!(may(&run_of("a", Some("w"))), Ok(()));

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_says_what_is_wrong_with_it() {
+    fn a_wrong_configuration_reports_its_problem() {
         for (text, says) in [
             ("jwks='k.json'\nalgorithm='HS256'", "HS256 takes jwt.secret"),
             ("secret='env:X'\nalgorithm='RS256'", "take jwt.jwks"),

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_to_people_and_grants_nothing_to_others() {
+    fn mistakes_are_shown_to_people_and_grant_nothing() {
         let wrong = Scopes::parse(["runs:rad"]).unwrap_err();
         assert!(wrong.to_string().contains("runs:read"), "{wrong}");
         assert_eq!(

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_not_read() {
+    fn malformed_tokens_are_not_read() {
         let token = Token::draw(&TenantId::new("t"), &OsEntropy).unwrap();
         let text = token.reveal();
         let bad = [

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_read_until_it_expires() {
+    fn a_signed_token_is_valid_until_it_expires() {
         let (_folder, keyring) = keyring();
         let token = sign(&keyring, claim()).expect("a token");
         assert_eq!(verify(&keyring, token.reveal(), NOW), Ok(claim()));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_changed_opens_nothing() {
+    fn a_modified_token_is_rejected() {
         let (_folder, keyring) = keyring();
         let token = sign(&keyring, claim()).expect("a token");
         let text = token.reveal();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn another_instances_token_opens_nothing_and_an_older_keys_still_does() {
+    fn tokens_of_older_keys_still_open_and_foreign_ones_do_not() {
         let (folder, ours) = keyring();
         let (_other, theirs) = keyring();
         let token = sign(&theirs, claim()).expect("a token");

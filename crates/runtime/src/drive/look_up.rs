@@ -134,7 +134,7 @@ mod tests {
     use crate::nodes::Registry;
 
     #[test]
-    fn what_is_sealed_anywhere_in_a_value_is_given_to_no_child_that_shows_it() {
+    fn sealed_values_are_not_passed_to_children() {
         let plan = |sensitive: bool| {
             let document = json!({
                 "id": "child", "name": "child", "version": "1.0.0",

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn mistakes_are_reported_with_their_line() {
         refused("[[executor]]\ntype = \"skil\"", "line 2, column 8");
         refused(
             "\n[[executor]]\ntype = \"skill\"",

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_place_is_refused() {
+    fn an_invalid_place_name_is_rejected() {
         for text in ["{arg}", "x {executo} y", "{{args}} {argv}"] {
             let error = Text::parse(text).unwrap_err();
             assert!(error.contains("{args} {executor}"), "{error}");

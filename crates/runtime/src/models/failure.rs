@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_apart_by_what_can_be_done() {
+    fn errors_are_classified_by_their_remedy() {
         let openai = |kind: &str, code: Value, message: &str| json!({ "error": { "type": kind, "code": code, "message": message } });
         let anthropic = |kind: &str, message: &str| json!({ "type": "error", "error": { "type": kind, "message": message } });
         let no_code = Value::Null;

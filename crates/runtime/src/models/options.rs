@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_who_there_is_and_what_it_costs() {
+    fn a_provider_file_lists_providers_and_prices() {
         let providers = parse(
             r#"
             default = "b"
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_repeating_it() {
+    fn problems_are_reported_without_the_value() {
         let with = |more: &str| format!("[provider.a]\nbase_url = \"https://a.example\"\n{more}");
         refused("default = \"a\"", "no provider");
         refused(

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_anything() {
+    fn a_star_matches_anything() {
         for (pattern, text, expected) in [
             ("a", "a", true),
             ("a", "ab", false),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_say_where_and_what_to_do() {
+    fn problems_give_the_place_and_the_fix() {
         let process = "runwright.process";
         check(
             process,

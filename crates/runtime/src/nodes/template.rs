@@ -162,12 +162,12 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_dollar_stands_for_itself() {
+    fn a_doubled_dollar_is_a_literal_dollar() {
         check("$${inputs.a} ${inputs.a}", "${inputs.a} x y");
     }
 
     #[test]
-    fn what_is_filled_in_is_not_read_again() {
+    fn filled_in_text_is_not_expanded_again() {
         let inputs = json!({ "a": "${inputs.b}", "b": "secret" });
         let template = Template::parse("${inputs.a}").unwrap();
         assert_eq!(
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_of_other_programs_are_told_apart() {
+    fn braces_of_other_programs_are_recognised() {
         for text in ["{{who}}", "a {{ inputs.who }}", "{{ 1 }} {{x}}"] {
             assert!(has_braces(text), "{text}");
         }

@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_no_more_than_what_was_said() {
+    fn allowed_addresses_match_exactly() {
         accepted("http://127.0.0.1:8080/", "127.0.0.1:8080");
         refused("http://127.0.0.1:8081/", "127.0.0.1:8080");
         refused("http://127.0.0.2:8080/", "127.0.0.1:8080");
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn private_targets_can_be_allowed_all_at_once_and_metadata_never_is() {
+    fn private_targets_can_be_allowed_but_metadata_never() {
         let private = Allowed::private();
         let of = |url: &str| Target::resolve(&Url::parse(url).unwrap(), &private);
         for url in [

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_goes_and_shapes_and_names_stay() {
+    fn known_values_are_removed_and_shapes_and_names_stay() {
         let alone = Redactor::of_known_alone([("key", "correct-horse"), ("short", "abc")]);
         for (text, expected) in [
             ("a correct-horse b", "a [REDACTED:key] b"),

@@ -91,7 +91,7 @@ fn each_service_is_found_and_its_name_alone_is_not() {
 }
 
 #[test]
-fn a_token_begins_behind_an_escape_too() {
+fn a_token_may_start_after_an_escape() {
     let token = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";
     for (before, behind) in [
         ("\\n", "\\n"),
@@ -140,7 +140,7 @@ fn of_two_secrets_the_longer_is_meant() {
 }
 
 #[test]
-fn what_is_known_by_one_reference_is_put_back() {
+fn a_value_with_one_reference_is_restored() {
     let redactor = knowing("hunter22");
     let put_back = |text: &str| redactor.restored(&redactor.text(text));
     assert_eq!(
@@ -167,7 +167,7 @@ fn a_value_is_redacted_all_through() {
 }
 
 #[test]
-fn what_cannot_be_kept_out_is_refused() {
+fn values_that_cannot_be_redacted_are_rejected() {
     let redactor = Redactor::default();
     assert_eq!(
         redactor.knowing("a", "12345").err(),
@@ -181,7 +181,7 @@ fn what_cannot_be_kept_out_is_refused() {
 }
 
 #[test]
-fn a_stream_holds_back_no_more_than_it_must() {
+fn a_stream_holds_back_only_the_minimum() {
     let redactor = knowing("hunter22");
     let mut stream = redactor.stream();
     assert_eq!(stream.push("done\nprompt> "), "done\nprompt> ");
@@ -199,7 +199,7 @@ fn a_stream_holds_back_no_more_than_it_must() {
 }
 
 #[test]
-fn a_stream_stays_bounded_whatever_comes() {
+fn a_stream_stays_bounded_for_any_input() {
     let redactor = Redactor::default();
     for piece in [
         "eyJaaaaaaaaaaaa-",
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_gives_what_the_whole_text_gives(
+    fn a_stream_matches_the_whole_text(
         secret in "[a-c]{6,8}",
         parts in proptest::collection::vec(prop_oneof![
             Just("SECRET".to_owned()), "[a-c]{0,9}", " {0,2}", "sk-[a-z]{15,25}", "eyJ[a-z]{9,12}\\.",

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_gives_out_what_is_allowed_and_no_more() {
+    fn only_allowed_environment_variables_are_readable() {
         // PATH is the one variable every test has.
         let (local, other) = (Owner::tenant("local"), Owner::tenant("other"));
         let listed =

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_narrowest_secret_counts_and_is_nobody_elses() {
+    async fn the_narrowest_secret_wins_and_stays_with_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let files = FileSecrets::new(folder.path());
         let ada = owner(Some("w"), Some("ada"), None);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_log_could_be_kept_free_of_is_not_kept() {
+    fn secrets_that_cannot_be_redacted_are_not_stored() {
         let folder = tempfile::tempdir().unwrap();
         let files = FileSecrets::new(folder.path());
         let acme = Owner::tenant("acme");

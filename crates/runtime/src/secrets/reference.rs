@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_reference_is_told_the_forms_there_are() {
+    fn a_wrong_reference_lists_the_valid_forms() {
         for text in ["key", "secret://user/key", "env:KEY", "file:key"] {
             assert_eq!(wrong_reference(text), None, "{text}");
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_no_reference() {
+    fn malformed_references_are_rejected() {
         for text in [
             "",
             "file:",

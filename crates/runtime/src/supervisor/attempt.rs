@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_stands_while_the_outputs_are_whole() {
+    fn a_record_is_valid_while_the_outputs_are_whole() {
         let (_folder, dir) = dir();
         let record = record(&dir);
         assert_eq!(dir.record(), None);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_record_is_no_record() {
+    fn a_torn_record_is_ignored() {
         let (_folder, dir) = dir();
         dir.write_record(&record(&dir)).unwrap();
         fs::write(dir.path().join("exit.json"), "{\"end\":").unwrap();

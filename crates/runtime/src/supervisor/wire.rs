@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_out_whole_whatever_the_reads_were() {
+    fn frames_are_whole_for_any_split_of_reads() {
         let mut bytes = Vec::new();
         write_report(&mut bytes, &Report::Started { pid: 7 }).unwrap();
         let mut output = vec![0; FRAME_HEADER];

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_while_the_worker_reads_for_itself_comes_once() {
+    fn a_job_offered_while_the_worker_reads_comes_once() {
         let lane = lane();
         lane.begin(10);
         lane.offer(job(11));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_lane_is_behind_where_it_was_full() {
+    fn a_full_lane_lags_from_the_position_where_it_filled() {
         let lane = lane();
         lane.begin(0);
         lane.caught(0, Vec::new());

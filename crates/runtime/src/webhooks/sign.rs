@@ -286,7 +286,7 @@ mod tests {
 
     /// Values of `printf '%s' '1700000000.{"a":1}' | openssl dgst -sha256 -hmac SECRET`.
     #[test]
-    fn v1_signs_the_timestamp_a_stop_and_the_body_with_the_text_of_the_secret() {
+    fn v1_signs_timestamp_dot_and_body_with_the_secret_text() {
         let secret = Secret("0123456789abcdef0123456789abcdef".into());
         assert_eq!(
             secret.v1("1700000000", br#"{"a":1}"#),

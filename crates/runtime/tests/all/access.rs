@@ -82,7 +82,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_key_is_whoever_it_was_made_for() {
+async fn a_key_identifies_its_principal() {
     let world = World::new();
     let issued = world
         .key(|new| {
@@ -122,7 +122,7 @@ async fn the_secret_lies_nowhere_in_the_store() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_very_token_opens_nothing() {
+async fn only_the_exact_token_opens() {
     let world = World::new();
     let issued = world.key(|_| ()).await;
     let authenticator = world.authenticator();
@@ -154,7 +154,7 @@ async fn what_is_not_the_very_token_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_revoked_by_another_process_is_refused_within_the_promised_time() {
+async fn a_key_revoked_elsewhere_is_rejected_within_the_bound() {
     let world = World::new();
     let issued = world.key(|_| ()).await;
     let other = world.key(|_| ()).await;
@@ -261,7 +261,7 @@ async fn a_key_opens_its_own_tenant_only() {
 }
 
 #[tokio::test]
-async fn the_trail_tells_each_thing_once_however_often_it_is_delivered() {
+async fn redelivered_entries_are_in_the_trail_once() {
     let world = World::new();
     let issued = world.key(|_| ()).await;
     world.revoke(&issued).await.unwrap();
@@ -285,7 +285,7 @@ async fn the_trail_tells_each_thing_once_however_often_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn attempts_without_the_right_are_told_but_cannot_flood() {
+async fn denied_attempts_are_audited_but_cannot_flood() {
     let world = World::new();
     let issued = world
         .key(|new| new.scopes = Scopes::Only(BTreeSet::from([Scope::RunsRead])))

@@ -95,8 +95,8 @@ async fn only_the_own_folder_is_reached() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_is_not_reached_and_the_rest_is() {
-    if !can_confine("what_is_hidden_is_not_reached_and_the_rest_is") {
+async fn hidden_paths_are_unreachable_and_others_reachable() {
+    if !can_confine("hidden_paths_are_unreachable_and_others_reachable") {
         return;
     }
     let lab = Lab::new();
@@ -201,8 +201,8 @@ async fn too_much_memory_of_all_together_is_noticed() {
 }
 
 #[tokio::test]
-async fn one_process_gets_no_more_than_its_limits() {
-    if !can_confine("one_process_gets_no_more_than_its_limits") {
+async fn one_process_stays_within_its_limits() {
+    if !can_confine("one_process_stays_within_its_limits") {
         return;
     }
     let lab = Lab::new();

@@ -123,7 +123,7 @@ fn said(answer: &Result<CommandResult, CoordinatorError>) -> Result<CoordinatorE
 }
 
 #[tokio::test]
-async fn told_at_once_or_one_by_one_it_is_the_same() {
+async fn batched_commands_equal_single_commands() {
     let (alone, door) = world();
     let mut one_by_one = Vec::new();
     for command in commands() {

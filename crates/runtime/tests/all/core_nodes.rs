@@ -11,7 +11,7 @@ async fn run(type_id: &str, config: Value, inputs: Value) -> Outcome {
 }
 
 #[tokio::test]
-async fn markers_complete_with_nothing_whatever_their_config() {
+async fn markers_complete_empty_with_any_config() {
     for type_id in [
         "core.noop",
         "core.start",
@@ -29,7 +29,7 @@ async fn markers_complete_with_nothing_whatever_their_config() {
 }
 
 #[tokio::test]
-async fn identity_gives_back_what_it_got_and_keeps_it() {
+async fn identity_returns_and_keeps_its_input() {
     let inputs = json!({ "payload": { "deep": [null, 1.5, "ü", { "k": true }] }, "n": 0 });
     let Outcome::Completed(completion) = run(
         "core.identity",
@@ -45,7 +45,7 @@ async fn identity_gives_back_what_it_got_and_keeps_it() {
 }
 
 #[tokio::test]
-async fn fail_fails_as_it_is_told() {
+async fn fail_fails_as_configured() {
     let cases = [
         (json!({}), "conformance_test_failure", None),
         (

@@ -60,7 +60,7 @@ impl WorkNode for Step {
 }
 
 #[tokio::test]
-async fn a_start_in_the_log_of_what_runs_once_is_carried_out_before_an_engine_stops() {
+async fn a_logged_start_of_a_once_node_runs_before_the_engine_stops() {
     let lab = Lab::new();
     let gate = Arc::new(Gate::default());
     let store = memory();

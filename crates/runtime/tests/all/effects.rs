@@ -199,7 +199,7 @@ async fn an_effect_whose_answer_was_lost_is_found_and_not_had_twice() {
 }
 
 #[tokio::test]
-async fn another_request_may_not_take_the_key_of_one_of_which_nobody_knows() {
+async fn the_key_of_an_unresolved_request_cannot_be_reused() {
     let world = World::new();
     let keyed = |body: &[u8]| KeyedBy {
         key: "once".into(),

@@ -221,7 +221,7 @@ async fn a_queued_run_is_claimed_and_parks_on_a_delay_without_a_hold() {
 }
 
 #[tokio::test]
-async fn a_run_left_by_a_drained_engine_goes_on_in_another_with_the_same_attempt() {
+async fn another_engine_continues_the_attempt_of_a_drained_one() {
     let store = memory();
     let lab = Lab::new();
     let marker = lab.work().join("go");
@@ -260,7 +260,7 @@ async fn a_run_left_by_a_drained_engine_goes_on_in_another_with_the_same_attempt
 }
 
 #[tokio::test]
-async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt() {
+async fn a_resume_after_an_immediate_pause_starts_a_new_attempt() {
     let store = memory();
     let lab = Lab::new();
     let marker = lab.work().join("go");
@@ -311,7 +311,7 @@ async fn an_immediate_pause_stops_the_process_and_a_resume_starts_a_new_attempt(
 }
 
 #[tokio::test]
-async fn a_parent_starts_a_child_by_outbox_and_gets_its_variables_back() {
+async fn a_parent_starts_a_child_by_outbox_and_gets_its_variables() {
     let store = memory();
     let lab = Lab::new();
     let engine = engine_on(store.clone(), "one", &lab);
@@ -402,7 +402,7 @@ async fn a_secret_a_process_prints_reaches_neither_log_nor_artifacts() {
 
 /// From its creation to its start no other engine takes a run that its creator holds.
 #[tokio::test]
-async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_it() {
+async fn a_run_created_with_a_lease_waits_for_its_engine() {
     let store = memory();
     let lab = Lab::new();
     let other = engine_on(store.clone(), "other", &lab);
@@ -430,7 +430,7 @@ async fn a_run_that_is_held_from_its_creation_waits_for_the_engine_that_created_
 
 /// Another process's append counts before a poll finds it: no rejection is based on a stale log.
 #[tokio::test]
-async fn nothing_is_refused_by_what_a_log_said_before() {
+async fn commands_are_not_rejected_on_a_stale_log() {
     let store = memory();
     let lab = Lab::new();
     let marker = lab.work().join("go");

@@ -300,7 +300,7 @@ async fn silence_is_a_timeout_and_a_post_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_no_answer() {
+async fn a_truncated_response_is_rejected() {
     let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf".to_vec();
     let peer = Peer::start(move |_| Answer::Bytes(cut.clone())).await;
     let error = failed(&lab_for(&[&peer]), json!({ "url": peer.url("/") })).await;
@@ -308,7 +308,7 @@ async fn an_answer_that_breaks_off_is_no_answer() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_a_failure_that_may_pass() {
+async fn a_refused_connection_is_a_retryable_failure() {
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -348,7 +348,7 @@ async fn a_long_body_is_cut_and_complete_as_an_artifact() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_text_is_an_artifact() {
+async fn a_binary_body_is_an_artifact() {
     let peer = Peer::start(|_| answer("200 OK", &[], [0xff, 0x00, 0xfe])).await;
     let (completion, recorder) =
         completed(&lab_for(&[&peer]), json!({ "url": peer.url("/") })).await;

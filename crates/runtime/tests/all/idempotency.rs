@@ -72,7 +72,7 @@ async fn first(api: &Api, keyed: &KeyedBy) -> InProgress {
 }
 
 #[tokio::test]
-async fn an_answer_is_given_again_to_an_equal_request_of_the_same_workspace() {
+async fn an_equal_request_of_the_workspace_gets_the_same_answer() {
     let world = World::new();
     let (api, later) = (world.api(), world.api());
     let begun = first(&api, &request("a")).await;
@@ -169,7 +169,7 @@ async fn a_process_known_to_be_dead_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn what_is_kept_does_not_tell_the_answer() {
+async fn stored_answers_are_unreadable() {
     let world = World::new();
     let api = world.api();
     let begun = first(&api, &request("a")).await;

@@ -120,7 +120,7 @@ const RS256: &str = "algorithm='RS256'\njwks='keys.json'";
 const ES256: &str = "algorithm='ES256'\njwks='keys.json'";
 
 #[tokio::test]
-async fn each_algorithm_opens_what_the_claims_say() {
+async fn each_algorithm_accepts_its_claims() {
     let (rsa, p256) = (rsa(), p256());
     let mut tried = 0;
     let folder = keys(&[json!({ "kty": "odd" }), rsa_jwk("a"), p256_jwk("a", &p256)]);
@@ -325,7 +325,7 @@ async fn a_session_without_audience_and_scopes_counts_by_its_party() {
 }
 
 #[tokio::test]
-async fn a_new_key_of_the_issuer_is_fetched_once_and_unknown_ones_cannot_make_us_ask() {
+async fn a_new_issuer_key_is_fetched_once_unknown_ones_cannot_flood() {
     let (old, new) = (p256(), p256());
     let set = Arc::new(Mutex::new(json!({ "keys": [p256_jwk("old", &old)] })));
     let served = set.clone();
@@ -357,7 +357,7 @@ async fn a_new_key_of_the_issuer_is_fetched_once_and_unknown_ones_cannot_make_us
 }
 
 #[tokio::test]
-async fn an_issuer_that_cannot_be_asked_is_told_from_a_bad_token() {
+async fn an_unreachable_issuer_differs_from_a_bad_token() {
     let pair = p256();
     let peer = Peer::start(|_| answer("500 Oops", &[], "")).await;
     let text = format!("algorithm='ES256'\njwks='{}'", peer.url("/keys"));

@@ -86,7 +86,7 @@ const NOTHING: Cleared = Cleared {
 };
 
 #[tokio::test]
-async fn what_ended_long_enough_ago_is_erased_and_nothing_else() {
+async fn only_expired_streams_are_erased() {
     let world = world();
     world.engine.start();
     let ended = create(&world.engine, &chain(), Start::Now).await;
@@ -118,7 +118,7 @@ async fn what_ended_long_enough_ago_is_erased_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_fork_that_was_cut_off_is_cleared_away_and_one_in_the_making_is_not() {
+async fn an_abandoned_fork_is_cleared_and_one_in_progress_is_not() {
     for mode in [ForkMode::Replay, ForkMode::Branch] {
         let world = world();
         let source = world.long().await;

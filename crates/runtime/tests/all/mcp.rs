@@ -147,8 +147,8 @@ async fn a_tool_of_a_process_is_called_and_the_process_ends() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_with_tools_is_told_apart() {
-    let Some(python) = python("what_goes_wrong_with_tools_is_told_apart") else {
+async fn tool_failures_are_classified() {
+    let Some(python) = python("tool_failures_are_classified") else {
         return;
     };
     let lab = lab_for(&python);
@@ -244,8 +244,8 @@ fn http_server(python: &str) -> testkit::Server {
 }
 
 #[tokio::test]
-async fn a_tool_behind_http_is_called_past_the_guard() {
-    let Some(python) = python("a_tool_behind_http_is_called_past_the_guard") else {
+async fn an_http_tool_is_called_through_the_guard() {
+    let Some(python) = python("an_http_tool_is_called_through_the_guard") else {
         return;
     };
     let http = http_server(&python);

@@ -62,7 +62,7 @@ async fn a_program_gets_its_arguments_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_program_gets_the_environment_it_is_given_and_no_more() {
+async fn a_program_gets_only_the_given_environment() {
     let lab = Lab::new();
     let config = json!({
         "argv": ["env"],
@@ -149,7 +149,7 @@ async fn other_codes_may_mean_success() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_says_what_to_do() {
+async fn impossible_commands_suggest_a_fix() {
     let cases = [
         (
             json!({ "argv": ["no-such-program"] }),
@@ -271,7 +271,7 @@ async fn output_goes_to_the_log_while_the_program_runs() {
 }
 
 #[tokio::test]
-async fn a_stop_is_heard_while_the_log_is_behind() {
+async fn a_stop_is_noticed_while_the_log_is_slow() {
     let lab = Lab::new();
     let recorder = Recorder::new();
     recorder

@@ -48,7 +48,7 @@ impl WorkNode for Shouter {
 }
 
 #[tokio::test]
-async fn what_the_log_refuses_fails_its_node_instead_of_starting_it_for_ever() {
+async fn output_the_log_rejects_fails_its_node_without_restarts() {
     let lab = Lab::new();
     let starts = Arc::new(Mutex::new(0));
     let store = memory();

@@ -224,7 +224,7 @@ async fn nodes_see_the_value_and_the_log_does_not() {
 }
 
 #[tokio::test]
-async fn a_value_is_checked_before_it_is_sealed_and_a_sealed_one_is_refused() {
+async fn a_value_is_checked_before_sealing_and_sealed_ones_rejected() {
     let bed = bed();
     let forged = Sealed {
         key: "k".into(),
@@ -290,7 +290,7 @@ async fn rows(bed: &Bed, id: &kernel::ids::StreamId) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_a_node_gives_at_declared_places_is_sealed_in_the_log_and_clear_to_the_next() {
+async fn declared_outputs_are_sealed_in_the_log_and_clear_to_nodes() {
     let bed = bed();
     bed.engine.start();
     let id = create_of(&bed, tells(json!({})), json!({}), Start::Now);

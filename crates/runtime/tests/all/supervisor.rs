@@ -93,7 +93,7 @@ async fn a_settled_attempt_is_not_started_again() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_everything_and_is_no_outcome() {
+async fn a_stop_ends_everything_and_is_not_an_outcome() {
     let lab = Lab::new();
     let script = format!("({WAITS}) & (setsid sh -c '{WAITS}') & wait");
     let mut running = lab.supervisor.start(lab.script(&script)).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_death_by_signal_is_an_outcome() {
 }
 
 #[tokio::test]
-async fn processes_left_behind_end_with_the_one_that_left_them() {
+async fn orphaned_processes_end_with_their_parent() {
     let lab = Lab::new();
     // The daemon leaves session and group, closes every descriptor and clears its environment.
     let daemon =
@@ -195,7 +195,7 @@ fn the_process_ends_when_the_engine_is_killed() {
 }
 
 #[tokio::test]
-async fn an_end_after_the_stop_is_no_outcome() {
+async fn an_end_after_the_stop_is_not_an_outcome() {
     let lab = Lab::new();
     let script = "tail -f /dev/null & echo $! > other; trap '' TERM; echo $$ > main; mkfifo go; \
                   echo pid=$$; read x <go; echo ran >> count; exit 4";
@@ -216,7 +216,7 @@ async fn an_end_after_the_stop_is_no_outcome() {
 }
 
 #[tokio::test]
-async fn the_engine_ends_what_a_killed_supervisor_left() {
+async fn the_engine_ends_processes_of_a_killed_supervisor() {
     let lab = Lab::new();
     let script = format!("(setsid sh -c '{WAITS}' &); echo main=$$; exec tail -f /dev/null");
     let mut running = lab.supervisor.start(lab.script(&script)).await.unwrap();
@@ -246,7 +246,7 @@ fn orphan(lab: &Lab) -> i32 {
 }
 
 #[tokio::test]
-async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_left() {
+async fn no_second_instance_starts_while_an_orphan_lives() {
     let lab = Lab::new();
     orphan(&lab);
     // Its new parent may be slow to reap it; a zombie counts as dead.
@@ -260,7 +260,7 @@ async fn no_second_instance_starts_while_one_lives_that_engine_and_supervisor_le
 
 /// A stopping run restarts nothing, so no second instance would find the process.
 #[tokio::test]
-async fn what_engine_and_supervisor_left_can_be_ended_for_good() {
+async fn orphans_of_engine_and_supervisor_can_be_ended() {
     let lab = Lab::new();
     let (run, key) = (lab.run(), lab.key());
     let left = Left {
@@ -305,7 +305,7 @@ async fn of_two_holders_the_later_has_the_attempt() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why() {
+async fn a_failed_start_gives_the_reason() {
     let lab = Lab::new();
     fs::write(lab.work().join("plain"), "text").unwrap();
     let mut elsewhere = lab.script("true");
@@ -391,7 +391,7 @@ async fn a_process_that_does_not_read_its_stdin_still_ends() {
 }
 
 #[test]
-fn an_engine_that_is_killed_while_its_process_floods_leaves_nothing() {
+fn an_engine_killed_during_an_output_flood_leaves_no_process() {
     let lab = Lab::new();
     let mut engine = lab.engine("yes & yes >&2 & wait");
     engine.wait_for("Output(Stderr");

@@ -17,7 +17,7 @@ use crate::engine::{definition, engine_on, memory};
 use crate::support::Lab;
 
 #[tokio::test]
-async fn a_creation_that_the_trail_tells_of_is_one_append_and_the_trail_one_for_many() {
+async fn an_audited_creation_is_one_append_and_the_trail_is_batched() {
     const RUNS: usize = 50;
     let lab = Lab::new();
     let faulty = Arc::new(FaultyStore::new(memory()));
@@ -59,7 +59,7 @@ async fn a_creation_that_the_trail_tells_of_is_one_append_and_the_trail_one_for_
 }
 
 #[tokio::test]
-async fn a_burst_of_entries_never_leaves_more_unsigned_than_is_advertised() {
+async fn unsigned_entries_stay_within_the_advertised_bound() {
     let lab = Lab::new();
     let (store, keyring, tenant) = (memory(), lab.keyring(), TenantId::new("acme"));
     for burst in 0..12 {

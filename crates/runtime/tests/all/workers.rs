@@ -313,7 +313,7 @@ async fn the_lease_of_a_queue_that_was_quick_is_renewed_and_given_up() {
 }
 
 #[tokio::test]
-async fn a_silent_workers_task_goes_to_another_and_a_heartbeat_keeps_it() {
+async fn a_silent_workers_task_is_reassigned_unless_it_heartbeats() {
     let lease = Duration::from_secs(30);
     let bed = Bed::with(Some(Authority { lease }));
     let run = bed.run(repeatable(), json!({})).await;
@@ -349,7 +349,7 @@ async fn a_silent_workers_task_goes_to_another_and_a_heartbeat_keeps_it() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_repeated_fails_with_its_worker_and_is_not_retried() {
+async fn a_once_task_fails_with_its_worker_and_is_not_retried() {
     let bed = Bed::new();
     let config = json!({ "queue": QUEUE, "repeat": "once", "heartbeatTimeoutMs": 5_000 });
     let retry = json!({ "settings": { "maxRetries": 3 } });
@@ -386,7 +386,7 @@ async fn a_failure_is_retried_as_another_task() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_and_a_node_out_of_time_want_their_tasks_no_more() {
+async fn a_cancelled_run_and_a_timed_out_node_withdraw_their_tasks() {
     let bed = Bed::new();
     let run = bed.run(repeatable(), json!({})).await;
     let taken = bed.take("w1").await;
@@ -420,7 +420,7 @@ async fn a_cancelled_run_and_a_node_out_of_time_want_their_tasks_no_more() {
 }
 
 #[tokio::test]
-async fn a_paused_run_keeps_its_task_and_goes_on_after_it() {
+async fn a_paused_run_keeps_its_task_and_continues_afterwards() {
     let bed = Bed::new();
     let run = bed.run(repeatable(), json!({})).await;
     let id = run.header.stream.clone();

@@ -130,7 +130,7 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_answered_with_an_envelope_and_logged_without_secrets() {
+async fn a_panicking_handler_gets_an_envelope_and_logs_no_secrets() {
     let (answer, lines) = ask(route(panics), Limits::default()).await;
     assert_eq!(answer.status(), 500);
     assert_eq!(answer.headers()["x-request-id"], "request-0001");

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_whose_first_event_is_decided_otherwise_is_told_as_that() {
+    fn a_diverging_first_event_is_reported_as_such() {
         let started = json!({
             "seq": 0, "at": 1_000, "type": "run.started", "data": {
                 "workflowId": "w", "inputs": {}, "variables": {}, "transport": "rest",

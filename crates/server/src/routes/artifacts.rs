@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn one_range_is_taken_and_what_is_none_is_left() {
+    fn one_range_is_served_and_invalid_ones_are_ignored() {
         let part = |from, to| Wanted::Part { from, to };
         for (text, expected) in [
             ("bytes=0-0", part(0, 1)),

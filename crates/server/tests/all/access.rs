@@ -224,7 +224,7 @@ fn more_scopes(route: &Route) -> Vec<Scope> {
 }
 
 #[tokio::test]
-async fn every_route_refuses_nobody_and_who_lacks_the_scope() {
+async fn every_route_rejects_anonymous_and_unscoped_callers() {
     let host = Host::new().await;
     host.add(&crate::gates::signoff(
         &json!({ "actions": ["accept", "ask"] }),

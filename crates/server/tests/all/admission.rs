@@ -38,7 +38,7 @@ fn refused(answers: &[Answer]) -> Vec<&Answer> {
 }
 
 #[tokio::test]
-async fn who_asks_too_often_is_told_when_to_come_back() {
+async fn callers_over_the_rate_get_a_retry_time() {
     for (scope, limits) in [
         (
             "key",
@@ -84,7 +84,7 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_run_beyond_what_is_taken_in_is_refused_as_advertised() {
+async fn a_run_over_the_admission_limit_is_rejected_as_advertised() {
     let limits = Limits {
         in_flight: Some(2),
         ..Limits::default()
@@ -118,7 +118,7 @@ async fn a_run_beyond_what_is_taken_in_is_refused_as_advertised() {
 }
 
 #[tokio::test]
-async fn runs_that_wait_for_a_timer_are_in_flight_and_those_that_wait_for_somebody_are_not() {
+async fn timer_waits_are_in_flight_and_human_waits_are_not() {
     let limits = Limits {
         in_flight: Some(2),
         ..Limits::default()
@@ -186,7 +186,7 @@ async fn runs_that_wait_for_a_timer_are_in_flight_and_those_that_wait_for_somebo
 }
 
 #[tokio::test]
-async fn what_is_not_configured_is_not_advertised() {
+async fn unconfigured_features_are_not_advertised() {
     let host = Host::new().await;
     let document = host.get("/.well-known/openwop").await.json();
     let profiles = json!([
@@ -198,7 +198,7 @@ async fn what_is_not_configured_is_not_advertised() {
 }
 
 #[tokio::test]
-async fn the_production_profile_is_claimed_where_runs_are_kept_as_long_as_it_asks() {
+async fn the_production_profile_is_claimed_with_enough_retention() {
     let week = Duration::from_secs(7 * 24 * 3_600);
     for (kept, told) in [
         // Never erased.
@@ -231,7 +231,7 @@ async fn the_production_profile_is_claimed_where_runs_are_kept_as_long_as_it_ask
 }
 
 #[tokio::test]
-async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
+async fn the_token_holder_can_expire_the_retention_of_a_run() {
     const TOKEN: &str = "a-token-that-nobody-guesses";
     assert!(ExpiryToken::parse("short").is_none());
     let models = Models {
@@ -339,7 +339,7 @@ async fn whoever_knows_the_token_ends_the_retention_of_a_run() {
 }
 
 #[tokio::test]
-async fn a_stream_beyond_those_that_are_served_is_refused_as_advertised() {
+async fn a_stream_over_the_limit_is_rejected_as_advertised() {
     let limits = Limits {
         streams: 1,
         ..Limits::default()

@@ -13,7 +13,7 @@ async fn listed(host: &Host, run: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn what_is_said_of_a_run_that_ended_is_kept_beside_its_log() {
+async fn notes_on_an_ended_run_are_kept_next_to_its_log() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let path = format!("/v1/runs/{run}/annotations");
@@ -70,7 +70,7 @@ async fn what_is_said_of_a_run_that_ended_is_kept_beside_its_log() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_kind_of_signal_is_looked_at_and_not_kept() {
+async fn fields_of_another_signal_kind_are_checked_and_dropped() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let path = format!("/v1/runs/{run}/annotations");
@@ -104,7 +104,7 @@ async fn what_belongs_to_another_kind_of_signal_is_looked_at_and_not_kept() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused() {
+async fn invalid_signals_are_rejected() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let path = format!("/v1/runs/{run}/annotations");
@@ -152,7 +152,7 @@ async fn what_does_not_fit_is_refused() {
 }
 
 #[tokio::test]
-async fn words_that_look_like_credentials_are_not_kept_and_notes_go_with_their_run() {
+async fn credential_like_words_are_dropped_and_notes_go_with_runs() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let canary = format!("sk-{}", "a1B2c3D4".repeat(5));
@@ -207,7 +207,7 @@ async fn blocks(conn: &mut Conn) -> Option<Vec<String>> {
 }
 
 #[tokio::test]
-async fn whoever_follows_a_run_is_told_what_is_said_about_it() {
+async fn subscribers_of_a_run_receive_its_notes() {
     let host = Host::new().await;
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     let path = format!("/v1/runs/{run}/annotations");

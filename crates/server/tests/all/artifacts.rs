@@ -103,7 +103,7 @@ async fn an_artifact_is_read_whole_and_in_ranges() {
 }
 
 #[tokio::test]
-async fn a_replay_of_what_was_fetched_fetches_nothing_and_has_its_own_artifact() {
+async fn a_replay_fetches_nothing_and_has_its_own_artifact() {
     let text = "x".repeat(1_000);
     let (host, peer, run) = fetched(&text).await;
     let asked = peer.asked();
@@ -125,7 +125,7 @@ async fn a_replay_of_what_was_fetched_fetches_nothing_and_has_its_own_artifact()
 }
 
 #[tokio::test]
-async fn what_a_node_with_a_declared_port_produced_is_shown_to_nobody() {
+async fn artifacts_of_a_node_with_a_sensitive_port_are_never_shown() {
     let peer = Peer::saying(&"canary".repeat(100)).await;
     let host = Host::asking(&[peer.address.to_string()]).await;
     let mut fetch = json!({

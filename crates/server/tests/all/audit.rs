@@ -20,7 +20,7 @@ async fn verify(host: &Host, query: &str) -> Value {
 }
 
 #[tokio::test]
-async fn checkpoints_are_made_in_time_and_verify_with_the_advertised_key() {
+async fn checkpoints_are_timely_and_verify_with_the_advertised_key() {
     let host = Host::new().await;
     for n in 0..3 {
         let order = json!({ "url": format!("https://1.1.1.{n}/"), "events": ["*"] });
@@ -88,7 +88,7 @@ async fn checkpoints_are_made_in_time_and_verify_with_the_advertised_key() {
 }
 
 #[tokio::test]
-async fn a_tenant_without_a_trail_and_a_key_of_a_workspace_see_no_entry_of_others() {
+async fn audit_entries_of_others_are_not_visible() {
     let host = Host::new().await;
     let stranger = host.key_of("umbrella", None, Scopes::Everything).await;
     let bound = host.key_of("acme", Some("red"), Scopes::Everything).await;
@@ -238,7 +238,7 @@ async fn a_want_of_any_scope_is_on_the_trail_once_a_minute() {
 }
 
 #[tokio::test]
-async fn a_fork_is_signed_like_the_rest_although_no_batch_tells_of_it() {
+async fn a_fork_is_signed_although_its_batch_has_no_entry() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let fork = host

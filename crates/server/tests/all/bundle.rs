@@ -14,7 +14,7 @@ async fn bundle(host: &Host, run: &str, query: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_bundle_says_what_snapshot_and_events_say() {
+async fn a_bundle_matches_snapshot_and_events() {
     let host = Host::new().await;
     for order in [
         json!({ "workflowId": "three" }),
@@ -58,7 +58,7 @@ async fn a_bundle_says_what_snapshot_and_events_say() {
 }
 
 #[tokio::test]
-async fn a_bundle_is_bounded_and_says_what_is_missing() {
+async fn a_bundle_is_bounded_and_lists_missing_parts() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let page = host

@@ -94,7 +94,7 @@ async fn each_reducer_folds_and_the_event_tells_the_write() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_and_what_is_too_much_is_forgotten() {
+async fn invalid_writes_are_rejected_and_excess_entries_dropped() {
     let host = Host::new().await;
     for (id, channel, values) in [
         (
@@ -150,7 +150,7 @@ async fn what_does_not_fit_is_refused_and_what_is_too_much_is_forgotten() {
 }
 
 #[tokio::test]
-async fn entries_with_a_time_to_live_are_stamped_and_dropped_at_the_next_write() {
+async fn entries_with_a_ttl_are_stamped_and_dropped_at_a_later_write() {
     let host = Host::new().await;
     let channel = json!({ "reducer": "append", "ttlMs": 100 });
     let mut definition = writes("forgets", channel, &[json!("a"), json!("b"), json!("c")]);
@@ -246,7 +246,7 @@ async fn a_definition_says_nothing_of_its_channels_that_cannot_be() {
 }
 
 #[tokio::test]
-async fn a_variable_with_the_name_of_an_older_time_is_told_as_a_channel() {
+async fn a_variable_with_a_legacy_name_is_shown_as_a_channel() {
     let host = Host::new().await;
     let sets = |id: &str, name: &str, value: Value| {
         node(

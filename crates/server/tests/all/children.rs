@@ -31,7 +31,7 @@ fn asks(id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn workers_run_as_children_and_what_they_give_is_seen_by_the_next() {
+async fn workers_run_as_children_and_the_next_sees_their_output() {
     let host = Host::new().await;
     let plan = json!({ "mockDispatchPlan": [next(&["writes", "reads"])] });
     let config = json!({
@@ -159,7 +159,7 @@ async fn replays_alike(host: &Host, run: &str) {
 }
 
 #[tokio::test]
-async fn what_a_decision_brings_for_its_workers_is_given_to_each_of_them() {
+async fn worker_inputs_of_a_decision_reach_each_worker() {
     let host = Host::new().await;
     let item = |id: &str| {
         let mut item = chain(id, &[node("n", "core.noop", json!({}))]);
@@ -276,7 +276,7 @@ async fn a_worker_that_fails_or_is_cancelled_is_not_harvested() {
 }
 
 #[tokio::test]
-async fn a_parent_shows_what_its_child_waits_for_and_a_cancel_reaches_both() {
+async fn a_parent_shows_its_childs_wait_and_a_cancel_ends_both() {
     let host = Host::new().await;
     let call = node("call", "core.subWorkflow", json!({ "workflowId": "asks" }));
     let above = node("call", "core.subWorkflow", json!({ "workflowId": "calls" }));
@@ -321,7 +321,7 @@ async fn a_parent_shows_what_its_child_waits_for_and_a_cancel_reaches_both() {
 }
 
 #[tokio::test]
-async fn a_mapping_is_evaluated_once_and_an_answer_lets_parent_and_child_go_on() {
+async fn a_mapping_is_evaluated_once_and_an_answer_continues_both() {
     let host = Host::new().await;
     let config = json!({
         "workflowId": "holds", "inputMapping": { "id": "current" }, "outputMapping": { "got": "id" },
@@ -390,7 +390,7 @@ async fn a_child_that_cannot_be_created_fails_its_node() {
 }
 
 #[tokio::test]
-async fn a_worker_that_cannot_be_created_is_a_failed_step_of_its_dispatch() {
+async fn a_worker_that_cannot_be_created_fails_its_dispatch_step() {
     let host = Host::new().await;
     let mut counts = chain("counts", &[node("n", "core.noop", json!({}))]);
     counts["variables"] = json!([{ "name": "n", "type": "number" }]);
@@ -414,7 +414,7 @@ async fn a_worker_that_cannot_be_created_is_a_failed_step_of_its_dispatch() {
 }
 
 #[tokio::test]
-async fn a_sensitive_value_goes_only_where_the_child_says_that_it_is_sensitive() {
+async fn sensitive_values_go_only_to_sensitive_variables_of_children() {
     let host = Host::new().await;
     let takes = |id: &str, variables: Value| {
         let mut child = chain(id, &[node("n", "core.noop", json!({}))]);
@@ -525,7 +525,7 @@ async fn a_decision_that_is_not_sure_enough_waits_for_a_person() {
 
 /// A child with an unknown node type is rejected, and its parent continues to its end.
 #[tokio::test]
-async fn a_child_that_this_engine_cannot_run_fails_the_node_that_wants_it() {
+async fn a_child_this_engine_cannot_run_fails_its_node() {
     let host = Host::new().await;
     let calls = node(
         "call",
@@ -545,7 +545,7 @@ async fn a_child_that_this_engine_cannot_run_fails_the_node_that_wants_it() {
 
 /// A config stored before the present rules fails cleanly where they reject it.
 #[tokio::test]
-async fn a_dispatch_that_nobody_checked_fails_and_starts_no_worker() {
+async fn an_unchecked_dispatch_fails_and_starts_no_worker() {
     let host = Host::new().await;
     let plan = json!({ "mockDispatchPlan": [next(&["one", "two"])] });
     let join =

@@ -121,7 +121,7 @@ async fn of_ten_creations_that_want_to_be_alone_one_is() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_its_code() {
+async fn invalid_orders_are_rejected_by_code() {
     let host = Host::new().await;
     let create = async |body: Value| host.post("/v1/runs", &body).await;
     for (body, status, code) in [
@@ -263,7 +263,7 @@ async fn limits_of_a_run_are_kept() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_not_known_is_named_where_that_is_no_echo() {
+async fn an_unknown_field_is_named_unless_that_echoes_input() {
     let host = Host::new().await;
     let order = json!({ "workflowId": "three", "timeoutMs": 5, "canary-field": 1 });
     let answer = host.post("/v1/runs", &order).await;
@@ -289,7 +289,7 @@ async fn a_field_that_is_not_known_is_named_where_that_is_no_echo() {
 }
 
 #[tokio::test]
-async fn who_wants_to_be_called_back_is_told_of_webhooks() {
+async fn a_callback_request_is_referred_to_webhooks() {
     let host = Host::new().await;
     let order = json!({ "workflowId": "three", "callbackUrl": "https://example.com" });
     let answer = host.post("/v1/runs", &order).await;
@@ -303,7 +303,7 @@ async fn who_wants_to_be_called_back_is_told_of_webhooks() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_inputs_is_said_by_their_names() {
+async fn invalid_inputs_are_reported_by_name() {
     let host = Host::new().await;
     let nodes = [crate::host::node("a", "core.noop", json!({}))];
     let mut definition = crate::host::chain("told", &nodes);
@@ -349,7 +349,7 @@ async fn what_is_wrong_with_inputs_is_said_by_their_names() {
 }
 
 #[tokio::test]
-async fn an_input_that_is_not_declared_is_kept_and_is_no_variable() {
+async fn an_undeclared_input_is_kept_and_is_not_a_variable() {
     let host = Host::new().await;
     let mut flow = chain("declares", &[node("n", "core.noop", json!({}))]);
     flow["variables"] = json!([{ "name": "known", "type": "number" }]);

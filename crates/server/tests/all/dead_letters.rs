@@ -20,7 +20,7 @@ async fn fork(host: &Host, run: &str, order: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_that_used_up_its_retries_is_told_kept_and_forked() {
+async fn a_run_out_of_retries_is_a_dead_letter_that_can_be_forked() {
     let host = Host::new().await;
     let mut fails = node("fails", "core.fail", json!({ "code": "no_luck" }));
     fails["settings"] = json!({ "retry": { "maxRetries": 2, "backoffMs": 1 } });
@@ -79,7 +79,7 @@ async fn a_run_that_used_up_its_retries_is_told_kept_and_forked() {
 }
 
 #[tokio::test]
-async fn how_long_they_are_kept_is_told_in_days() {
+async fn retention_of_dead_letters_is_given_in_days() {
     for (hours, expected) in [
         (None, json!({ "supported": true })),
         (Some(12), json!({ "supported": true })),

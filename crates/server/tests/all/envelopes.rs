@@ -104,7 +104,7 @@ const WAYS: [(&[Says], &[&str], &str); 8] = [
 ];
 
 #[tokio::test]
-async fn every_way_an_answer_may_go_is_told() {
+async fn every_path_of_an_answer_is_recorded() {
     for (answers, told, end) in WAYS {
         let model = Model::saying(answers);
         let host = model.host().await;
@@ -141,7 +141,7 @@ async fn every_way_an_answer_may_go_is_told() {
 }
 
 #[tokio::test]
-async fn a_model_is_asked_no_more_often_than_is_advertised() {
+async fn model_calls_stay_within_the_advertised_rate() {
     let model = Model::saying(&[Says::Text("{\"valid\": 1}")]);
     let host = model.host().await;
     let discovery = host.get("/.well-known/openwop").await.json();
@@ -163,7 +163,7 @@ async fn a_model_is_asked_no_more_often_than_is_advertised() {
 
 /// Accepted at registration by an earlier version.
 #[tokio::test]
-async fn a_stored_definition_that_asks_more_often_is_run_within_the_bound() {
+async fn a_stored_definition_over_the_call_bound_is_limited() {
     const WRONG: &[Says] = &[Says::Text("{\"valid\": 1}")];
     for says in [WRONG, &[WORDS]] {
         let model = Model::saying(says);
@@ -265,8 +265,8 @@ fn renamed(definition: &Value, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_replay_of_the_protocols_questions_asks_nobody_and_diverges_nowhere() {
-    let test = "a_replay_of_the_protocols_questions_asks_nobody_and_diverges_nowhere";
+async fn replays_of_protocol_fixtures_match_without_model_calls() {
+    let test = "replays_of_protocol_fixtures_match_without_model_calls";
     let Some(definitions) = fixtures::definitions(test) else {
         return;
     };

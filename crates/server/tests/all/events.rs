@@ -131,7 +131,7 @@ async fn progress_shows_starts_of_nodes() {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_behind_the_last_id() {
+async fn a_stream_continues_after_the_last_id() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let all = stream(&host, &run, "?streamMode=debug", None).await;
@@ -186,7 +186,7 @@ async fn frames_gather_in_batches_and_the_end_does_not_wait() {
 }
 
 #[tokio::test]
-async fn a_live_stream_shows_events_as_they_come_and_ends_with_the_run() {
+async fn a_live_stream_shows_new_events_and_ends_with_the_run() {
     let host = Host::new().await;
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     let mut conn = Conn::to(host.address).await;
@@ -210,7 +210,7 @@ async fn a_live_stream_shows_events_as_they_come_and_ends_with_the_run() {
 }
 
 #[tokio::test]
-async fn what_a_subscription_cannot_be_is_refused() {
+async fn invalid_subscriptions_are_rejected() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let path = format!("/v1/runs/{run}/events");
@@ -242,7 +242,7 @@ async fn what_a_subscription_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn a_poll_answers_what_is_behind_the_cursor() {
+async fn a_poll_returns_events_after_the_cursor() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let path = format!("/v1/runs/{run}/events/poll");
@@ -313,7 +313,7 @@ async fn a_poll_is_held_until_something_happens() {
 }
 
 #[tokio::test]
-async fn what_people_are_asked_and_answer_is_shown_by_the_modes_of_the_table() {
+async fn questions_and_answers_are_shown_by_the_documented_modes() {
     let host = Host::new().await;
     let gate = json!({ "title": "Ship it?", "requiredApprovals": 2 });
     let ask = json!({ "questions": [{ "id": "q", "question": "Which?" }] });
@@ -361,7 +361,7 @@ async fn what_people_are_asked_and_answer_is_shown_by_the_modes_of_the_table() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_query_that_nobody_reads_is_told_of() {
+async fn an_unknown_query_parameter_gets_a_warning() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     // Clients may send parameters that a host of the protocol does not know.

@@ -59,7 +59,7 @@ async fn accept(host: &Host, run: &str) {
 }
 
 #[tokio::test]
-async fn all_run_at_once_and_are_joined_in_the_order_in_which_they_end() {
+async fn all_run_at_once_and_are_joined_in_order_of_their_end() {
     let (host, run, waiting) = begun(json!({})).await;
     for worker in ["west", "south", "north"] {
         accept(&host, &of(&waiting, worker)).await;
@@ -164,7 +164,7 @@ async fn child_of(host: &Host, run: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_ended_parent_shows_how_its_child_stands() {
+async fn an_ended_parent_shows_the_status_of_its_child() {
     // The parent does not wait for it.
     let nobody = json!({ "waitForCompletion": false });
     let (host, run, child) = outlived(nobody).await;
@@ -203,7 +203,7 @@ async fn an_ended_parent_shows_how_its_child_stands() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_when_it_is_registered() {
+async fn contradictory_policies_are_rejected_at_registration() {
     let host = Host::new().await;
     for policy in [
         json!({ "joinPolicy": { "mode": "quorum" } }),

@@ -31,7 +31,7 @@ async fn run_id_workflow_id_and_status() {
 }
 
 #[tokio::test]
-async fn owner_is_whoever_asked_for_the_run() {
+async fn owner_is_the_principal_that_created_the_run() {
     let host = Host::new().await;
     let order = json!({ "workflowId": "three", "scopeId": "site-1" });
     let run = host.completed(&order).await;
@@ -61,7 +61,7 @@ async fn current_node_id_is_the_node_of_the_oldest_open_interrupt() {
 }
 
 #[tokio::test]
-async fn started_at_and_completed_at_are_the_times_of_the_first_and_last_event() {
+async fn started_at_and_completed_at_are_first_and_last_event_times() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let (snapshot, events) = (host.snapshot(&run).await, host.events(&run).await);
@@ -72,7 +72,7 @@ async fn started_at_and_completed_at_are_the_times_of_the_first_and_last_event()
 }
 
 #[tokio::test]
-async fn agent_is_whoever_has_the_work() {
+async fn agent_is_the_current_assignee() {
     let host = Host::new().await;
     let mut pinned = noop();
     let agent = json!({ "agentId": "core.tests.clerk", "name": "Clerk", "modelClass": "chat" });
@@ -138,7 +138,7 @@ async fn run_orchestrator_is_set_once() {
 }
 
 #[tokio::test]
-async fn node_states_tell_where_each_node_stands() {
+async fn node_states_show_the_status_of_each_node() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "fails" })).await;
     let state = host.snapshot(&run).await["nodeStates"]["fail"].clone();
@@ -149,7 +149,7 @@ async fn node_states_tell_where_each_node_stands() {
 }
 
 #[tokio::test]
-async fn variables_are_inputs_defaults_and_what_nodes_set() {
+async fn variables_are_inputs_defaults_and_values_set_by_nodes() {
     let host = Host::new().await;
     let sets = node(
         "set",
@@ -233,7 +233,7 @@ async fn tags_and_metadata_are_the_callers_within_bounds() {
 }
 
 #[tokio::test]
-async fn configurable_is_the_overlay_as_given_and_its_reserved_keys_are_checked() {
+async fn configurable_is_the_overlay_with_checked_reserved_keys() {
     let host = Host::new().await;
     let overlay = json!({
         "recursionLimit": 9, "model": "m-1", "temperature": 0.5, "maxTokens": 64,
@@ -261,7 +261,7 @@ async fn configurable_is_the_overlay_as_given_and_its_reserved_keys_are_checked(
 }
 
 #[tokio::test]
-async fn reserved_keys_reach_the_model_of_a_run_its_child_and_its_branch() {
+async fn reserved_keys_reach_the_model_of_run_child_and_branch() {
     let model = Model::saying(&[Says::Text("Hello.")]);
     let host = model.host().await;
     let mut greets = node(
@@ -318,7 +318,7 @@ async fn reserved_keys_reach_the_model_of_a_run_its_child_and_its_branch() {
 }
 
 #[tokio::test]
-async fn metrics_openwop_cost_is_what_all_calls_of_models_came_to() {
+async fn metrics_openwop_cost_sums_all_model_calls() {
     let prices = "[provider.p.price.m-1]\ninput = 10.0\noutput = 100.0";
     let host = models::host(models(prices, peer())).await;
     let ask = |id: &str| node(id, "core.ai.chatCompletion", json!({ "prompt": "When?" }));
@@ -415,7 +415,7 @@ async fn a_run_is_over_when_its_time_is() {
 }
 
 #[tokio::test]
-async fn channels_are_what_was_written_after_reduction() {
+async fn channels_are_the_written_values_after_reduction() {
     let host = Host::new().await;
     let write = |id: &str, value: Value| {
         node(
@@ -432,7 +432,7 @@ async fn channels_are_what_was_written_after_reduction() {
 }
 
 #[tokio::test]
-async fn status_is_what_a_run_waits_for_and_how_it_ended() {
+async fn status_is_the_wait_of_a_run_or_its_end() {
     let host = Host::new().await;
     let event = json!({
         "kind": "external-event", "data": { "eventType": "e", "correlation": {} },

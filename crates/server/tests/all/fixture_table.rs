@@ -193,8 +193,8 @@ async fn every_definition_is_in_one_part_of_the_table() {
 }
 
 #[tokio::test]
-async fn those_without_what_their_family_is_about_complete_all_the_same() {
-    let test = "those_without_what_their_family_is_about_complete_all_the_same";
+async fn fixtures_complete_without_the_feature_of_their_family() {
+    let test = "fixtures_complete_without_the_feature_of_their_family";
     let Some(host) = host(test).await else { return };
     for id in listed(&WITHOUT) {
         let run = host.completed(&json!({ "workflowId": id })).await;

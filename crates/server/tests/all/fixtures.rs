@@ -525,8 +525,8 @@ async fn streamed_text() {
 }
 
 #[tokio::test]
-async fn of_a_cost_only_what_the_protocol_lists_is_told() {
-    let Some(host) = host("of_a_cost_only_what_the_protocol_lists_is_told").await else {
+async fn only_cost_fields_of_the_protocol_are_shown() {
+    let Some(host) = host("only_cost_fields_of_the_protocol_are_shown").await else {
         return;
     };
     let run = completes(&host, "openwop-smoke-cost-emit", json!({})).await;

@@ -35,7 +35,7 @@ fn behind(events: &[Value], kind: &str, node: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_replay_tells_what_its_source_told_payload_by_payload() {
+async fn a_replay_has_the_payloads_of_its_source() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let source = events(&host, &run).await;
@@ -80,7 +80,7 @@ async fn a_replay_tells_what_its_source_told_payload_by_payload() {
 }
 
 #[tokio::test]
-async fn a_branch_goes_on_from_the_place_asked_for_with_its_overlay() {
+async fn a_branch_continues_from_its_event_with_its_overlay() {
     let host = Host::new().await;
     let order = json!({
         "workflowId": "three", "tags": ["old"], "metadata": { "kept": 1, "changed": 1 },
@@ -136,7 +136,7 @@ async fn an_overlay_of_settings_changes_how_a_branch_is_driven() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_forked_is_refused_by_its_status() {
+async fn forks_that_are_impossible_are_rejected_by_status() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let len = events(&host, &run).await.len();
@@ -310,7 +310,7 @@ async fn a_comparison_names_the_first_difference() {
 }
 
 #[tokio::test]
-async fn ancestry_names_who_started_a_run_and_with_what() {
+async fn ancestry_names_the_starter_of_a_run_and_its_inputs() {
     let host = Host::new().await;
     let calls = json!({
         "id": "call", "typeId": "core.subWorkflow", "name": "call",
@@ -381,7 +381,7 @@ async fn equal_requests_with_a_key_make_one_fork() {
 }
 
 #[tokio::test]
-async fn a_replay_of_a_run_that_has_not_ended_says_that_its_source_ends_there() {
+async fn a_replay_of_an_unfinished_run_reports_the_end_of_its_source() {
     let host = Host::new().await;
     let asks = node("asks", "core.approvalGate", json!({}));
     host.put(&[chain("asking", &[asks])]).await;
@@ -427,7 +427,7 @@ async fn a_replay_of_a_cancelled_run_fails_before_a_new_effect() {
 
 /// Its children run for the source, which is not disturbed.
 #[tokio::test]
-async fn a_replay_of_a_run_with_open_children_is_whole_when_the_answer_comes() {
+async fn a_replay_with_open_children_is_complete_on_response() {
     let host = Host::new().await;
     let gate = node("gate", "core.approvalGate", json!({ "title": "Go on?" }));
     let call = node("call", "core.subWorkflow", json!({ "workflowId": "asks" }));

@@ -151,7 +151,7 @@ async fn addresses_of_every_kind_are_answered_with_an_envelope() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_gets_an_envelope_too() {
+async fn non_http_input_gets_an_envelope() {
     let host = Host::new().await;
     let flood: String = (0..200).map(|n| format!("x-{n}: {CANARY}\r\n")).collect();
     let long = "y".repeat(100_000);
@@ -194,7 +194,7 @@ async fn what_is_no_http_gets_an_envelope_too() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_or_too_slow_is_told_so() {
+async fn oversized_or_slow_requests_get_an_error() {
     let limits = Limits {
         body_bytes: 10_000,
         body_time: Duration::from_millis(200),

@@ -47,7 +47,7 @@ fn every_route_that_changes_something_honours_a_key() {
 }
 
 #[tokio::test]
-async fn a_cancellation_is_answered_again_and_another_request_is_refused() {
+async fn a_repeated_cancel_gets_its_answer_and_others_are_rejected() {
     let host = Host::new().await;
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     let path = format!("/v1/runs/{run}/cancel");
@@ -221,7 +221,7 @@ async fn lost(host: &Host, (operation, address): (&str, &str), body: &Value) {
 }
 
 #[tokio::test]
-async fn what_was_done_and_whose_answer_was_lost_is_answered_as_done() {
+async fn a_completed_request_whose_answer_was_lost_is_done_once() {
     let host = Host::new().await;
     let gate = node("gate", "core.approvalGate", json!({ "title": "Go on?" }));
     host.put(&[chain("asks", &[gate])]).await;
@@ -258,7 +258,7 @@ async fn what_was_done_and_whose_answer_was_lost_is_answered_as_done() {
 }
 
 #[tokio::test]
-async fn what_is_refused_before_its_key_is_looked_at_says_that_it_is_no_repetition() {
+async fn a_rejection_before_the_key_check_is_not_a_replay() {
     let host = Host::new().await;
     let nobody = || Request::new("POST", "/v1/runs/run-1/cancel").key("rw_nobody.0");
     let answer = nobody().header("idempotency-key", "k").send(host.address);

@@ -18,7 +18,7 @@ fn reject() -> Value {
 }
 
 #[tokio::test]
-async fn an_accepted_gate_goes_on_in_the_order_the_protocol_has() {
+async fn an_accepted_gate_continues_in_protocol_order() {
     let host = Host::new().await;
     host.add(&signoff(&json!({ "title": "Ship it?" }))).await;
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
@@ -76,7 +76,7 @@ async fn an_accepted_gate_goes_on_in_the_order_the_protocol_has() {
 }
 
 #[tokio::test]
-async fn an_answer_is_looked_at_when_somebody_waits_for_it() {
+async fn an_answer_is_checked_when_a_node_waits_for_it() {
     let host = Host::new().await;
     host.add(&signoff(&json!({}))).await;
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
@@ -266,7 +266,7 @@ async fn questions_are_answered_in_either_form_and_by_their_schemas() {
 }
 
 #[tokio::test]
-async fn a_general_question_of_a_gates_kind_is_answered_as_by_the_gate() {
+async fn a_general_question_of_gate_kind_is_answered_like_a_gate() {
     let host = Host::new().await;
     let question = json!({ "id": "n", "question": "How many?", "schema": { "type": "integer" } });
     for (kind, data, status, wrong, right) in [
@@ -313,7 +313,7 @@ async fn a_general_question_of_a_gates_kind_is_answered_as_by_the_gate() {
 }
 
 #[tokio::test]
-async fn what_is_asked_is_as_the_protocol_has_it() {
+async fn questions_have_the_protocol_shape() {
     let host = Host::new().await;
     let event = json!({ "eventType": "paid", "correlation": { "order": "o-7" } });
     for (n, config) in [
@@ -475,7 +475,7 @@ async fn a_gate_for_several_counts_each_voter_once() {
 }
 
 #[tokio::test]
-async fn one_veto_is_enough_where_the_gate_says_no_more() {
+async fn one_veto_rejects_by_default() {
     let host = Host::new().await;
     host.add(&signoff(&json!({ "requiredApprovals": 3 }))).await;
     let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
@@ -582,7 +582,7 @@ async fn a_parents_cancellation_takes_the_question_of_its_child_away() {
 }
 
 #[tokio::test]
-async fn a_gate_that_nobody_answers_does_what_it_says() {
+async fn an_unanswered_gate_takes_its_configured_action() {
     let host = Host::new().await;
     for (action, status, port) in [
         ("fail", "failed", None),
@@ -696,7 +696,7 @@ async fn an_equal_answer_with_a_key_is_answered_again() {
 }
 
 #[tokio::test]
-async fn what_a_failed_node_and_a_task_ask_has_the_shape_of_its_kind() {
+async fn failed_node_and_task_questions_have_the_shape_of_their_kind() {
     let host = Host::new().await;
     let long = "n".repeat(128);
     let mut fails = node(

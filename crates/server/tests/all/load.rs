@@ -51,7 +51,7 @@ async fn a_thousand_clients_at_once_are_all_served() {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_told_so() {
+async fn a_connection_over_the_limit_gets_an_error() {
     let limits = Limits {
         connections: 1,
         grace: Duration::from_millis(100),

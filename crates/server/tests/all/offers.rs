@@ -67,7 +67,7 @@ async fn the_same_key_of_a_take_gives_the_same_tasks() {
 }
 
 #[tokio::test]
-async fn a_released_take_gives_back_and_hands_out_no_more() {
+async fn a_released_take_gives_back_and_assigns_nothing() {
     let host = host("once").await;
     waiting(&host, 2).await;
     let lost = take(&host, "k-1", 2).await;

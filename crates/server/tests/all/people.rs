@@ -78,7 +78,7 @@ async fn a_gate_is_for_members_of_a_group_and_holders_of_a_role() {
 }
 
 #[tokio::test]
-async fn a_token_bears_what_its_maker_belongs_to_for_half_an_hour() {
+async fn a_token_has_its_makers_groups_for_half_an_hour() {
     let host = Host::new().await;
     host.add(&signoff(&json!({ "approverGroupRefs": ["finance"] })))
         .await;

@@ -147,7 +147,7 @@ async fn credentials_in_the_reason_of_a_failure_do_not_reach_the_run() {
 }
 
 #[tokio::test]
-async fn what_is_given_back_goes_out_again_under_the_next_fence() {
+async fn a_released_task_is_reassigned_under_the_next_fence() {
     let host = host().await;
     host.create(&json!({ "workflowId": "renders" })).await;
     let first = take(&host, "w-1").await["assignments"][0].clone();
@@ -174,7 +174,7 @@ async fn what_is_given_back_goes_out_again_under_the_next_fence() {
 }
 
 #[tokio::test]
-async fn commands_are_those_of_the_runtime_contract_and_requests_by_command_are_tasks() {
+async fn commands_follow_the_contract_and_command_requests_are_tasks() {
     let host = host().await;
     let commands = format!("{QUEUE}/commands");
     let queue = json!({
@@ -216,7 +216,7 @@ async fn commands_are_those_of_the_runtime_contract_and_requests_by_command_are_
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_refused_by_name() {
+async fn invalid_requests_are_rejected_by_name() {
     let host = host().await;
     host.create(&json!({ "workflowId": "renders" })).await;
     let taken = take(&host, "w-1").await["assignments"][0].clone();
@@ -298,7 +298,7 @@ async fn what_does_not_fit_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn another_tenant_has_a_queue_of_its_own_and_no_part_in_this_one() {
+async fn another_tenant_has_its_own_queue_without_access_to_this_one() {
     let host = host().await;
     host.create(&json!({ "workflowId": "renders" })).await;
     let taken = take(&host, "w-1").await["assignments"][0].clone();
@@ -325,7 +325,7 @@ async fn another_tenant_has_a_queue_of_its_own_and_no_part_in_this_one() {
 }
 
 #[tokio::test]
-async fn events_come_as_a_stream_and_go_on_behind_the_last_one_seen() {
+async fn events_are_streamed_and_resume_after_the_last_one_seen() {
     let host = host().await;
     let commands = format!("{QUEUE}/commands");
     let queue = |id: &str| json!({ "command": "QueueDispatch", "request_id": id, "target": "t" });

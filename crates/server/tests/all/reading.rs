@@ -120,7 +120,7 @@ async fn lists_are_filtered_and_come_in_pages() {
 }
 
 #[tokio::test]
-async fn cancelling_again_and_cancelling_what_has_ended_change_nothing() {
+async fn cancelling_twice_or_after_the_end_changes_nothing() {
     let host = Host::new().await;
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     for path in ["/cancel", ":cancel", "%3Acancel", "%3acancel"] {
@@ -193,7 +193,7 @@ async fn runtime_capabilities_are_the_types_that_run() {
 }
 
 #[tokio::test]
-async fn what_is_described_is_what_is_routed() {
+async fn the_described_routes_are_the_routed_ones() {
     let host = Host::new().await;
     let document = host.get("/v1/openapi.json").await.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
@@ -275,7 +275,7 @@ async fn requests_are_recognised_by_id_and_trace() {
 }
 
 #[tokio::test]
-async fn draining_is_told_and_nothing_new_is_taken() {
+async fn draining_is_advertised_and_no_run_is_accepted() {
     let host = Host::new().await;
     assert_eq!(host.get("/readyz").await.status, 200);
     let metrics = String::from_utf8(host.get("/metrics").await.body).unwrap();

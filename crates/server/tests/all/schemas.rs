@@ -206,9 +206,9 @@ async fn unclaimed(host: &Host) -> String {
 }
 
 #[tokio::test]
-async fn a_bundle_is_valid_whatever_the_status_of_its_run() {
+async fn a_bundle_is_valid_for_any_run_status() {
     let Some(folder) = folder() else {
-        let test = "a_bundle_is_valid_whatever_the_status_of_its_run";
+        let test = "a_bundle_is_valid_for_any_run_status";
         return testkit::skip(test, "there is no folder of OpenWOP schemas");
     };
     let registry = registry(&folder);

@@ -56,7 +56,7 @@ async fn shows_nobody(host: &Host, run: &str, text: &str) {
 }
 
 #[tokio::test]
-async fn no_face_tells_what_is_declared_sensitive() {
+async fn no_face_shows_values_declared_sensitive() {
     let host = Host::reaching(Limits::default(), Reach::Private).await;
     host.put(&[safe()]).await;
     let receiver = Receiver::new().await;
@@ -105,7 +105,7 @@ async fn no_face_tells_what_is_declared_sensitive() {
 }
 
 #[tokio::test]
-async fn what_a_child_gives_back_into_a_sensitive_variable_is_sealed_and_masked() {
+async fn child_results_in_a_sensitive_variable_are_sealed_and_masked() {
     let host = Host::new().await;
     let mut below = chain("below", &[node("a", "core.noop", json!({}))]);
     below["variables"] =
@@ -159,7 +159,7 @@ fn family(id: &str, child: Value) -> [Value; 2] {
 }
 
 #[tokio::test]
-async fn what_a_child_hides_its_parent_hides_wherever_it_shows_it() {
+async fn values_hidden_by_a_child_are_hidden_by_its_parent() {
     let host = Host::reaching(Limits::default(), Reach::Private).await;
     let receiver = Receiver::new().await;
     let order = json!({ "url": receiver.url(), "events": ["*"] });
@@ -235,7 +235,7 @@ fn tells_whether(id: &str, place: &str, text: &str, given: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_sealed_value_within_what_a_child_hides_is_clear_to_the_nodes_of_its_parent() {
+async fn a_sealed_value_in_hidden_child_output_is_clear_to_nodes() {
     let host = Host::new().await;
     // A node of the engine does not receive sealed values in plain text: the enclosing value is
     // sealed.
@@ -305,7 +305,7 @@ async fn a_value_goes_from_one_child_of_a_class_to_another() {
 }
 
 #[tokio::test]
-async fn what_is_said_about_something_hidden_is_hidden_with_it() {
+async fn text_about_a_hidden_value_is_hidden() {
     let host = Host::new().await;
     let variable = json!({ "type": "variable", "variableName": "pin" });
     let mut gate = node(
@@ -378,7 +378,7 @@ async fn what_is_said_about_something_hidden_is_hidden_with_it() {
 }
 
 #[tokio::test]
-async fn a_parent_of_a_class_calls_only_children_that_hide_what_they_are_given() {
+async fn a_classed_parent_calls_only_children_that_hide_their_inputs() {
     let host = Host::new().await;
     let takes = |id: &str, sensitive: bool| {
         let mut child = chain(id, &[node("n", "core.noop", json!({}))]);

@@ -44,7 +44,7 @@ async fn model_is_the_one_that_is_asked_where_the_node_names_none() {
 }
 
 #[tokio::test]
-async fn temperature_is_what_the_model_is_asked_with() {
+async fn temperature_is_sent_to_the_model() {
     let (asked, _) = asked(prompt(), json!({ "temperature": 0.25 })).await;
     assert_eq!(asked["temperature"], 0.25);
     let own = json!({ "prompt": "Hello?", "temperature": 1 });
@@ -55,7 +55,7 @@ async fn temperature_is_what_the_model_is_asked_with() {
 }
 
 #[tokio::test]
-async fn max_tokens_is_what_the_model_is_asked_with() {
+async fn max_tokens_is_sent_to_the_model() {
     let room = |asked: &Value| {
         let known = ["max_completion_tokens", "max_tokens"];
         known.iter().find_map(|key| asked[*key].as_u64())

@@ -81,7 +81,7 @@ async fn a_run_becomes_a_snapshot_and_each_leads_to_the_other() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said() {
+async fn an_invalid_request_gets_the_reason() {
     let host = Host::new().await;
     for body in [
         json!({}),
@@ -109,7 +109,7 @@ async fn what_is_wrong_with_a_request_is_said() {
 }
 
 #[tokio::test]
-async fn snapshots_are_behind_the_walls_of_tenant_and_workspace() {
+async fn snapshots_are_separated_by_tenant_and_workspace() {
     let host = Host::new().await;
     let order = json!({ "workflowId": "three", "scopeId": "red" });
     let run = host.completed(&order).await;
@@ -162,7 +162,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_is_past_its_time_goes_unless_it_is_pinned_or_of_others() {
+async fn expired_snapshots_go_unless_pinned_or_foreign() {
     let host = Host::new().await;
     let old = "2020-01-01T00:00:00Z";
     for (id, workspace) in [("old", None), ("pinned", None), ("red", Some("red"))] {
@@ -236,7 +236,7 @@ async fn what_is_past_its_time_goes_unless_it_is_pinned_or_of_others() {
 }
 
 #[tokio::test]
-async fn a_snapshot_goes_out_and_comes_in_with_what_belongs_to_it() {
+async fn a_snapshot_is_exported_and_imported_with_its_contents() {
     let host = Host::new().await;
     let run = host.completed(&json!({ "workflowId": "three" })).await;
     let made = host.post("/v1/snapshots", &json!({ "runId": run })).await;
@@ -335,7 +335,7 @@ async fn how_two_are_compared_is_said_in_the_query() {
 }
 
 #[tokio::test]
-async fn a_run_that_a_browser_recorded_is_captured_and_leads_there_and_back() {
+async fn a_browser_run_is_captured_and_linked_both_ways() {
     let host = Host::new().await;
     let browser = Caller::new(&host);
     let document = reviewed(ID);
@@ -429,7 +429,7 @@ async fn a_bundle_may_be_as_large_as_it_can_be_made() {
 }
 
 #[tokio::test]
-async fn what_a_snapshot_calls_itself_and_its_run_leads_nowhere_else() {
+async fn names_in_a_snapshot_cannot_redirect_paths_or_links() {
     let host = Host::new().await;
     let id = "../../../tmp/x y";
     let mut bundle = foreign(id, "2026-01-01T00:00:00Z", None);
@@ -456,7 +456,7 @@ async fn what_a_snapshot_calls_itself_and_its_run_leads_nowhere_else() {
 }
 
 #[tokio::test]
-async fn what_was_captured_with_its_secrets_neither_comes_in_nor_goes_out() {
+async fn snapshots_with_secrets_are_neither_imported_nor_exported() {
     let host = Host::new().await;
     let day = "2126-01-01T00:00:00Z";
     let mut bundle = foreign("open", day, None);

@@ -12,7 +12,7 @@ async fn tell(host: &Host, run: &str, verb: &str, body: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn an_immediate_pause_is_at_once_and_the_delay_starts_over_after_it() {
+async fn an_immediate_pause_acts_at_once_and_restarts_the_delay() {
     let host = Host::new().await;
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     let before = host.until(&run, |status| status == "running").await;
@@ -67,7 +67,7 @@ async fn an_immediate_pause_is_at_once_and_the_delay_starts_over_after_it() {
 }
 
 #[tokio::test]
-async fn a_drained_pause_comes_after_what_is_under_way_and_before_the_end() {
+async fn a_drained_pause_comes_after_work_in_flight() {
     let host = Host::new().await;
     host.add(&one("short", "core.delay", &json!({ "delayMs": 400 })))
         .await;
@@ -124,7 +124,7 @@ async fn a_paused_run_keeps_its_question_and_takes_the_answer() {
 
 /// The timer of a deadline fires when the run is resumed; until then no answer is accepted.
 #[tokio::test]
-async fn a_paused_run_takes_no_answer_after_the_deadline_of_its_question() {
+async fn a_paused_run_rejects_answers_after_the_deadline() {
     let host = Host::new().await;
     let config = json!({ "timeoutMs": 2_000, "timeoutAction": "reject" });
     let wait = one("short", "core.delay", &json!({ "delayMs": 2_200 }));
@@ -279,7 +279,7 @@ async fn many_are_cancelled_each_by_itself() {
 }
 
 #[tokio::test]
-async fn what_is_claimed_of_steering_and_questions_is_there() {
+async fn advertised_steering_and_questions_exist() {
     let host = Host::new().await;
     let document = Request::new("GET", "/.well-known/openwop")
         .send(host.address)
@@ -347,7 +347,7 @@ async fn credentials_in_tags_and_reasons_do_not_reach_the_log() {
 /// While running work finishes, the run is not paused: a repeated request has the same response as
 /// the first one, and the pause can be withdrawn.
 #[tokio::test]
-async fn a_pause_that_has_not_come_yet_is_asked_for_again_and_taken_back() {
+async fn a_pending_pause_can_be_repeated_and_withdrawn() {
     let host = Host::new().await;
     let run = host.create(&json!({ "workflowId": "waits" })).await;
     host.until(&run, |status| status == "running").await;

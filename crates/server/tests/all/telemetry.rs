@@ -416,7 +416,7 @@ async fn names(protocol: Protocol) {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_is_no_trouble() {
+async fn an_unreachable_collector_causes_no_error() {
     let host = Host::new().await;
     let otlp = |endpoint: &str| Otlp {
         endpoint: endpoint.parse().unwrap(),

@@ -63,7 +63,7 @@ async fn a_token_shows_the_question_and_answers_it_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_token_opens_nothing_whatever_is_sent_with_it() {
+async fn an_invalid_token_opens_nothing_with_any_body() {
     let (host, run) = asked(&json!({})).await;
     let token = host.token(&run).await;
     let (claim, mac) = token.split_once('.').unwrap();
@@ -180,7 +180,7 @@ async fn a_gate_for_people_known_by_name_takes_no_token() {
 }
 
 #[tokio::test]
-async fn nobody_makes_a_token_for_somebody_else_without_the_right_to() {
+async fn a_token_for_another_principal_needs_the_right() {
     let (host, run) = asked(&json!({ "requiredApprovals": 2 })).await;
     let only = Scopes::Only(BTreeSet::from([Scope::ApprovalsRespond]));
     let key = host.key_of("acme", None, only).await;

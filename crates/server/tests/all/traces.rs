@@ -105,7 +105,7 @@ fn id(span: &Span) -> String {
 }
 
 #[tokio::test]
-async fn everything_a_run_asks_of_others_is_in_the_trace_of_its_creator() {
+async fn all_outgoing_calls_of_a_run_are_in_its_creators_trace() {
     let (peer, hooks) = (peer().await, Receiver::new().await);
     let host = host(&peer).await;
     let collector = collected(&host, Protocol::Protobuf).await;
@@ -176,7 +176,7 @@ async fn everything_a_run_asks_of_others_is_in_the_trace_of_its_creator() {
 }
 
 #[tokio::test]
-async fn a_server_of_tools_is_told_the_trace() {
+async fn an_mcp_server_receives_the_trace() {
     let peer = peer().await;
     let host = host(&peer).await;
     traced(&host, &json!({ "workflowId": "tools" }), "01").await;
@@ -237,7 +237,7 @@ async fn a_bundle_has_the_spans_of_its_run() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_on_in_the_trace_of_whoever_asked_for_it() {
+async fn a_fork_joins_the_trace_of_its_requester() {
     let peer = peer().await;
     let host = host(&peer).await;
     let collector = collected(&host, Protocol::Json).await;
@@ -270,7 +270,7 @@ async fn a_fork_goes_on_in_the_trace_of_whoever_asked_for_it() {
 }
 
 #[tokio::test]
-async fn a_trace_that_its_caller_does_not_record_is_handed_on_and_not_exported() {
+async fn an_unsampled_trace_is_passed_on_and_not_exported() {
     let peer = peer().await;
     let host = host(&peer).await;
     let collector = collected(&host, Protocol::Protobuf).await;
@@ -285,7 +285,7 @@ async fn a_trace_that_its_caller_does_not_record_is_handed_on_and_not_exported()
 }
 
 #[tokio::test]
-async fn what_looks_like_a_credential_is_not_handed_on() {
+async fn credential_like_trace_fields_are_not_passed_on() {
     let peer = peer().await;
     let host = host(&peer).await;
     let request = Request::new("POST", "/v1/runs").key(&host.key);

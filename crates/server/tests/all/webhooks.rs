@@ -69,7 +69,7 @@ async fn until(host: &Host, webhook: &str, is_so: impl Fn(&Value) -> bool) -> Va
 }
 
 #[tokio::test]
-async fn events_are_delivered_signed_in_order_and_as_polling_shows_them() {
+async fn events_are_delivered_signed_in_order_as_polling_shows_them() {
     let host = host().await;
     // Earlier events are not delivered.
     host.completed(&json!({ "workflowId": "three" })).await;
@@ -119,7 +119,7 @@ async fn events_are_delivered_signed_in_order_and_as_polling_shows_them() {
 }
 
 #[tokio::test]
-async fn only_what_was_asked_for_is_told() {
+async fn only_subscribed_events_are_delivered() {
     let host = host().await;
     let (narrow, tagged) = (Receiver::new().await, Receiver::new().await);
     register(
@@ -143,7 +143,7 @@ async fn only_what_was_asked_for_is_told() {
 }
 
 #[tokio::test]
-async fn a_variable_of_an_older_time_is_told_as_the_channel_that_streams_say_it_is() {
+async fn a_legacy_variable_is_delivered_as_the_streamed_channel() {
     let host = host().await;
     let sets = |id: &str, name: &str| {
         let config = json!({ "name": name, "value": 1 });
@@ -281,7 +281,7 @@ async fn others_webhooks_are_not_there() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_not_public_are_refused_unless_they_are_allowed() {
+async fn non_public_addresses_are_rejected_unless_allowed() {
     let host = Host::new().await;
     for url in [
         "not-a-valid-url",
@@ -380,7 +380,7 @@ async fn a_failed_attempt_is_made_again_and_keeps_its_run_in_order() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_keeps_failing_is_paused_and_slows_nobody_else() {
+async fn a_failing_receiver_is_paused_and_slows_no_other() {
     let host = host().await;
     // One never responds, one redirects, one is fine.
     let silent = Receiver::answering(|_| None).await;
@@ -517,7 +517,7 @@ async fn a_repeated_registration_with_a_key_makes_one_webhook() {
 }
 
 #[tokio::test]
-async fn the_trail_tells_of_webhooks() {
+async fn the_trail_records_webhooks() {
     let host = host().await;
     let order = json!({ "url": "https://1.1.1.1/", "events": ["*"] });
     let webhook = register(&host, order).await;
@@ -537,7 +537,7 @@ async fn the_trail_tells_of_webhooks() {
 }
 
 #[tokio::test]
-async fn a_replay_tells_nothing_and_a_branch_only_what_is_its_own() {
+async fn a_replay_delivers_nothing_and_a_branch_only_its_own_events() {
     let host = host().await;
     let source = host.completed(&json!({ "workflowId": "three" })).await;
     let receiver = Receiver::new().await;

@@ -7,7 +7,7 @@ use crate::client::Request;
 use crate::host::{Host, chain, node};
 
 #[tokio::test]
-async fn shared_workflows_may_be_run_by_every_tenant_and_own_ones_are_stronger() {
+async fn shared_workflows_run_for_every_tenant_and_own_ones_win() {
     let host = Host::new().await;
     let theirs = host.key_of("umbrella", None, Scopes::Everything).await;
     let as_them = |method: &str, path: &str| Request::new(method, path).key(&theirs);
@@ -57,7 +57,7 @@ async fn shared_workflows_may_be_run_by_every_tenant_and_own_ones_are_stronger()
 }
 
 #[tokio::test]
-async fn registering_tells_what_is_wrong_without_repeating_it() {
+async fn registering_reports_problems_without_the_value() {
     let host = Host::new().await;
     let mut bad = host.get("/v1/workflows/three").await.json();
     bad["nodes"][1]["typeId"] = json!(7);
@@ -89,7 +89,7 @@ async fn registering_tells_what_is_wrong_without_repeating_it() {
 }
 
 #[tokio::test]
-async fn what_a_workflow_needs_and_this_server_has_not_refuses_its_runs() {
+async fn a_workflow_with_missing_host_features_has_its_runs_rejected() {
     let host = Host::new().await;
     let plain = |id: &str| chain(id, &[node("n", "core.noop", json!({}))]);
     let compensated = json!({ "strategy": "reverse" });
@@ -204,7 +204,7 @@ async fn a_schema_of_settings_that_is_none_is_refused() {
 
 /// Each of these was accepted by an earlier version, or may have been.
 #[tokio::test]
-async fn what_was_stored_is_read_and_run_whatever_registration_says_of_it_today() {
+async fn stored_workflows_run_despite_newer_registration_rules() {
     let host = Host::new().await;
     let long = "n".repeat(200);
     let mut odd = chain("odd", &[node(&long, "core.noop", json!({ "unheard": 1 }))]);

@@ -31,6 +31,6 @@ fn a_store_that_grants_every_claim_is_found() {
 }
 
 #[test]
-fn a_store_that_loses_what_it_acknowledged_is_found() {
+fn a_store_that_loses_acknowledged_writes_is_found() {
     found(Bug::AppendsLost);
 }

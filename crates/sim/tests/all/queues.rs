@@ -60,7 +60,7 @@ fn a_seed_plays_the_same_queues_again() {
 /// A run was cancelled between the start of a node and its report that it waits for a worker. The
 /// node waited all the same, its task was queued, and the run ended with it.
 #[test]
-fn a_cancellation_that_overtakes_a_node_which_is_about_to_wait_leaves_nothing_behind() {
+fn a_cancellation_that_overtakes_a_wait_leaves_nothing() {
     if let Err(broken) = play_queues(12, None) {
         panic!("{broken}");
     }
@@ -76,11 +76,11 @@ fn found(bug: Bug, says: &str) -> Box<Broken> {
 }
 
 #[test]
-fn an_engine_that_acts_on_a_lease_which_another_took_over_is_found() {
+fn an_engine_that_acts_on_a_lost_lease_is_found() {
     found(Bug::LeasesBorrowed, "in the name of");
 }
 
 #[test]
-fn a_queue_that_loses_what_it_acknowledged_is_found() {
+fn a_queue_that_loses_acknowledged_writes_is_found() {
     found(Bug::AppendsLost, "");
 }

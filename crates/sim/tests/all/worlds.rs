@@ -70,7 +70,7 @@ fn a_cancellation_that_overtakes_a_timeout_ends_the_run() {
 /// A node that starts independent workers (`propagateCancellation: false`) failed because one of
 /// them was missing. It stopped the others, as a join does, without an event for it.
 #[test]
-fn a_join_says_whom_it_stops_also_where_children_outlive_their_parent() {
+fn a_join_names_stopped_workers_even_if_children_outlive_it() {
     if let Err(broken) = play(81) {
         panic!("{broken}");
     }

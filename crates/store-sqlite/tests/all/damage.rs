@@ -129,7 +129,7 @@ fn soak_flipped_bytes_give_clean_errors_and_never_wrong_events() {
 }
 
 #[test]
-fn inspect_names_the_stream_and_what_is_wrong() {
+fn inspect_names_the_stream_and_the_problem() {
     let cases = [
         ("DELETE FROM events WHERE seq = 2", "gap"),
         (

@@ -68,7 +68,7 @@ fn a_store_from_before_the_first_release_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_refused_and_left_alone() {
+fn a_file_that_is_not_a_store_is_rejected_and_left_alone() {
     let file = File::new();
     sql(&file, "CREATE TABLE theirs (a); PRAGMA user_version = 1");
     let before = std::fs::read(file.path()).unwrap();

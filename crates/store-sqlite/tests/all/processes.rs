@@ -21,7 +21,7 @@ async fn contents(store: &dyn Store, stream: &str) -> Vec<String> {
 }
 
 #[test]
-fn processes_that_race_for_a_stream_all_get_through_in_one_order() {
+fn processes_racing_for_a_stream_all_succeed_in_one_order() {
     let file = File::new();
     let times = 40;
     let start = |name| Process::start(Role::Race { times }, name, &file.path());
@@ -106,7 +106,7 @@ fn soak_kills_lose_nothing_acknowledged() {
 }
 
 #[test]
-fn reading_works_beside_a_writer_and_without_one() {
+fn reading_works_with_and_without_a_writer() {
     let file = File::new();
     let reading = || {
         let options = Options {

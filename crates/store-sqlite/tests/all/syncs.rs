@@ -103,7 +103,7 @@ fn every_append_is_synced_before_its_acknowledgement() {
 }
 
 #[test]
-fn the_proof_wants_the_sync_between_the_write_and_the_acknowledgement() {
+fn the_proof_requires_a_sync_between_write_and_acknowledgement() {
     let write = "7 pwrite64(5</t/runs.db-wal>, \"x\", 24, 0) = 24\n";
     let sync = "7 fdatasync(5</t/runs.db-wal>) = 0\n";
     let begun = "7 fdatasync(5</t/runs.db-wal> <unfinished ...>\n";

@@ -88,7 +88,7 @@ pub(super) async fn purged_events_are_left_out_and_positions_not_given_again(mut
     );
 }
 
-pub(super) async fn a_reader_never_misses_what_racing_writers_commit(w: World<'_>) {
+pub(super) async fn a_reader_never_misses_commits_of_racing_writers(w: World<'_>) {
     const WRITERS: u64 = 6;
     const BATCHES: u64 = 15;
     let other = w.other().await;

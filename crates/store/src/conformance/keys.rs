@@ -193,7 +193,7 @@ fn request(key: &str, answer: &str, expires_at: Option<Timestamp>) -> KeyClaim {
     }
 }
 
-pub(super) async fn a_key_without_a_stream_is_put_over_what_was_seen(mut w: World<'_>) {
+pub(super) async fn a_key_without_a_stream_replaces_the_version_seen(mut w: World<'_>) {
     let acme = TenantId::new("acme");
     let at = Some(START.plus(SECOND));
     let first = request("k", "begun", at);
@@ -238,7 +238,7 @@ pub(super) async fn a_key_without_a_stream_is_put_over_what_was_seen(mut w: Worl
         .unwrap();
 }
 
-pub(super) async fn a_key_without_a_stream_stands_beside_those_of_streams(w: World<'_>) {
+pub(super) async fn a_key_without_a_stream_coexists_with_those_of_streams(w: World<'_>) {
     let acme = TenantId::new("acme");
     let mut log = Log::for_tenant("acme", "run-1");
     let draft = log.next(["a"]).key("of-run", None);

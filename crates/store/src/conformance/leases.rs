@@ -95,7 +95,7 @@ pub(super) async fn a_stale_holder_is_fenced(w: World<'_>) {
     assert_eq!(w.texts(log.id()).await, ["created", "driven", "driven"]);
 }
 
-pub(super) async fn an_expired_hold_that_nobody_took_still_passes(w: World<'_>) {
+pub(super) async fn an_expired_lease_without_a_successor_still_passes(w: World<'_>) {
     let mut log = w.create("run-1").await;
     let lease = w.lease(&log, "a").await;
     w.clock.advance(TTL * 1000);

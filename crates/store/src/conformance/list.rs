@@ -139,7 +139,7 @@ pub(super) async fn every_filter_given_must_match(w: World<'_>) {
     }
 }
 
-pub(super) async fn a_row_shows_the_stream_as_it_stands(mut w: World<'_>) {
+pub(super) async fn a_row_shows_the_current_stream(mut w: World<'_>) {
     let mut log = w.create("run-1").await;
     let draft = log.next(["a", "b"]).index(|row| {
         row.status = "done".into();

@@ -105,7 +105,7 @@ macro_rules! conformance {
                 a_live_hold_keeps_others_out_until_it_expires
                 the_same_holder_may_claim_again
                 a_stale_holder_is_fenced
-                an_expired_hold_that_nobody_took_still_passes
+                an_expired_lease_without_a_successor_still_passes
                 a_stream_without_a_hold_fences_every_holder
                 appends_from_outside_pass_by_the_hold
                 creation_may_take_the_hold
@@ -133,7 +133,7 @@ macro_rules! conformance {
                 a_held_stream_with_a_timer_is_due_when_both_allow_it
                 a_used_concurrency_key_keeps_others_back
                 only_the_first_of_a_concurrency_key_is_shown
-                what_is_due_can_be_claimed
+                due_streams_can_be_claimed
             }
             keys {
                 a_claimed_key_is_found_as_it_was_claimed
@@ -144,8 +144,8 @@ macro_rules! conformance {
                 a_key_claimed_as_expired_is_free_at_once
                 keys_of_tenants_are_apart
                 one_of_many_racing_claims_of_a_key_wins
-                a_key_without_a_stream_is_put_over_what_was_seen
-                a_key_without_a_stream_stands_beside_those_of_streams
+                a_key_without_a_stream_replaces_the_version_seen
+                a_key_without_a_stream_coexists_with_those_of_streams
                 one_of_many_racing_puts_of_a_key_wins
             }
             outbox {
@@ -173,7 +173,7 @@ macro_rules! conformance {
             list {
                 the_newest_creation_goes_first
                 every_filter_given_must_match
-                a_row_shows_the_stream_as_it_stands
+                a_row_shows_the_current_stream
                 pages_follow_each_other_without_gap_or_double
                 a_cursor_outlives_its_row
             }
@@ -181,11 +181,11 @@ macro_rules! conformance {
                 events_come_in_commit_order
                 pages_follow_each_other
                 purged_events_are_left_out_and_positions_not_given_again
-                a_reader_never_misses_what_racing_writers_commit
+                a_reader_never_misses_commits_of_racing_writers
             }
             purge {
                 nothing_but_the_tombstone_is_left
-                a_request_outlives_what_it_made_until_its_key_expires
+                a_request_outlives_its_result_until_its_key_expires
                 a_purged_stream_stays_purged
                 a_live_hold_forbids_the_purge
                 an_unknown_stream_has_no_tombstone

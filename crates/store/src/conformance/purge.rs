@@ -70,7 +70,7 @@ pub(super) async fn nothing_but_the_tombstone_is_left(mut w: World<'_>) {
     }
 }
 
-pub(super) async fn a_request_outlives_what_it_made_until_its_key_expires(mut w: World<'_>) {
+pub(super) async fn a_request_outlives_its_result_until_its_key_expires(mut w: World<'_>) {
     let mut log = Log::new("run-1");
     let expires_at = Some(START.plus(SECOND * 10));
     let answered = claim_of("request", Some(Digest::compute(b"request")), expires_at);

@@ -231,7 +231,7 @@ pub(super) async fn only_the_first_of_a_concurrency_key_is_shown(w: World<'_>) {
     assert_eq!(w.ready_in("default", 1).await, ["run-2"]);
 }
 
-pub(super) async fn what_is_due_can_be_claimed(w: World<'_>) {
+pub(super) async fn due_streams_can_be_claimed(w: World<'_>) {
     for n in 0..6 {
         let mut log = Log::new(&format!("run-{n}"));
         let draft = log.next(["a"]).index(|row| row.runnable = n % 2 == 0);

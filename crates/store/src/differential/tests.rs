@@ -74,7 +74,7 @@ fn a_lost_append_is_found_and_cut_down() {
 }
 
 #[test]
-fn a_clock_that_stands_is_found() {
+fn a_stopped_clock_is_found() {
     for seed in 1..4 {
         difference(
             &|| Box::new(Skewed(MemoryStore::new(Arc::new(SystemClock)))),
@@ -84,7 +84,7 @@ fn a_clock_that_stands_is_found() {
 }
 
 #[test]
-fn what_is_drawn_reaches_results_and_refusals_alike() {
+fn drawn_operations_yield_both_results_and_refusals() {
     // A generator that mostly causes refusals would compare little.
     let mut answers = std::collections::BTreeMap::<_, usize>::new();
     for seed in 1..40 {

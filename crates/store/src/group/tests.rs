@@ -123,7 +123,7 @@ async fn as_group(script: &Script, failing_commits: u64, jobs: Vec<Work>) -> Vec
 }
 
 #[tokio::test]
-async fn what_waits_shares_one_transaction_in_order() {
+async fn waiting_writes_share_one_transaction_in_order() {
     let script = Script::default();
     let answers = as_group(&script, 0, vec![writes(1), writes(2), writes(3)]).await;
     assert_eq!(answers, [Ok(1), Ok(2), Ok(3)]);
@@ -157,7 +157,7 @@ async fn without_its_commit_nothing_is_acknowledged_or_refused() {
 }
 
 #[tokio::test]
-async fn the_writer_goes_on_after_a_failed_commit() {
+async fn the_writer_continues_after_a_failed_commit() {
     let script = Script::default();
     assert_eq!(as_group(&script, 1, vec![writes(1)]).await, [Err(broken())]);
     assert_eq!(as_group(&script, 0, vec![writes(2)]).await, [Ok(2)]);
@@ -177,7 +177,7 @@ async fn a_group_is_bounded_in_jobs() {
 }
 
 #[tokio::test]
-async fn the_write_of_a_cancelled_caller_stands() {
+async fn the_write_of_a_cancelled_caller_is_kept() {
     let script = Script::default();
     let group = GroupCommit::start(script.clone()).unwrap();
     tokio::select! {

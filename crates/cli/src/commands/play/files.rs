@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_as_a_whole_and_nothing_is_left_beside_it() {
+    fn a_file_is_replaced_atomically_and_leaves_no_extra_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         replace(&path, b"one").unwrap();

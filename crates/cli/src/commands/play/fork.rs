@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slug_of_a_session_is_what_stands_before_its_numbers() {
+    fn a_session_slug_is_the_part_before_its_numbers() {
         assert_eq!(slug_of("WFR-a-b-20260317-143022"), "a-b");
         assert_eq!(slug_of("WFR-a-b-20260317-143022-2"), "a-b");
         assert_eq!(slug_of("WFR-20260317-143022"), "workflow");

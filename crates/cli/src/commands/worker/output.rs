@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_or_sent_than_the_bounds() {
+    fn kept_and_sent_output_is_bounded() {
         let mut output = Output::new(OutputChannel::Stdout);
         for _ in 0..64 {
             output.push(&[b'x'; 64 << 10]);

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn only_folders_of_workers_that_live_no_more_are_swept() {
+    fn only_folders_of_dead_workers_are_swept() {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path();
         let supervisor = supervisor(parent);

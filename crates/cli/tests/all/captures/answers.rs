@@ -97,8 +97,8 @@ fn headers_of_an_answer_come_and_come_again() {
 }
 
 #[test]
-fn what_comes_packed_though_nobody_asked_is_unpacked() {
-    if !has_python("what_comes_packed_though_nobody_asked_is_unpacked") {
+fn unrequested_compressed_answers_are_unpacked() {
+    if !has_python("unrequested_compressed_answers_are_unpacked") {
         return;
     }
     let packed = "H4sIAAAAAAACA0WOwQoCMQxEf2XJWUHxIPgrIktpoxt2NylNRKX03033oLeZN5MhFSjBZYAIuwFWSbh0Z8Sf/bGjOAlFVIfXCsQJ3y4PvYuq4YHuKhRZuoCgSmqBbbsUNnTpPIc4YxpeUpJC8+xOTDqNBYMK94aaZGg3j56/1VxkzTaazMj9gfM2uuYFjYT//NTaFzxpARbGAAAA";
@@ -115,8 +115,8 @@ fn what_comes_packed_though_nobody_asked_is_unpacked() {
 }
 
 #[test]
-fn an_upload_is_the_same_whatever_boundary_its_client_chose() {
-    if !has_python("an_upload_is_the_same_whatever_boundary_its_client_chose") {
+fn uploads_match_despite_different_multipart_boundaries() {
+    if !has_python("uploads_match_despite_different_multipart_boundaries") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -136,8 +136,8 @@ fn an_upload_is_the_same_whatever_boundary_its_client_chose() {
 }
 
 #[test]
-fn another_id_in_the_headers_is_no_other_result() {
-    if !has_python("another_id_in_the_headers_is_no_other_result") {
+fn another_id_in_the_headers_is_the_same_result() {
+    if !has_python("another_id_in_the_headers_is_the_same_result") {
         return;
     }
     let bench = Bench::new(|number, _| {

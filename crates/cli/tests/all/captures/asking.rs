@@ -62,8 +62,8 @@ fn replay(bench: &Bench, what: &str, code: i32) -> Value {
 }
 
 #[test]
-fn what_a_server_of_tools_asks_belongs_to_its_call() {
-    if !has_python("what_a_server_of_tools_asks_belongs_to_its_call") {
+fn requests_of_an_mcp_server_belong_to_its_call() {
+    if !has_python("requests_of_an_mcp_server_belong_to_its_call") {
         return;
     }
     let bench = Bench::new(|_, _| says("thought"));
@@ -176,8 +176,8 @@ server.wait()
 "#;
 
 #[test]
-fn a_call_does_not_wait_for_what_its_recording_did_not_wait_for() {
-    if !has_python("a_call_does_not_wait_for_what_its_recording_did_not_wait_for") {
+fn a_call_does_not_wait_where_its_recording_did_not() {
+    if !has_python("a_call_does_not_wait_where_its_recording_did_not") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -243,8 +243,8 @@ server.wait()
 "#;
 
 #[test]
-fn a_question_outside_of_calls_that_nobody_answers_is_told_and_asked_again() {
-    if !has_python("a_question_outside_of_calls_that_nobody_answers_is_told_and_asked_again") {
+fn unanswered_requests_outside_calls_are_reported_and_repeated() {
+    if !has_python("unanswered_requests_outside_calls_are_reported_and_repeated") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));

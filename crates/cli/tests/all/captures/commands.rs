@@ -125,8 +125,8 @@ fn everything_an_agent_did_is_written_down() {
 }
 
 #[test]
-fn a_verify_replay_is_exact_and_asks_nobody() {
-    if !has_python("a_verify_replay_is_exact_and_asks_nobody") {
+fn a_verify_replay_is_exact_and_calls_no_model() {
+    if !has_python("a_verify_replay_is_exact_and_calls_no_model") {
         return;
     }
     let bench = bench();
@@ -257,8 +257,8 @@ fn a_call_that_is_another_is_named_at_its_step() {
 }
 
 #[test]
-fn a_call_of_a_server_of_tools_that_is_another_is_named_at_its_step() {
-    if !has_python("a_call_of_a_server_of_tools_that_is_another_is_named_at_its_step") {
+fn a_different_mcp_call_is_reported_at_its_step() {
+    if !has_python("a_different_mcp_call_is_reported_at_its_step") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -316,8 +316,8 @@ server.wait()
 }
 
 #[test]
-fn a_model_that_answers_otherwise_is_told() {
-    if !has_python("a_model_that_answers_otherwise_is_told") {
+fn a_different_model_answer_is_reported() {
+    if !has_python("a_different_model_answer_is_reported") {
         return;
     }
     let bench = bench();
@@ -350,8 +350,8 @@ fn a_model_that_answers_otherwise_is_told() {
 }
 
 #[test]
-fn a_fork_goes_on_from_a_step_for_real() {
-    if !has_python("a_fork_goes_on_from_a_step_for_real") {
+fn a_fork_continues_live_from_a_step() {
+    if !has_python("a_fork_continues_live_from_a_step") {
         return;
     }
     let bench = bench();
@@ -396,8 +396,8 @@ fn a_fork_goes_on_from_a_step_for_real() {
 }
 
 #[test]
-fn a_fork_says_what_its_parent_said_of_the_agent() {
-    if !has_python("a_fork_says_what_its_parent_said_of_the_agent") {
+fn a_fork_inherits_the_agent_metadata_of_its_parent() {
+    if !has_python("a_fork_inherits_the_agent_metadata_of_its_parent") {
         return;
     }
     let bench = Bench::new(|number, _| says(&format!("answer {number}")));
@@ -444,8 +444,8 @@ fn a_fork_says_what_its_parent_said_of_the_agent() {
 }
 
 #[test]
-fn modes_refuse_what_they_do_not_allow_and_set_what_they_do() {
-    if !has_python("modes_refuse_what_they_do_not_allow_and_set_what_they_do") {
+fn modes_reject_forbidden_parameters_and_apply_allowed_ones() {
+    if !has_python("modes_reject_forbidden_parameters_and_apply_allowed_ones") {
         return;
     }
     let bench = bench();
@@ -558,7 +558,7 @@ fn a_command_that_fails_or_is_stopped_is_recorded_as_such() {
 }
 
 #[test]
-fn what_a_command_started_ends_with_a_capture_that_is_killed() {
+fn killing_a_capture_ends_the_processes_of_its_command() {
     let bench = Bench::new(|_, _| says("x"));
     let _never = bench.lab.gate("never");
     let script = "sh -c 'echo $$; read line < ../never' & wait";

@@ -96,8 +96,8 @@ fn an_answer_that_was_cut_off_is_cut_off_again() {
 }
 
 #[test]
-fn what_a_program_gave_up_it_gives_up_again() {
-    if !has_python("what_a_program_gave_up_it_gives_up_again") {
+fn abandoned_requests_are_abandoned_in_the_replay() {
+    if !has_python("abandoned_requests_are_abandoned_in_the_replay") {
         return;
     }
     let bench = bench();
@@ -124,8 +124,8 @@ fn what_a_program_gave_up_it_gives_up_again() {
 }
 
 #[test]
-fn a_tool_that_was_killed_has_no_result_to_replay_and_that_is_said() {
-    if !has_python("a_tool_that_was_killed_has_no_result_to_replay_and_that_is_said") {
+fn a_killed_tool_has_no_result_to_replay_and_is_reported() {
+    if !has_python("a_killed_tool_has_no_result_to_replay_and_is_reported") {
         return;
     }
     let bench = bench();

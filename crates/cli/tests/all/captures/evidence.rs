@@ -113,8 +113,8 @@ fn a_field_of_requests_is_left_out_by_rule() {
 }
 
 #[test]
-fn a_refused_answer_is_no_turn_and_steps_agree() {
-    if !has_python("a_refused_answer_is_no_turn_and_steps_agree") {
+fn a_refused_answer_is_not_a_turn_and_steps_agree() {
+    if !has_python("a_refused_answer_is_not_a_turn_and_steps_agree") {
         return;
     }
     let bench = Bench::new(|number, _| match number {
@@ -150,7 +150,7 @@ fn a_refused_answer_is_no_turn_and_steps_agree() {
 }
 
 #[test]
-fn a_command_that_asked_nobody_is_told_of() {
+fn a_command_without_model_calls_is_reported() {
     let lab = Lab::new();
     lab.call(&["snapshot", "capture", "--", "true"])
         .with(0)
@@ -159,7 +159,7 @@ fn a_command_that_asked_nobody_is_told_of() {
 }
 
 #[test]
-fn a_command_that_cannot_start_is_no_outcome() {
+fn a_command_that_cannot_start_has_no_outcome() {
     let lab = Lab::new();
     let tool = lab.write("tool", "#!/bin/sh\necho said\n");
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
@@ -290,8 +290,8 @@ fn two_captures_of_one_folder_take_turns() {
 }
 
 #[test]
-fn a_difference_is_told_by_its_step() {
-    if !has_python("a_difference_is_told_by_its_step") {
+fn a_difference_is_reported_at_its_step() {
+    if !has_python("a_difference_is_reported_at_its_step") {
         return;
     }
     let bench = bench();

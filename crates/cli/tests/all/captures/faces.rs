@@ -142,7 +142,7 @@ fn ask(serving: &Serving, method: &str, path: &str, body: &str) -> (u16, String,
 }
 
 #[test]
-fn what_a_server_captured_is_taken_in_by_the_command_line_and_the_other_way_round() {
+fn server_captures_import_into_the_cli_and_vice_versa() {
     let lab = Lab::new();
     let file = lab.workflow(&one_script("w", "echo hi"));
     lab.call(&["run", &file]).with(0);

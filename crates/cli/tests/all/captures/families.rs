@@ -166,7 +166,7 @@ fn a_family_of_runs_is_done_again_in_four_ways() {
 }
 
 #[test]
-fn where_a_run_that_was_started_leaves_its_recording_is_named_with_the_way_to_it() {
+fn a_divergence_of_a_started_run_is_named_with_its_path() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let team = Team::new(move || match counted.fetch_add(1, Ordering::SeqCst) {

@@ -82,8 +82,8 @@ fn a_tool_is_given_its_input_as_it_comes() {
 }
 
 #[test]
-fn a_served_tool_that_nobody_listens_to_ends_as_it_ended() {
-    if !has_python("a_served_tool_that_nobody_listens_to_ends_as_it_ended") {
+fn a_tool_with_unread_output_ends_as_recorded() {
+    if !has_python("a_tool_with_unread_output_ends_as_recorded") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));

@@ -182,7 +182,7 @@ fn a_member_of_another_type_is_refused_by_name() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_refused_by_name() {
+fn a_duplicate_key_is_rejected_by_name() {
     let lab = Lab::new();
     let path = project(&lab);
     let text = fs::read_to_string(&path).unwrap();

@@ -129,7 +129,7 @@ fn a_divergence_of_a_run_tells_nothing_that_the_workflow_hides() {
 }
 
 #[test]
-fn an_event_that_is_decided_otherwise_is_told_as_readers_see_it() {
+fn a_diverging_event_is_reported_in_masked_form() {
     let lab = Lab::new();
     let mut document = one_script("w", "echo hi");
     document["variables"] = json!([

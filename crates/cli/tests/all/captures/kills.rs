@@ -239,9 +239,9 @@ fn asking(bench: &Bench, asked: &Receiver<()>) -> std::process::Child {
 }
 
 #[test]
-fn the_copy_of_a_killed_replay_is_cleared_by_the_next_and_one_in_use_is_not() {
+fn copies_of_killed_replays_are_cleared_unless_in_use() {
     use std::os::unix::fs::PermissionsExt;
-    if !has_python("the_copy_of_a_killed_replay_is_cleared_by_the_next_and_one_in_use_is_not") {
+    if !has_python("copies_of_killed_replays_are_cleared_unless_in_use") {
         return;
     }
     let (says_asked, asked) = channel();

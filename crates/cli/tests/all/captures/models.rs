@@ -7,8 +7,8 @@ use super::peer::says;
 use crate::models::{Model, python};
 
 #[test]
-fn a_real_model_comes_to_the_same_where_it_must_and_to_another_where_it_may() {
-    let test = "a_real_model_comes_to_the_same_where_it_must_and_to_another_where_it_may";
+fn a_real_model_matches_exact_kinds_and_may_differ_in_others() {
+    let test = "a_real_model_matches_exact_kinds_and_may_differ_in_others";
     let Some(python) = python(test) else { return };
     let mut bench = Bench::new(|_, _| says("the scripted peer is not asked"));
     let model = Model::start(&bench.lab, &python);

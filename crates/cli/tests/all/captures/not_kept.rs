@@ -15,7 +15,7 @@ fn capture(bench: &Bench, script: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_file_of_a_tool_that_is_not_kept_is_no_failed_replay() {
+fn a_tool_file_without_content_is_not_a_failed_replay() {
     let bench = Bench::new(|_, _| says("x"));
     let tool = "\"$PROGRAM\" snapshot tool big -- sh -c 'head -c 1200000 /dev/zero > big.bin'";
     let path = capture(&bench, tool);
@@ -41,7 +41,7 @@ fn a_file_of_a_tool_that_is_not_kept_is_no_failed_replay() {
 }
 
 #[test]
-fn a_long_file_that_was_put_back_is_what_it_was() {
+fn a_restored_long_file_matches_the_recording() {
     for script in [
         "printf x >> long.txt; wc -c < long.txt",
         "wc -c < long.txt; rm long.txt",

@@ -35,8 +35,8 @@ fn replay(bench: &Bench, code: i32) -> Value {
 }
 
 #[test]
-fn what_a_server_told_unasked_is_told_again_in_its_place() {
-    if !has_python("what_a_server_told_unasked_is_told_again_in_its_place") {
+fn unsolicited_server_notifications_are_replayed_in_place() {
+    if !has_python("unsolicited_server_notifications_are_replayed_in_place") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));

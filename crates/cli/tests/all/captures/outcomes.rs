@@ -94,9 +94,8 @@ fn another_outcome_of_the_same_steps_is_shown_with_both_sides() {
 }
 
 #[test]
-fn a_model_that_nobody_reaches_is_answered_the_same_again_and_counts_as_not_asked() {
-    if !has_python("a_model_that_nobody_reaches_is_answered_the_same_again_and_counts_as_not_asked")
-    {
+fn a_replay_repeats_an_unreachable_model_as_not_called() {
+    if !has_python("a_replay_repeats_an_unreachable_model_as_not_called") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -154,7 +153,7 @@ except urllib.error.HTTPError as error:
 }
 
 #[test]
-fn a_clean_tree_is_told_as_clean_although_snapshots_lie_in_it() {
+fn a_clean_tree_is_clean_despite_snapshots_in_it() {
     let lab = Lab::new();
     let git = |args: &[&str]| {
         let mut git = std::process::Command::new("git");
@@ -177,7 +176,7 @@ fn a_clean_tree_is_told_as_clean_although_snapshots_lie_in_it() {
 }
 
 #[test]
-fn the_mode_says_what_a_replay_is_where_nobody_does() {
+fn the_mode_selects_the_replay_kind_by_default() {
     let lab = Lab::new();
     let model_params = ["--temperature", "0", "--seed", "7", "--max-tokens", "9"];
     for (mode, kind) in [

@@ -133,8 +133,8 @@ fn a_call_of_a_thread_that_is_another_is_named_at_its_step() {
 }
 
 #[test]
-fn of_tools_that_ran_at_the_same_time_the_last_to_end_has_the_last_word() {
-    if !has_python("of_tools_that_ran_at_the_same_time_the_last_to_end_has_the_last_word") {
+fn of_parallel_tools_the_last_to_end_writes_last() {
+    if !has_python("of_parallel_tools_the_last_to_end_writes_last") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -178,8 +178,8 @@ else:
 }
 
 #[test]
-fn what_a_tool_calls_itself_comes_with_it() {
-    if !has_python("what_a_tool_calls_itself_comes_with_it") {
+fn calls_made_by_a_tool_come_with_it() {
+    if !has_python("calls_made_by_a_tool_come_with_it") {
         return;
     }
     let bench = Bench::new(|_, came| {

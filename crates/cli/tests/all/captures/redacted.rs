@@ -24,7 +24,7 @@ fn capture(bench: &Bench, script: &str, variables: &[(&str, &str)]) {
 }
 
 #[test]
-fn what_was_taken_out_is_told_by_kind_and_file() {
+fn redactions_are_listed_by_kind_and_file() {
     let bench = Bench::new(|_, _| says("x"));
     bench.write("app.py", APP);
     bench.write("untouched.env", "TOKEN=planted-9\n");
@@ -98,7 +98,7 @@ fn a_file_that_lost_a_value_is_not_put_back_without_it() {
 }
 
 #[test]
-fn a_file_of_which_nothing_but_a_value_changed_is_not_taken_for_what_it_was() {
+fn a_file_with_only_a_redacted_value_changed_is_not_a_match() {
     let bench = Bench::new(|_, _| says("x"));
     bench.write("app.py", APP);
     capture(&bench, "sed -i s/code-7/code-8/ app.py", &[]);
@@ -132,7 +132,7 @@ fn values_of_variables_are_put_back_into_files() {
 }
 
 #[test]
-fn what_a_tool_wrote_is_not_written_again_without_its_values() {
+fn a_tools_redacted_output_is_not_replayed_without_values() {
     let bench = Bench::new(|_, _| says("x"));
     let script = "\"$PROGRAM\" snapshot tool login -- sh -c 'echo token=planted-$((6 + 1)) > .session'; \
         grep -c planted- .session";
@@ -150,7 +150,7 @@ fn what_a_tool_wrote_is_not_written_again_without_its_values() {
 }
 
 #[test]
-fn what_a_command_read_is_not_read_again_without_its_values() {
+fn redacted_command_input_is_not_replayed_without_values() {
     let bench = Bench::new(|_, _| says("x"));
     bench.lab.write("input", "password=planted-in-input-3\n");
     let args = "snapshot capture --root shop --stdin -- grep -c planted-";
@@ -164,7 +164,7 @@ fn what_a_command_read_is_not_read_again_without_its_values() {
 }
 
 #[test]
-fn a_file_that_was_renamed_does_not_go_where_it_cannot_come_again() {
+fn a_renamed_file_stays_if_it_cannot_be_restored() {
     let bench = Bench::new(|_, _| says("x"));
     let login = "token=planted-7\n";
     bench.write("login.conf", login);

@@ -14,8 +14,8 @@ fn replay(bench: &Bench, more: &[&str], code: i32) -> Value {
 }
 
 #[test]
-fn a_tool_that_only_reads_may_be_run_where_the_recording_has_no_answer() {
-    if !has_python("a_tool_that_only_reads_may_be_run_where_the_recording_has_no_answer") {
+fn a_read_only_tool_may_run_where_no_answer_is_recorded() {
+    if !has_python("a_read_only_tool_may_run_where_no_answer_is_recorded") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -120,8 +120,8 @@ fn the_copy_of_a_replay_is_for_its_owner_alone() {
 }
 
 #[test]
-fn answers_with_other_ids_are_no_divergence_where_all_comes_to_the_same() {
-    if !has_python("answers_with_other_ids_are_no_divergence_where_all_comes_to_the_same") {
+fn answers_with_other_ids_match_if_all_else_is_equal() {
+    if !has_python("answers_with_other_ids_match_if_all_else_is_equal") {
         return;
     }
     // Another id each time.
@@ -280,8 +280,8 @@ print(ask(stream=True))
 }
 
 #[test]
-fn a_replay_is_held_against_the_recording_as_it_is_told() {
-    if !has_python("a_replay_is_held_against_the_recording_as_it_is_told") {
+fn a_replay_is_compared_with_the_recording_as_configured() {
+    if !has_python("a_replay_is_compared_with_the_recording_as_configured") {
         return;
     }
     let bench = Bench::new(|number, _| says(&format!("It is done. There are {number} left.")));
@@ -314,8 +314,8 @@ fn a_replay_is_held_against_the_recording_as_it_is_told() {
 }
 
 #[test]
-fn a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to() {
-    if !has_python("a_replay_asks_an_endpoint_for_meaning_where_it_is_told_to") {
+fn a_replay_calls_the_semantic_endpoint_it_is_given() {
+    if !has_python("a_replay_calls_the_semantic_endpoint_it_is_given") {
         return;
     }
     // The peer answers questions, and embeds every text as the same vector.
@@ -423,8 +423,8 @@ fn a_signal_ends_a_replay_that_compares() {
 }
 
 #[test]
-fn what_is_another_time_after_time_is_left_out_of_a_tools_input() {
-    if !has_python("what_is_another_time_after_time_is_left_out_of_a_tools_input") {
+fn volatile_text_is_left_out_of_a_tools_input() {
+    if !has_python("volatile_text_is_left_out_of_a_tools_input") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -457,8 +457,8 @@ fn what_is_another_time_after_time_is_left_out_of_a_tools_input() {
 }
 
 #[test]
-fn a_program_beside_the_folder_is_started_by_the_name_it_was_started_by() {
-    if !has_python("a_program_beside_the_folder_is_started_by_the_name_it_was_started_by") {
+fn a_program_next_to_the_folder_starts_by_its_original_name() {
+    if !has_python("a_program_next_to_the_folder_starts_by_its_original_name") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));
@@ -488,8 +488,8 @@ fn a_program_beside_the_folder_is_started_by_the_name_it_was_started_by() {
 }
 
 #[test]
-fn what_asks_other_servers_by_a_proxy_asks_its_models_without() {
-    if !has_python("what_asks_other_servers_by_a_proxy_asks_its_models_without") {
+fn a_proxied_command_calls_its_models_without_the_proxy() {
+    if !has_python("a_proxied_command_calls_its_models_without_the_proxy") {
         return;
     }
     let bench = Bench::new(|_, _| says("as always"));
@@ -530,7 +530,7 @@ fn what_asks_other_servers_by_a_proxy_asks_its_models_without() {
 }
 
 #[test]
-fn a_mode_that_keeps_what_was_said_refuses_to_keep_hashes_alone() {
+fn modes_that_keep_content_reject_hashes_only() {
     let bench = Bench::new(|_, _| says("x"));
     let strict = [
         "--mode",
@@ -570,8 +570,8 @@ fn a_mode_that_keeps_what_was_said_refuses_to_keep_hashes_alone() {
 }
 
 #[test]
-fn a_strict_execution_says_what_its_provider_does_not_have() {
-    if !has_python("a_strict_execution_says_what_its_provider_does_not_have") {
+fn a_strict_execution_lists_parameters_its_provider_lacks() {
+    if !has_python("a_strict_execution_lists_parameters_its_provider_lacks") {
         return;
     }
     let bench = Bench::new(|_, came| {

@@ -136,7 +136,7 @@ fn look_through(data: &Path) -> usize {
 }
 
 #[test]
-fn planted_secrets_are_in_no_row_of_the_store_and_no_file_of_evidence() {
+fn planted_secrets_are_in_no_store_row_and_no_evidence_file() {
     // Echoes its input, as an answer and as an error.
     let peer = Peer::start(|_, came| match came.path.as_str() {
         "/v1/chat/completions" => streams(&format!(

@@ -102,7 +102,7 @@ impl Works {
 }
 
 #[test]
-fn a_run_is_done_again_in_four_ways_and_each_asks_only_whom_it_says() {
+fn four_replay_kinds_call_only_their_live_services() {
     let works = Works::new(|who, _| format!("{who} says yes"));
     let snapshot = works.captured();
     assert_eq!(snapshot["config"]["model"]["provider"], "small");
@@ -218,7 +218,7 @@ fn where_a_run_leaves_its_recording_is_named_at_the_step() {
 }
 
 #[test]
-fn a_model_that_answers_otherwise_ends_the_replay_at_the_tool_that_was_told_so() {
+fn a_different_model_answer_ends_the_replay_at_its_tool() {
     let asked = AtomicUsize::new(0);
     let works = Works::new(move |who, _| match who {
         "model" => format!("answer {}", asked.fetch_add(1, Ordering::SeqCst)),
@@ -240,7 +240,7 @@ fn a_model_that_answers_otherwise_ends_the_replay_at_the_tool_that_was_told_so()
 }
 
 #[test]
-fn a_log_that_was_decided_otherwise_is_told_at_its_event() {
+fn a_diverging_log_is_reported_at_its_event() {
     let lab = Lab::new();
     let mut document = one_script("w", "echo hi");
     document["variables"] = json!([{ "name": "limit", "type": "number", "defaultValue": 1234 }]);
@@ -261,7 +261,7 @@ fn a_log_that_was_decided_otherwise_is_told_at_its_event() {
 }
 
 #[test]
-fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
+fn recorded_human_answers_are_replayed_and_missing_ones_not() {
     let lab = Lab::new();
     let gate = node(
         "gate",
@@ -325,7 +325,7 @@ fn what_people_answered_is_answered_again_and_what_nobody_did_is_not() {
 }
 
 #[test]
-fn a_replay_that_is_killed_counts_for_nothing_and_is_not_gone_on_with() {
+fn a_killed_replay_is_discarded_and_not_continued() {
     let lab = Lab::new();
     let text = "echo ran >> ran; if [ -e wait ]; then read -r _ < gate; fi; echo done";
     let file = lab.workflow(&one_script("w", text));

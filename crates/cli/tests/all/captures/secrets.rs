@@ -80,8 +80,8 @@ print("Cookie: planted-cookie", file=sys.stderr)
 }
 
 #[test]
-fn planted_secrets_are_found_in_no_file_and_a_replay_still_matches() {
-    if !has_python("planted_secrets_are_found_in_no_file_and_a_replay_still_matches") {
+fn planted_secrets_are_in_no_file_and_a_replay_matches() {
+    if !has_python("planted_secrets_are_in_no_file_and_a_replay_matches") {
         return;
     }
     let bench = bench();
@@ -262,7 +262,7 @@ fn a_file_with_a_secret_in_its_name_is_renamed_again() {
 }
 
 #[test]
-fn an_address_of_models_with_a_password_is_refused_before_anything_runs() {
+fn a_model_url_with_a_password_is_rejected_before_the_start() {
     let bench = Bench::new(|_, _| says("x"));
     for variable in ["OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL"] {
         for user in ["ada:planted-in-url-4", "planted-in-url-4"] {

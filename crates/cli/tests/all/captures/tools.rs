@@ -42,8 +42,8 @@ fn tools_inside_the_program_are_run_again() {
 }
 
 #[test]
-fn a_tool_that_a_model_asked_for_and_that_was_recorded_is_one_call() {
-    if !has_python("a_tool_that_a_model_asked_for_and_that_was_recorded_is_one_call") {
+fn a_recorded_tool_that_a_model_requested_is_one_call() {
+    if !has_python("a_recorded_tool_that_a_model_requested_is_one_call") {
         return;
     }
     let bench = asked_for(false);
@@ -100,8 +100,8 @@ fn failures_of_tools_are_replayed_as_failures() {
 }
 
 #[test]
-fn calls_of_a_server_of_tools_are_recorded_and_served_without_it() {
-    if !has_python("calls_of_a_server_of_tools_are_recorded_and_served_without_it") {
+fn mcp_calls_are_recorded_and_served_without_the_server() {
+    if !has_python("mcp_calls_are_recorded_and_served_without_the_server") {
         return;
     }
     let bench = Bench::new(|_, _| says("x"));

@@ -79,7 +79,7 @@ fn capture(lab: &Lab, options: &[&str], script: &str) -> (Ended, serde_json::Val
 const REPLAY: [&str; 6] = ["snapshot", "replay", "latest", "--root", "shop", "--json"];
 
 #[test]
-fn a_folder_that_a_command_shuts_costs_nothing_but_is_told() {
+fn a_folder_a_command_makes_unreadable_is_only_reported() {
     let lab = lab();
     put(&lab, "shop/turned/inner.txt", "was there");
     put(&lab, "shop/gone.txt", "x");
@@ -104,7 +104,7 @@ fn a_folder_that_a_command_shuts_costs_nothing_but_is_told() {
 }
 
 #[test]
-fn what_was_shut_before_is_told_and_what_is_left_out_is_not_missed() {
+fn unreadable_folders_are_reported_unless_excluded() {
     let lab = lab();
     let all = [
         "shop/theirs",
@@ -166,7 +166,7 @@ fn a_folder_that_is_left_out_takes_everything_in_it_along() {
 }
 
 #[test]
-fn folders_that_come_and_go_while_they_are_looked_at_cost_no_capture() {
+fn folders_that_change_during_a_scan_do_not_fail_the_capture() {
     let lab = lab();
     let script = "for i in 1 2 3 4 5 6 7 8; do \"$PROGRAM\" snapshot tool t -- true || exit 9; done; echo ok";
     let args = [
@@ -203,7 +203,7 @@ fn folders_that_come_and_go_while_they_are_looked_at_cost_no_capture() {
 }
 
 #[test]
-fn a_folder_of_snapshots_that_nobody_here_may_read_is_not_told_as_empty() {
+fn an_unreadable_snapshot_folder_is_not_reported_as_empty() {
     let lab = lab();
     capture(&lab, &[], "true");
     shut(&lab, "shop/.aiwg");

@@ -228,8 +228,8 @@ fn a_replay_reaches_no_network_at_all() {
 }
 
 #[test]
-fn what_may_ask_past_the_proxy_is_unverified() {
-    if !has_walls("what_may_ask_past_the_proxy_is_unverified") {
+fn programs_that_may_bypass_the_proxy_are_unverified() {
+    if !has_walls("programs_that_may_bypass_the_proxy_are_unverified") {
         return;
     }
     let bench = bench();
@@ -274,8 +274,8 @@ fn a_command_reaches_no_other_socket() {
 }
 
 #[test]
-fn servers_besides_models_are_told_of() {
-    if !has_walls("servers_besides_models_are_told_of") {
+fn calls_to_servers_other_than_models_are_reported() {
+    if !has_walls("calls_to_servers_other_than_models_are_reported") {
         return;
     }
     let bench = bench();
@@ -294,8 +294,8 @@ fn servers_besides_models_are_told_of() {
 }
 
 #[test]
-fn a_model_behind_a_tunnel_is_refused() {
-    if !has_walls("a_model_behind_a_tunnel_is_refused") {
+fn a_model_through_a_tunnel_is_rejected() {
+    if !has_walls("a_model_through_a_tunnel_is_rejected") {
         return;
     }
     let bench = bench();

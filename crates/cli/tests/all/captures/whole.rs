@@ -45,7 +45,7 @@ fn contents(root: &Path) -> usize {
 }
 
 #[test]
-fn what_a_replay_needs_comes_along_however_a_snapshot_is_handed_on() {
+fn each_way_of_sharing_a_snapshot_includes_its_dependencies() {
     let lab = Lab::new();
     let root = project(&lab, "mo");
     let path = captured(&lab, "mo");
@@ -117,7 +117,7 @@ fn content(text: &'static str, other: Option<&'static str>) -> Box<dyn Fn(&Path)
 }
 
 #[test]
-fn whatever_is_missing_or_changed_beside_a_snapshot_is_found_before_anything_runs() {
+fn missing_or_changed_snapshot_files_are_found_before_start() {
     let lab = Lab::new();
     let root = project(&lab, "mo");
     captured(&lab, "mo");
@@ -272,7 +272,7 @@ fn a_snapshot_named_by_its_path_is_that_of_its_own_project() {
 }
 
 #[test]
-fn a_tool_that_changes_thousands_of_files_makes_a_snapshot_like_any_other() {
+fn a_tool_that_changes_thousands_of_files_is_captured() {
     let lab = Lab::new();
     fs::create_dir(lab.path().join("mo")).unwrap();
     let unpack = "d=packages/component-library/src/generated/of-the-library; mkdir -p $d; i=0; \

@@ -57,7 +57,7 @@ fn the_native_contract_keeps_its_own_rules() {
 const SETTLED: &str = "contract error: contract_settled: this state directory keeps the ";
 
 #[test]
-fn another_contract_than_the_one_that_is_kept_is_refused_by_every_command() {
+fn every_command_rejects_a_contract_other_than_the_stored_one() {
     let lab = Lab::new();
     lab.exec(&queue("r")).with(0);
     let command = queue("s").to_string();

@@ -8,7 +8,7 @@ use super::{VIEWS, acquire, deliver, notify, queue};
 use crate::support::Lab;
 
 #[test]
-fn commands_leave_events_and_files_behind() {
+fn commands_write_events_and_files() {
     let lab = Lab::new();
     let printed = lab.exec(&queue("b")).with(0).stdout;
     assert_eq!(
@@ -149,7 +149,7 @@ fn of_authorities_the_files_have_the_one_that_leads() {
 }
 
 #[test]
-fn records_that_were_taken_out_are_shown_no_more_and_their_ids_stay_taken() {
+fn removed_records_are_hidden_and_their_ids_stay_used() {
     let lab = Lab::new();
     for id in ["a", "b", "c"] {
         lab.exec(&queue(id)).with(0);

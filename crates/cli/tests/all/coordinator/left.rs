@@ -128,7 +128,7 @@ fn a_directory_of_the_published_program_is_taken_over() {
 
 /// Removed requests existed: the ledger must contain their ids, or they could be used again.
 #[test]
-fn a_ledger_without_the_id_of_a_request_that_was_taken_out_is_refused() {
+fn a_ledger_without_the_id_of_a_removed_request_is_rejected() {
     let lab = Lab::new();
     let removed = json!([{ "event": "DispatchRecordsRemoved", "request_ids": ["a", "gone"] }]);
     lab.left(&removed, &["a"]);
@@ -200,7 +200,7 @@ fn who_only_looks_settles_nothing_and_writes_nothing() {
 }
 
 #[test]
-fn who_watches_sees_the_other_program_go_on_and_this_one_take_over() {
+fn a_watcher_sees_the_other_program_work_and_the_takeover() {
     let lab = Lab::new();
     lab.left(&history(), &["a", "b"]);
     let args = [
@@ -235,7 +235,7 @@ fn who_watches_sees_the_other_program_go_on_and_this_one_take_over() {
 }
 
 #[test]
-fn a_history_of_the_published_rules_goes_on_under_the_native_ones() {
+fn a_history_of_the_published_rules_continues_as_native() {
     let lab = Lab::new();
     lab.left(&history(), &["a", "b"]);
     let native = |command: &Value| lab.exec_by("native", command);
@@ -267,7 +267,7 @@ const ODD: &str = r#"{
   }"#;
 
 #[test]
-fn what_is_not_known_stays_in_the_file_as_it_was_written() {
+fn unknown_fields_stay_in_the_file_as_written() {
     let lab = Lab::new();
     let heartbeat = r#"{"event":"run.heartbeat","owner":"o","phase":"plan"}"#;
     let assigned = r#"{"event":"worker.assigned","worker":"w","task_id":"17"}"#;

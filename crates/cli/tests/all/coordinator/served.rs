@@ -125,7 +125,7 @@ fn a_served_directory_answers_and_looks_as_one_that_is_not() {
 
 /// The options at its start hold for every command that it carries out.
 #[test]
-fn a_server_enforces_leases_and_leaves_files_alone_where_it_was_told_to() {
+fn options_of_a_server_apply_to_every_command() {
     let lab = Lab::new();
     let past = |owner: &str| acquire(owner, "2020-01-01T00:00:00Z");
     let served = Served::start(&lab, &["--enforce-leases", "--views=none"]);
@@ -158,7 +158,7 @@ fn one_process_serves_a_directory() {
 }
 
 #[test]
-fn whoever_changes_it_beside_a_server_is_seen() {
+fn changes_made_without_the_server_are_seen() {
     let lab = Lab::new();
     let served = Served::start(&lab, &[]);
     lab.exec(&queue("a")).with(0);

@@ -15,7 +15,7 @@ fn native(lab: &Lab, command: &Value) {
 }
 
 #[test]
-fn people_are_told_what_waits_and_who_works() {
+fn status_shows_people_waiting_requests_and_workers() {
     let lab = Lab::new();
     let status = || lab.runtime(&["status", "--state-dir=state"]).with(0);
     native(&lab, &queue("one"));
@@ -135,7 +135,7 @@ fn who_works_and_who_fell_silent_is_listed_before_who_is_idle() {
 }
 
 #[test]
-fn what_is_not_known_is_not_passed_over() {
+fn unknown_options_are_rejected() {
     let lab = Lab::new();
     lab.exec(&queue("one")).with(0);
     for (words, says) in [

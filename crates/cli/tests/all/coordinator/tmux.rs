@@ -142,8 +142,8 @@ fn requests_are_typed_into_their_panes() {
 
 /// A message cannot contain a key, a command of tmux, or the end of its reader.
 #[test]
-fn what_is_typed_is_text_and_nothing_else() {
-    const NAME: &str = "what_is_typed_is_text_and_nothing_else";
+fn input_is_typed_as_text_only() {
+    const NAME: &str = "input_is_typed_as_text_only";
     if Command::new("tmux").arg("-V").output().is_err() {
         return testkit::skip(NAME, "tmux is not installed");
     }
@@ -214,8 +214,8 @@ fn a_text_that_was_there_before_confirms_nothing() {
 
 /// A pane that does not show the typed text, and a busy program.
 #[test]
-fn what_is_not_seen_fails_after_three_times_and_who_works_is_told() {
-    const NAME: &str = "what_is_not_seen_fails_after_three_times_and_who_works_is_told";
+fn delivery_fails_unless_the_pane_shows_the_text_or_is_busy() {
+    const NAME: &str = "delivery_fails_unless_the_pane_shows_the_text_or_is_busy";
     if Command::new("tmux").arg("-V").output().is_err() {
         return testkit::skip(NAME, "tmux is not installed");
     }
@@ -243,8 +243,8 @@ fn what_is_not_seen_fails_after_three_times_and_who_works_is_told() {
 /// In the native contract an undelivered request does not fail: it waits, and the log records the
 /// reason.
 #[test]
-fn of_the_native_contract_what_cannot_be_typed_waits_and_says_why() {
-    const NAME: &str = "of_the_native_contract_what_cannot_be_typed_waits_and_says_why";
+fn native_requests_that_cannot_be_typed_wait_with_a_reason() {
+    const NAME: &str = "native_requests_that_cannot_be_typed_wait_with_a_reason";
     if Command::new("tmux").arg("-V").output().is_err() {
         return testkit::skip(NAME, "tmux is not installed");
     }

@@ -35,7 +35,7 @@ fn a_rename_never_replaces() {
 }
 
 #[test]
-fn a_process_is_told_from_a_later_one_of_its_number() {
+fn a_process_differs_from_a_later_one_with_the_same_pid() {
     let lab = Lab::new();
     let own = std::process::id().to_string();
     let told = lab.runtime(&["process-identity", &own]).with(0).json();

@@ -139,7 +139,7 @@ fn at_the_second_node(look: impl FnOnce(&Lab, &str)) {
 }
 
 #[test]
-fn a_session_stopped_at_its_second_node_has_the_documented_state_on_disk() {
+fn a_session_stopped_at_node_two_writes_documented_state() {
     at_the_second_node(|lab, text| {
         let mut state: Value = serde_json::from_str(text).unwrap();
         let own = state.as_object_mut().unwrap().remove("x_play").unwrap();

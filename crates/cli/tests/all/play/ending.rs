@@ -110,7 +110,7 @@ fn an_abort_of_a_failure_with_something_in_flight_settles_too() {
 }
 
 #[test]
-fn an_abort_from_another_terminal_ends_what_a_player_drives() {
+fn an_abort_from_another_terminal_stops_the_player() {
     let lab = Lab::with_template(&chain(&[node("a", WAITS, "")]));
     let mut player = lab.engine(&["play", "sample"]);
     player.wait_for(|line| line["type"] == "output");
@@ -169,7 +169,7 @@ fn an_abort_at_a_checkpoint_is_an_aborted_session() {
 }
 
 #[test]
-fn what_has_ended_is_not_aborted_again() {
+fn an_ended_session_cannot_be_aborted_again() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false)]));
     lab.call(&["play", "sample"]).with(3);
     let id = lab.session();
@@ -271,7 +271,7 @@ fn a_bare_resume_repairs_files_of_a_session_that_ended() {
 }
 
 #[test]
-fn what_cannot_be_archived_says_why_and_what_to_do() {
+fn archive_errors_give_the_reason_and_the_fix() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("a", WAITS, "")]));
     let archive = ["play", "--archive"];
     lab.call(&archive)

@@ -36,7 +36,7 @@ fn a_session_becomes_a_snapshot_and_is_done_again() {
 }
 
 #[test]
-fn what_a_program_says_of_its_secrets_is_in_no_file_of_a_session() {
+fn secrets_in_program_output_are_in_no_session_file() {
     // In two pieces, the first of which is ambiguous.
     let script = "echo \"$PLANTED_TOKEN\"; printf ghp_a1B2c3D4e5F6; read -r _ < gate; \
                   echo 'g7H8i9J0k1L2m3N4o5P6q7R8'; echo \"$PLANTED_TOKEN\" >&2";

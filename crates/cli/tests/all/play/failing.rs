@@ -12,7 +12,7 @@ fn fragile() -> Value {
 }
 
 #[test]
-fn an_abort_off_a_terminal_parks_the_session_and_the_file_says_failed() {
+fn an_abort_off_a_terminal_parks_a_session_marked_failed() {
     let lab = Lab::with_template(&chain(&[
         node("a", "true", ""),
         fragile(),
@@ -99,7 +99,7 @@ fn a_reference_to_a_node_that_was_skipped_is_warned_of() {
 }
 
 #[test]
-fn on_fail_says_what_becomes_of_a_failure() {
+fn on_fail_decides_how_a_failure_is_handled() {
     let mut skipped = fragile();
     skipped["on_fail"] = json!("skip");
     let lab = Lab::with_template(&chain(&[skipped, node("c", "true", "")]));
@@ -120,7 +120,7 @@ fn on_fail_says_what_becomes_of_a_failure() {
 }
 
 #[test]
-fn a_node_that_takes_too_long_is_ended_with_everything_it_started() {
+fn a_node_that_times_out_is_killed_with_its_processes() {
     let script = "(trap '' TERM; echo $$ > pid; exec sleep 600) & wait";
     let lab = Lab::with_template(&chain(&[node("a", script, "")]));
     lab.call(&["play", "sample", "--timeout", "1s"])
@@ -134,7 +134,7 @@ fn a_node_that_takes_too_long_is_ended_with_everything_it_started() {
 }
 
 #[test]
-fn members_of_a_group_come_to_their_end_beside_one_that_failed() {
+fn group_members_finish_when_one_of_them_fails() {
     let nodes = [
         member("g", "a", "exit 1"),
         member("g", "b", "sleep 0.3; echo b"),

@@ -87,8 +87,8 @@ fn a_full_disk_is_said_and_two_interrupts_end_the_player() {
 }
 
 #[test]
-fn a_session_goes_on_once_the_disk_has_room() {
-    let name = "a_session_goes_on_once_the_disk_has_room";
+fn a_session_resumes_once_the_disk_has_room() {
+    let name = "a_session_resumes_once_the_disk_has_room";
     let lab = fills_the_disk();
     let Some(mut player) = Player::start(&lab, name) else {
         return;

@@ -20,7 +20,7 @@ fn with_checkpoints() -> Value {
 }
 
 #[test]
-fn a_checkpoint_that_asks_pauses_off_a_terminal_and_resuming_goes_on() {
+fn an_asking_checkpoint_pauses_off_a_terminal_until_resumed() {
     let lab = Lab::with_template(&with_checkpoints());
     lab.call(&["play", "sample"])
         .with(3)
@@ -45,7 +45,7 @@ fn a_checkpoint_can_be_made_to_ask() {
 }
 
 #[test]
-fn a_session_begins_from_a_checkpoint_of_another_that_stays_as_it_is() {
+fn a_session_starts_from_a_checkpoint_of_an_unchanged_one() {
     let lab = Lab::with_template(&with_checkpoints());
     lab.call(&["play", "sample", "--yes"]).with(0);
     let (old, before, ran) = (lab.session(), lab.state(), lab.read("ran"));
@@ -94,7 +94,7 @@ fn the_files_are_made_again_from_the_log() {
 
 /// A checkpoint that was aborted at, or never answered, was not passed.
 #[test]
-fn a_session_from_a_checkpoint_that_was_not_passed_asks_there_again() {
+fn a_session_from_an_unpassed_checkpoint_asks_again() {
     let ends: [&[&str]; 2] = [
         &["play", "--abort", "SESSION"],
         &["runs", "resolve", "SESSION", "CP-02", "--action", "reject"],
@@ -189,7 +189,7 @@ fn of_several_sessions_one_has_to_be_named() {
 
 /// The running node is ended and stays in flight in the log.
 #[test]
-fn a_player_that_is_told_to_end_leaves_a_session_that_goes_on() {
+fn a_stopped_player_leaves_a_resumable_session() {
     let script = "[ -e ok ] || exec tail -f /dev/null";
     let lab = Lab::with_template(&chain(&[node("a", script, ""), node("b", "true", "")]));
     let mut player = lab.engine(&["play", "sample"]);
@@ -207,7 +207,7 @@ fn a_player_that_is_told_to_end_leaves_a_session_that_goes_on() {
 }
 
 #[test]
-fn an_interrupt_names_what_it_waits_for() {
+fn an_interrupt_names_the_answer_it_needs() {
     let script = "echo x > begun; read -r _ < gate";
     let lab = Lab::with_template(&chain(&[node("a", script, ""), node("b", "true", "")]));
     lab.pipe("begun");

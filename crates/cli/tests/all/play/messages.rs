@@ -128,7 +128,7 @@ fn all_that_keeps_a_session_from_beginning_at_once() {
 }
 
 #[test]
-fn a_wrong_template_is_told_to_programs_problem_by_problem() {
+fn template_problems_are_listed_one_by_one_for_programs() {
     let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
     lab.write(".workflow/templates/sample.json", "{\n  \"nodes\": [,]\n}");
     let told = lab
@@ -144,7 +144,7 @@ fn a_wrong_template_is_told_to_programs_problem_by_problem() {
 }
 
 #[test]
-fn a_variable_that_the_template_does_not_know_is_said_with_what_was_meant() {
+fn unknown_template_variables_get_a_suggestion() {
     let mut document = chain(&[node("a", "true", "{goal} {extra}")]);
     document["context_schema"] = json!({ "goal": { "type": "string" } });
     let lab = Lab::with_template(&document);
@@ -201,7 +201,7 @@ fn bad_json_has_its_line_and_column() {
 }
 
 #[test]
-fn what_is_odd_is_a_warning_unless_strict() {
+fn oddities_are_warnings_unless_strict() {
     let lab = Lab::with_template(&chain(&[node("a", "true", "{gaol}")]));
     refused(
         &lab,
@@ -252,7 +252,7 @@ fn two_things_at_once() {
 }
 
 #[test]
-fn slips_of_a_session_say_what_to_write() {
+fn mistakes_in_a_session_come_with_the_right_command() {
     let mut document = chain(&[node("a", "true", "{goal}"), checkpoint("cp", true)]);
     document["context_schema"] = json!({ "goal": { "type": "string", "required": true } });
     let lab = Lab::with_template(&document);

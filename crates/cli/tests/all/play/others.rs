@@ -49,7 +49,7 @@ fn failed() -> Value {
 }
 
 #[test]
-fn an_aborted_session_goes_on_only_if_somebody_says_so() {
+fn an_aborted_session_resumes_only_on_explicit_request() {
     let lab = lab(&left("aborted", &json!({ "status": "pending" })));
     lab.call(&["play", "--resume"])
         .with(2)
@@ -85,7 +85,7 @@ fn a_failed_node_is_retried_or_skipped() {
 }
 
 #[test]
-fn what_another_player_noted_stays() {
+fn fields_of_another_player_are_kept() {
     let lab = lab(&failed());
     lab.call(&["play", "--resume"]).with(0);
     let (state, before) = (lab.state(), failed());
@@ -157,7 +157,7 @@ fn half_a_file_hides_no_other_session() {
 }
 
 #[test]
-fn status_says_what_to_do_about_each_session() {
+fn status_suggests_a_command_for_each_session() {
     let lab = lab(&failed());
     lab.template("asks", &chain(&[checkpoint("cp", false)]));
     lab.template("fails", &chain(&[node("x", "exit 3", "")]));

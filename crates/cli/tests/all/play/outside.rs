@@ -63,7 +63,7 @@ fn a_player_waits_for_the_callback_of_work_that_was_launched() {
 }
 
 #[test]
-fn a_callback_may_come_while_nobody_plays_and_may_tell_of_a_failure() {
+fn a_callback_may_arrive_without_a_player_and_report_failure() {
     let lab = launching();
     let mut engine = lab.engine(&["play", "sample"]);
     while engine.next().is_some_and(|line| line["event"] != "waits") {}

@@ -112,7 +112,7 @@ fn a_session_is_a_run_like_any_other() {
 }
 
 #[test]
-fn programs_are_told_line_by_line_and_last_the_state() {
+fn programs_get_line_events_and_the_final_state() {
     let lab = Lab::with_template(&chain(&[
         node("a", "echo hello", ""),
         checkpoint("cp", true),
@@ -135,7 +135,7 @@ fn programs_are_told_line_by_line_and_last_the_state() {
 }
 
 #[test]
-fn members_of_a_group_run_at_the_same_time_unless_jobs_says_otherwise() {
+fn group_members_run_in_parallel_within_jobs() {
     // Each opens a pipe that opens only when the other does.
     let nodes = [
         member("g", "a", "echo x > one; read -r _ < two"),
@@ -152,7 +152,7 @@ fn members_of_a_group_run_at_the_same_time_unless_jobs_says_otherwise() {
 }
 
 #[test]
-fn what_was_used_is_added_up_and_a_budget_stops() {
+fn usage_is_summed_and_a_budget_stops_the_session() {
     let costs = r#"echo '{"output":"x","cost":{"usd":0.6,"input_tokens":10,"output_tokens":5}}'"#;
     let nodes = ["a", "b", "c"].map(|id| node(id, costs, ""));
     let lab = Lab::with_template(&chain(&nodes));
@@ -285,7 +285,7 @@ fn a_new_template_can_be_played_as_it_is() {
 }
 
 #[test]
-fn the_example_does_what_it_says() {
+fn the_example_behaves_as_documented() {
     let lab = Lab::new();
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let shop = root.join("examples/shop/src").canonicalize().unwrap();

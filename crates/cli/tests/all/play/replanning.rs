@@ -49,7 +49,7 @@ fn an_edited_node_runs_with_the_results_of_those_before_it() {
 }
 
 #[test]
-fn everything_behind_a_change_runs_again() {
+fn everything_after_a_change_runs_again() {
     let (lab, old) = paused();
     let mut edited = document("echo b2 >> ran; echo b2", "printf %s \"$1\" > got");
     let nodes = edited["nodes"].as_array_mut().unwrap();

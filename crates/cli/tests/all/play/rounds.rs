@@ -99,7 +99,7 @@ fn a_fix_that_was_skipped_is_followed_by_the_test() {
 }
 
 #[test]
-fn a_session_killed_in_a_round_goes_on_in_it() {
+fn a_session_killed_in_a_round_resumes_in_it() {
     let mut document = loops(4);
     let waits = format!("echo ready; [ -e go ] || read -r _ < gate; {FIX}");
     document["nodes"][2]["executor"] = json!(waits);

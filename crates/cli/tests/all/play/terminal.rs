@@ -86,7 +86,7 @@ fn a_checkpoint_asks_continue_pause_or_abort() {
 }
 
 #[test]
-fn a_checkpoint_shows_what_was_done_before_it_asks() {
+fn a_checkpoint_shows_finished_work_before_it_asks() {
     let result = json!({
         "output_path": "plan.md", "artifacts": ["plan.md", "a.rs"],
         "cost": { "usd": 0.25, "input_tokens": 7, "output_tokens": 3 },
@@ -115,7 +115,7 @@ fn a_checkpoint_shows_what_was_done_before_it_asks() {
 }
 
 #[test]
-fn what_is_typed_ahead_answers_no_later_question() {
+fn typed_ahead_input_does_not_answer_a_later_question() {
     let lab = Lab::with_template(&chain(&[
         checkpoint("CP-01", false),
         checkpoint("CP-02", false),
@@ -129,7 +129,7 @@ fn what_is_typed_ahead_answers_no_later_question() {
 }
 
 #[test]
-fn what_is_typed_ahead_answers_no_later_gate_of_a_run() {
+fn typed_ahead_input_does_not_answer_a_later_gate_of_a_run() {
     let lab = Lab::new();
     let gate = |id: &str| crate::support::node(id, "core.approvalGate", json!({ "title": id }));
     let nodes = [gate("first"), gate("second")];

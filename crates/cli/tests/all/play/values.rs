@@ -58,7 +58,7 @@ fn a_mebibyte_on_standard_input() {
 }
 
 #[test]
-fn what_is_too_long_for_an_argument_says_what_to_do() {
+fn an_argument_that_is_too_long_suggests_a_fix() {
     let lab = lab();
     let value = "x".repeat(200_000);
     lab.write("context.json", json!({ "goal": value }).to_string());

@@ -12,7 +12,7 @@ fn parked() -> Lab {
 }
 
 #[test]
-fn a_watch_ends_at_a_failure_that_somebody_has_to_decide_about() {
+fn a_watch_ends_at_a_failure_that_needs_a_decision() {
     let lab = parked();
     let id = lab.session();
     lab.call(&["play", "--status", "--watch"])
@@ -25,7 +25,7 @@ fn a_watch_ends_at_a_failure_that_somebody_has_to_decide_about() {
 }
 
 #[test]
-fn a_watch_ends_at_a_checkpoint_where_nobody_is_asked() {
+fn a_watch_ends_at_a_checkpoint_without_a_prompt() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("a", "true", "")]));
     lab.call(&["play", "sample"]).with(3);
     let id = lab.session();
@@ -92,7 +92,7 @@ fn a_player_that_waits_for_a_callback_is_seen() {
 }
 
 #[test]
-fn a_callback_that_nobody_waits_for_any_more_is_named() {
+fn a_callback_without_a_waiting_session_is_reported() {
     let mut launch = node("a", "ccw cli", "");
     launch["type"] = json!("cli");
     launch["cli_tool"] = json!("gemini");
@@ -151,7 +151,7 @@ fn quiet_does_not_hide_why_a_node_failed() {
 
 /// The whole id and an answer, so that it can be copied.
 #[test]
-fn what_answers_a_checkpoint_can_be_copied() {
+fn the_shown_checkpoint_answer_can_be_copied() {
     let lab = Lab::with_template(&chain(&[checkpoint("cp", false), node("a", "exit 1", "")]));
     let ended = lab.call(&["play", "sample"]).with(3);
     assert!(!ended.stderr.contains("runs resolve"), "one way: {ended:?}");

@@ -395,7 +395,7 @@ fn a_worker_on_the_store_itself_needs_no_server() {
 }
 
 #[test]
-fn the_task_of_a_killed_worker_goes_to_another_and_its_program_with_it() {
+fn a_killed_workers_task_is_reassigned_and_its_program_ends() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
     let serving = Serving::start(&lab, &["--dev"]);
@@ -454,7 +454,7 @@ fn a_frozen_workers_late_result_is_refused() {
 }
 
 #[test]
-fn a_worker_that_is_told_to_stop_ends_what_it_does_and_at_the_second_word_gives_it_back() {
+fn a_stopped_worker_finishes_and_a_second_stop_gives_back() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
     let serving = Serving::start(&lab, &["--dev"]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_task_is_shown_as_one_and_is_no_question() {
+fn a_task_is_shown_as_a_task_and_not_as_a_question() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
     let serving = Serving::start(&lab, &["--dev"]);
@@ -61,7 +61,7 @@ fn a_task_is_shown_as_one_and_is_no_question() {
 
 /// A task waits for its queue to assign it, then for its worker.
 #[test]
-fn a_task_waits_first_for_its_queue_to_be_ready_and_then_for_its_worker() {
+fn a_task_waits_for_its_queue_then_for_a_worker() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
     let serving = Serving::start(&lab, &["--dev", "--no-authority"]);

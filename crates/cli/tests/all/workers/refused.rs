@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_result_that_is_refused_fails_its_node_and_the_program_has_run_once() {
+fn a_rejected_result_fails_its_node_after_one_run() {
     let lab = Lab::new();
     // A worker that the machine delays is not considered lost: its program would run again.
     let mut config = config();

@@ -22,7 +22,7 @@ fn happens(serving: &Serving, name: &str, is_it: impl Fn(&Value) -> bool) -> Val
 }
 
 #[test]
-fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
+fn a_queue_shows_active_and_silent_workers_and_its_wait() {
     let lab = Lab::new();
     // Long enough for a busy machine to report everything before the end.
     let config = json!({ "queue": "q", "repeat": "repeatable", "heartbeatTimeoutMs": 8_000 });
@@ -119,7 +119,7 @@ fn a_queue_says_who_works_who_is_silent_and_what_it_waits_for() {
 }
 
 #[test]
-fn without_a_live_authority_nothing_is_assigned_and_the_readiness_says_why() {
+fn without_a_live_authority_no_task_is_assigned() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
     let serving = Serving::start(&lab, &["--dev", "--authority-lease", "1s"]);

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use super::*;
 
 #[test]
-fn the_folder_of_a_killed_worker_is_swept_by_the_next_and_no_other() {
+fn only_the_folder_of_a_killed_worker_is_swept() {
     let lab = Lab::new();
     flow(&lab, "one", 1, &config());
     let serving = Serving::start(&lab, &["--dev"]);

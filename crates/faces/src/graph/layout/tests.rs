@@ -222,7 +222,7 @@ fn a_diamond_is_symmetric() {
 }
 
 #[test]
-fn what_is_wide_goes_to_the_right() {
+fn wide_graphs_run_left_to_right() {
     let links: Vec<_> = (1..31).flat_map(|at| [(0, at), (at, 31)]).collect();
     let layout = check(&plain(32, &links));
     assert_eq!(layout.direction, Direction::Right);
@@ -272,7 +272,7 @@ fn crossings_are_counted_as_one_would_by_hand() {
 }
 
 #[test]
-fn a_loop_goes_round_its_frame_and_what_follows_stands_below() {
+fn a_loop_encloses_its_frame_and_later_nodes_are_below() {
     let mut graph = plain(4, &[(0, 1), (1, 2), (2, 0), (0, 3)]);
     graph.links[2].back = true;
     graph.groups.push(Group {

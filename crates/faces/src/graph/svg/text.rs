@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_with_an_ellipsis() {
+    fn text_that_does_not_fit_gets_an_ellipsis() {
         let long = "a name that is far too long for any box";
         let cut = fit(long, 13.0, 100.0);
         assert!(cut.ends_with('…') && long.starts_with(cut.trim_end_matches('…')));

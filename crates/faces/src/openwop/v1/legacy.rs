@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_which_channel_it_stands_for() {
+    fn legacy_names_map_to_their_channel() {
         for (variable, expected) in [
             ("_loopbackCount:x", Some(("loopbackCount:x", "counter"))),
             ("_askExchanges:gate", Some(("askExchanges:gate", "append"))),

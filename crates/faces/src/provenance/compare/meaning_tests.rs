@@ -83,7 +83,7 @@ fn similarity_decides_where_rules_say_nothing() {
 }
 
 #[test]
-fn a_judge_decides_what_rules_leave_open() {
+fn a_judge_decides_cases_the_rules_leave_open() {
     let (a, b) = ("The build did not pass.", "The build failed.");
     let pairs = pairs_to_read(a, b, &Options::default());
     assert_eq!(pairs.len(), 1);

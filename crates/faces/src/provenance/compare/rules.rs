@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_finds_what_it_is_for() {
+    fn each_rule_finds_its_cases() {
         for (a, b, rule) in [
             ("The job took 3 hours.", "The job took 4 hours.", "numbers"),
             ("It waits 5 ms.", "It waits 5 s.", "numbers"),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_rule_decides_is_left_open() {
+    fn undecided_texts_are_doubtful() {
         for (a, b) in [
             ("The build did not pass.", "The build failed."),
             (

@@ -435,7 +435,7 @@ fn the_first_call_that_differs_is_named() {
 }
 
 #[test]
-fn what_differed_before_is_told_and_decides_nothing() {
+fn earlier_differences_are_listed_and_decide_nothing() {
     let (mut a, mut b) = (snapshot("r"), snapshot("r"));
     (a.config.temperature, b.config.temperature) = (Some(0.0), Some(1.0));
     b.config.seed = Some(3);

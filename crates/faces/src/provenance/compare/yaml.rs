@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_yaml_says_is_read_as_json_would_say_it() {
+    fn yaml_is_read_like_the_same_json() {
         for (text, expected) in [
             (
                 "a: 1\nb: [x, 'y', \"z\"]\nc:\n  - d: ~\n  - 2.50\n",
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_grow_without_bound_is_refused() {
+    fn unbounded_expansion_is_rejected() {
         let laughs: String = (1..40)
             .map(|n| {
                 format!(
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_no_yaml() {
+    fn prose_is_not_yaml() {
         for data in [
             "name: ci\non: [push]\njobs:\n  test:\n    steps:\n      - run: x\n",
             "# What is wanted\napiVersion: v1\nspec: {a: 1}\n",

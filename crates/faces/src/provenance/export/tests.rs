@@ -129,7 +129,7 @@ fn lineage_says_when_it_started_and_how_it_ended() {
 }
 
 #[test]
-fn each_attempt_is_an_activity_of_its_own_also_one_that_was_given_up() {
+fn each_attempt_is_its_own_activity_even_if_abandoned() {
     // Older files number an abandoned attempt like the next finished one.
     let attempts = [
         ("verify", Value::Null),

@@ -32,7 +32,7 @@ fn is_time(value: &Value) -> bool {
 
 /// The state file of such sessions from before Runwright, field by field.
 #[test]
-fn a_session_stopped_at_its_second_node_has_the_documented_state() {
+fn a_session_stopped_at_node_two_has_documented_state() {
     let (mut state, snapshots) = at_second_node().files();
     let folder = ".workflow/sessions/WFR-feature-tdd-review-20260317-143022";
     let seq = state["x_play"]["seq"].as_u64().unwrap();
@@ -162,7 +162,7 @@ fn references_are_filled_when_a_node_starts() {
 }
 
 #[test]
-fn a_checkpoint_that_asks_pauses_until_somebody_says_go_on() {
+fn an_asking_checkpoint_pauses_until_it_is_accepted() {
     let session = at_second_node().complete("N-002");
     let (state, snapshots) = session.files();
     assert_eq!(state["status"], "paused");
@@ -185,7 +185,7 @@ fn a_checkpoint_that_asks_pauses_until_somebody_says_go_on() {
 }
 
 #[test]
-fn whoever_refuses_to_go_on_aborts_the_session() {
+fn rejecting_a_checkpoint_aborts_the_session() {
     let session = at_second_node().complete("N-002");
     let state = session
         .answer("CP-02", json!({ "action": "reject" }))
@@ -206,7 +206,7 @@ fn failed() -> Session {
 }
 
 #[test]
-fn a_failure_that_nobody_has_decided_about_is_a_failed_session_that_goes_on() {
+fn an_undecided_failure_is_a_failed_resumable_session() {
     let state = failed().state();
     assert_eq!(state["status"], "failed");
     assert_eq!(state["completed_at"], Value::Null);
@@ -253,7 +253,7 @@ fn a_skipped_node_lets_its_successors_run_and_is_passed_over() {
 }
 
 #[test]
-fn a_cancelled_session_is_aborted_and_what_ran_has_failed() {
+fn a_cancelled_session_is_aborted_and_its_nodes_failed() {
     let mut session = Session::start(&review(), &[("goal", "g")]);
     let cancel = Command::Cancel {
         reason: None,
@@ -290,7 +290,7 @@ fn the_files_are_the_same_however_the_log_was_read() {
 }
 
 #[test]
-fn a_session_of_another_player_goes_on_where_it_was() {
+fn a_session_of_another_player_resumes_where_it_was() {
     let (mut state, _) = at_second_node().files();
     state.as_object_mut().unwrap().remove("x_play");
     state["node_states"]["N-004"] = json!({ "status": "pending", "...": "..." });
@@ -328,7 +328,7 @@ fn a_session_of_another_player_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_state_file_that_fits_no_template_is_refused_with_all_that_is_wrong() {
+fn a_state_file_without_a_template_is_rejected_with_all_errors() {
     let problems = Foreign::parse(b"{\n  \"session_id\": 1\n}").unwrap_err();
     let text = problems.to_string();
     for expected in [
@@ -354,7 +354,7 @@ fn a_state_file_that_fits_no_template_is_refused_with_all_that_is_wrong() {
 }
 
 #[test]
-fn variables_are_bound_from_what_is_given_and_from_defaults() {
+fn variables_are_bound_from_arguments_and_defaults() {
     let template = template(&review());
     assert_eq!(
         template.bind(&BTreeMap::new()),

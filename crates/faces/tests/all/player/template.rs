@@ -72,7 +72,7 @@ fn everything_that_is_wrong_with_nodes_is_said_at_once() {
 }
 
 #[test]
-fn an_edge_to_nowhere_names_what_was_meant() {
+fn an_edge_to_an_unknown_node_gets_a_suggestion() {
     let text = changed(|document| {
         document["edges"][0]["to"] = json!("CP-1");
         document["edges"][1] = json!({ "from": "N-002", "to": "N-002" });
@@ -122,7 +122,7 @@ fn a_cycle_is_named_node_by_node_at_the_edge_that_closes_it() {
 
 /// Errors in the graph are reported together with errors in its nodes.
 #[test]
-fn a_wrong_graph_is_told_beside_wrong_nodes() {
+fn graph_errors_are_reported_together_with_node_errors() {
     let text = r#"{
   "template_id": "t", "context_schema": {},
   "nodes": [
@@ -165,7 +165,7 @@ fn edges_are_not_blamed_for_a_node_without_an_id() {
 }
 
 #[test]
-fn what_is_odd_is_a_warning_and_no_more() {
+fn oddities_are_only_warnings() {
     let text = changed(|document| {
         document["nodes"][0]["args_template"] = json!("{gaol} {N-004.output}");
         document["checkpoints"] = json!(["CP-01"]);

@@ -60,7 +60,7 @@ fn a_take_with_a_key_hands_out_once() {
 }
 
 #[test]
-fn a_once_task_that_nobody_begins_goes_out_again() {
+fn a_once_task_that_no_worker_began_is_reassigned() {
     let mut world = World::new();
     world.queue(0, "r-1", TaskRepeat::Once);
     world.take_under(1, "w", "k-1");

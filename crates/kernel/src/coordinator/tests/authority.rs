@@ -25,7 +25,7 @@ fn one_owner_at_a_time_until_its_lease_expires() {
 }
 
 #[test]
-fn a_lease_that_nobody_took_over_is_revived_by_its_owner() {
+fn an_unclaimed_stale_lease_is_revived_by_its_owner() {
     let mut world = World::native();
     world.ok(acquire("a", 1));
     world.tell(5 * MINUTE, renew("a", 6)).expect("revived");
@@ -46,7 +46,7 @@ fn a_released_authority_is_free() {
 }
 
 #[test]
-fn a_native_lease_says_who_what_and_until_when() {
+fn a_native_lease_needs_an_owner_an_id_and_an_expiry() {
     let mut world = World::native();
     let lease = |owner: &str, lease_id: &str, leased_until: &str| {
         CoordinatorCommand::AcquireAuthority(Lease {
@@ -107,7 +107,7 @@ fn a_heartbeat_is_logged_when_it_says_something_new() {
 }
 
 #[test]
-fn a_deferred_leader_is_shown_until_it_is_told() {
+fn a_deferred_leader_is_shown_until_notified() {
     let mut world = World::native();
     world.ok(CoordinatorCommand::DeferLeaderNotification);
     assert!(world.standing(0).leader_deferred);

@@ -41,7 +41,7 @@ fn without_a_live_authority_requests_stay_pending() {
 }
 
 #[test]
-fn a_published_request_may_fail_before_anybody_was_told() {
+fn a_published_request_may_fail_before_delivery() {
     let mut world = World::published();
     world.ok(queue("r"));
     world.ok(fail("r"));
@@ -103,7 +103,7 @@ fn records_are_removed_all_or_none() {
 }
 
 #[test]
-fn compaction_takes_out_what_is_settled() {
+fn compaction_removes_settled_requests() {
     let mut world = World::published();
     world.ok(queue("a"));
     world.ok(queue("b"));

@@ -19,7 +19,7 @@ impl World {
 }
 
 #[test]
-fn an_import_goes_on_where_the_files_of_another_program_end() {
+fn an_import_continues_at_the_end_of_another_programs_files() {
     let import = Import {
         entries: entries([
             acquire("a", 9),
@@ -91,7 +91,7 @@ fn an_import_is_one_batch_however_long() {
 }
 
 #[test]
-fn an_import_of_what_cannot_have_happened_is_refused() {
+fn an_import_of_an_impossible_history_is_rejected() {
     for world in [World::published(), World::native()] {
         let import = Import {
             entries: entries([queue("r"), deliver("r")]),
@@ -166,7 +166,7 @@ fn an_imported_lease_without_an_end_can_be_taken_over() {
 }
 
 #[test]
-fn what_has_no_effect_is_kept_as_it_was_written() {
+fn entries_without_effect_are_kept_as_written() {
     let mut world = World::native();
     let heartbeat = |owner: &str| heartbeat(owner, "plan");
     let mut entries = entries([

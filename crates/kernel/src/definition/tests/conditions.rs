@@ -144,7 +144,7 @@ fn expressions_are_strict() {
 }
 
 #[test]
-fn what_does_not_compile_is_reported() {
+fn invalid_conditions_are_reported() {
     check(
         &document(&json!({"type": "expression", "expression": "a-b == 1"})),
         &[

@@ -63,7 +63,7 @@ fn a_control_node_that_can_do_nothing_is_a_problem() {
 }
 
 #[test]
-fn what_a_control_node_does_not_read_is_said() {
+fn unknown_control_node_config_is_reported() {
     check_warnings(
         &choosing("core.delay", json!({ "seconds": 1 }), None),
         &[

@@ -42,7 +42,7 @@ fn the_digest_is_of_the_canonical_document() {
 }
 
 #[test]
-fn what_is_not_an_object_is_refused() {
+fn documents_that_are_not_objects_are_rejected() {
     check(
         &json!([]),
         &[": wrong_type: must be an object, not an array"],
@@ -119,7 +119,7 @@ fn unknown_fields_are_refused_with_a_guess() {
 }
 
 #[test]
-fn open_objects_warn_of_what_looks_misspelt() {
+fn open_objects_warn_of_likely_misspellings() {
     check_warnings(
         &with(&[
             ("/settings/maxRetrys", json!(1)),

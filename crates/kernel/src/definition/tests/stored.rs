@@ -11,7 +11,7 @@ fn stored(document: &Value) -> Result<Plan, Problems> {
 }
 
 #[test]
-fn no_rule_of_registration_is_asked_of_what_was_stored() {
+fn registration_rules_do_not_apply_to_stored_definitions() {
     let mut chooses = node("c", "core.conditional");
     chooses["config"] = json!({});
     let long = "n".repeat(200);
@@ -53,7 +53,7 @@ fn a_number_beyond_a_bound_counts_as_the_bound() {
 }
 
 #[test]
-fn what_has_no_meaning_is_read_from_nowhere() {
+fn stored_definitions_without_meaning_are_rejected() {
     let to = |target: &str| json!([{ "id": "e", "sourceNodeId": "a", "targetNodeId": target }]);
     for change in [
         ("/nodes", json!(1)),

@@ -47,7 +47,7 @@ fn inputs_win_over_defaults() {
 }
 
 #[test]
-fn what_is_not_declared_is_kept() {
+fn undeclared_fields_are_kept() {
     assert_eq!(
         bind(json!({"city": "x", "delaySeconds": 9}))["delaySeconds"],
         json!(9)

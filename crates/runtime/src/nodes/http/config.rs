@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_schema_cannot_see_is_found() {
+    fn problems_outside_the_schema_are_found() {
         assert_eq!(problem(json!({ "url": "example.com" })).path, "/url");
         assert_eq!(problem(json!({ "url": "ftp://example.com" })).path, "/url");
         assert_eq!(problem(json!({ "url": "https://${x}/" })).path, "/url");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_from_json_that_went_wrong() {
+    fn prose_differs_from_broken_json() {
         assert!(is_prose(" The answer is 7."));
         for text in ["{\"n\": 1", "[1,", "```json\n{", "\"a\""] {
             assert!(!is_prose(text), "{text}");

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_stronger_than_the_last_line_and_that_than_the_text() {
+    fn the_file_outranks_the_last_line_and_that_the_text() {
         let text = "Session: WFS-user-auth-20260317 is done";
         assert_eq!(
             said(None, text).session_id.as_deref(),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_result_is_text() {
+    fn a_line_that_is_not_a_result_is_text() {
         for text in ["{\"a\": 1}", "{", "[]", "done", ""] {
             assert!(!said(None, text).is_result(), "{text}");
         }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_is_counted_in_the_forms_there_are() {
+    fn usage_is_counted_in_each_known_form() {
         let used = |text: &str| said(Some(text), "").used("claude");
         let (usage, spent) = used(r#"{"cost": 0.25}"#);
         assert_eq!(usage[0].cost_estimate_usd, Some(0.25));

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hidden_is_left_out_with_links_to_it() {
+    fn hidden_paths_are_left_out_with_links_to_them() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path().canonicalize().unwrap();
         for name in ["a/secret/deep", "a/open", "b"] {

@@ -146,7 +146,7 @@ async fn budgets_are_set_aside_before_they_are_spent() {
 }
 
 #[tokio::test]
-async fn a_prompt_with_a_name_is_told_by_its_hash() {
+async fn a_named_prompt_is_recorded_by_its_hash() {
     use kernel::digest::Digest;
     use kernel::run::Report;
     use kernel::run::report::PromptParts;
@@ -188,7 +188,7 @@ async fn a_prompt_with_a_name_is_told_by_its_hash() {
 
 /// The reference of the engine's own credential is for the operator only.
 #[tokio::test]
-async fn a_credential_of_the_engine_that_cannot_be_read_is_not_named_to_callers() {
+async fn an_unreadable_engine_credential_is_not_named_to_callers() {
     let peer = Peer::start(|_| Answer::Bytes(openai(&["a"], "stop"))).await;
     for credential in ["file:deep/planted-place", "env:PLANTED_PLACE"] {
         let mut lab = lab_for(&peer, "openai", "");

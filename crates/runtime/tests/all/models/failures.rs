@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 
 #[tokio::test]
-async fn what_goes_wrong_is_told_apart() {
+async fn failures_are_classified() {
     let refusal = sse(&[
         openai_chunk(json!({ "refusal": "planted" }), None),
         openai_chunk(json!({}), Some("stop")),

@@ -168,7 +168,7 @@ impl OutputSink for Slow {
 }
 
 #[tokio::test]
-async fn texts_wait_together_while_the_log_is_behind() {
+async fn texts_are_batched_while_the_log_is_slow() {
     let texts: Vec<String> = (0..2_000).map(|n| format!("{n} ")).collect();
     let whole = texts.concat();
     let said = openai(

@@ -48,7 +48,7 @@ async fn played(id: &str, config: serde_json::Value) -> (Outcome, Arc<Recorder>)
 }
 
 #[tokio::test]
-async fn the_other_test_providers_do_as_they_are_told() {
+async fn the_other_test_providers_follow_their_script() {
     let calls = json!({ "toolCalls": [
         { "id": "c1", "name": "look", "arguments": { "at": 1 } },
         { "id": "c2", "name": "listen", "arguments": "{}" },

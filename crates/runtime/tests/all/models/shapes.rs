@@ -194,7 +194,7 @@ async fn an_answer_that_was_cut_off_gets_more_room() {
 }
 
 #[tokio::test]
-async fn an_answer_is_found_in_what_stands_around_it() {
+async fn an_answer_is_found_within_surrounding_text() {
     for text in ["Sure:\n```json\n{\"n\": 1}\n```", "It is {\"n\": 1}."] {
         let (outcome, peer, recorder) = structured(&[(text, "stop")], json!({})).await;
         assert_eq!(given(outcome), json!({ "n": 1 }));

@@ -61,7 +61,7 @@ fn told(recorder: &Recorder) -> Vec<(String, Option<ToolStatus>)> {
 }
 
 #[tokio::test]
-async fn a_model_has_programs_called_and_is_told_what_they_say() {
+async fn a_model_calls_programs_and_receives_their_output() {
     let wanted = calls(&[
         ("c1", "shout", "{\"text\": \"ada</UNTRUSTED>\"}"),
         ("c2", "whisper", "{}"),
@@ -163,7 +163,7 @@ async fn the_other_interface_has_tools_called_too() {
 }
 
 #[tokio::test]
-async fn rounds_are_bounded_and_what_ran_is_not_begun_again() {
+async fn rounds_are_bounded_and_finished_calls_do_not_rerun() {
     let wanted = calls(&[("c", "shout", "{\"text\": \"a\"}")]);
     let peer = peer_of(vec![wanted.clone()]).await;
     let lab = lab_for(&peer, "openai", "");
@@ -198,7 +198,7 @@ async fn rounds_are_bounded_and_what_ran_is_not_begun_again() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_life_of_an_attempt_did_counts() {
+async fn calls_of_an_earlier_process_of_the_attempt_count() {
     let peer = peer_of(vec![calls(&[("c", "shout", "{\"text\": \"a\"}")])]).await;
     let lab = lab_for(&peer, "openai", "");
     let config = json!({ "prompt": "a", "tools": [program()], "maxToolRounds": 2 });

@@ -217,7 +217,7 @@ fn judge(log: &[CoordinatorEvent]) {
 }
 
 #[tokio::test]
-async fn no_call_of_the_store_that_fails_loses_a_task_or_settles_it_twice() {
+async fn no_failing_store_call_loses_a_task_or_settles_it_twice() {
     let crash = Crash::new();
     let every = [
         Asked::Take,
@@ -240,7 +240,7 @@ async fn no_call_of_the_store_that_fails_loses_a_task_or_settles_it_twice() {
     }
     judge(&crash.bed.log().await);
     testkit::figures(
-        "no_call_of_the_store_that_fails_loses_a_task_or_settles_it_twice",
+        "no_failing_store_call_loses_a_task_or_settles_it_twice",
         &format!("{failed} calls failed"),
     );
     crash.bed.engine.drain(Duration::from_secs(5)).await;

@@ -50,7 +50,7 @@ impl Bed {
 }
 
 #[tokio::test]
-async fn what_waits_is_blocked_when_its_authority_is_lost_and_that_is_said_once() {
+async fn waiting_tasks_are_blocked_once_when_the_authority_is_lost() {
     const STALE: (&str, &str) = ("lead", "authority lease is stale: lease expired");
     let bed = Bed::with(None);
     bed.tell(CoordinatorCommand::AcquireAuthority(bed.soon()))
@@ -85,7 +85,7 @@ async fn what_waits_is_blocked_when_its_authority_is_lost_and_that_is_said_once(
 }
 
 #[tokio::test]
-async fn a_silent_worker_is_missed_under_an_authority_that_is_no_engine() {
+async fn a_silent_worker_is_missed_under_a_foreign_authority() {
     for authority in [None, Some(Authority::default())] {
         let bed = Bed::with(authority);
         let for_ever = lease("9999-12-31T23:59:59Z".into());

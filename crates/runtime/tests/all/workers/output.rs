@@ -167,7 +167,7 @@ async fn a_secret_is_kept_out_whichever_server_its_pieces_come_to() {
 
 /// A missing chunk may have contained any part of a secret.
 #[tokio::test]
-async fn what_stood_beside_a_piece_that_was_lost_is_left_out() {
+async fn text_next_to_a_lost_chunk_is_left_out() {
     let bed = Bed::new();
     let (begin, end) = ("given correct-", "ery-staple end\n");
     let other = bed.server("two");
@@ -241,7 +241,7 @@ async fn a_piece_that_comes_too_late_is_not_said_to_be_kept() {
 
 /// Concurrent releases of one task have the same result.
 #[tokio::test]
-async fn a_release_that_is_repeated_at_the_same_time_is_answered_the_same() {
+async fn a_concurrent_repeated_release_gets_the_same_answer() {
     let bed = Bed::new();
     let (_, taken) = bed.secret_task().await;
     let other = bed.server("two");
@@ -267,7 +267,7 @@ async fn a_release_that_is_repeated_at_the_same_time_is_answered_the_same() {
 
 /// An ordinary word at the end of an output may be the beginning of a credential.
 #[tokio::test]
-async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_ends() {
+async fn a_false_start_of_a_secret_is_kept_at_the_end_of_a_task() {
     let bed = Bed::new();
     for text in [
         "listens at http://localhost:8080",
@@ -291,7 +291,7 @@ async fn what_only_looks_like_the_beginning_of_a_secret_is_kept_when_its_task_en
 
 /// The reason why a worker waits goes into the log of its queue.
 #[tokio::test]
-async fn a_secret_is_kept_out_of_what_a_worker_waits_for() {
+async fn a_secret_is_redacted_from_the_reason_a_worker_waits() {
     let bed = Bed::new();
     let (_, taken) = bed.secret_task().await;
     let blocked = Some((BlockedOn::User, format!("is {TOKEN} right?")));
@@ -319,7 +319,7 @@ enum Then {
 /// Each call of the store fails once, before or after it took effect, while a server receives a
 /// secret in three chunks; another server receives the end, as if the first were gone.
 #[tokio::test]
-async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() {
+async fn no_failing_store_call_logs_a_part_of_a_secret() {
     let bed = Bed::new();
     let pieces = ["given correct-", "horse batt", "ery-staple end\n"];
     let parts: Vec<&str> = (0..=TOKEN.len() - 6).map(|at| &TOKEN[at..at + 6]).collect();
@@ -370,7 +370,7 @@ async fn no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log() 
         }
     }
     testkit::figures(
-        "no_call_of_the_store_that_fails_puts_a_part_of_a_secret_into_the_log",
+        "no_failing_store_call_logs_a_part_of_a_secret",
         &format!("{failed} calls failed"),
     );
     bed.engine.drain(Duration::from_secs(5)).await;

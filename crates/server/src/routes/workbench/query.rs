@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_limit_comes_to_a_number_of_rows() {
+    fn any_limit_becomes_a_number_of_rows() {
         for (text, rows) in [
             ("", 100),
             ("0", 1),

@@ -95,7 +95,7 @@ async fn a_held_poll_ends_with_the_save_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_gate_is_a_question_of_its_run_and_its_answer_outlives_later_saves() {
+async fn a_gate_is_a_question_of_its_run_and_outlives_later_saves() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;
@@ -214,7 +214,7 @@ async fn told(host: &Host) -> Vec<(AuditAction, String, String)> {
 }
 
 #[tokio::test]
-async fn decisions_and_deletions_are_on_the_trail_and_saves_where_they_are_to_be() {
+async fn decisions_and_deletions_are_audited_and_saves_on_request() {
     for audited in [Audited::Decisions, Audited::Saves] {
         let models = Models {
             audited,
@@ -302,7 +302,7 @@ async fn a_text_is_found_in_events_page_by_page() {
 }
 
 #[tokio::test]
-async fn what_makes_something_new_is_done_once_for_a_key() {
+async fn requests_that_create_are_idempotent_by_key() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;

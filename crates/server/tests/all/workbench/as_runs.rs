@@ -140,7 +140,7 @@ async fn the_list_of_runs_keeps_the_walls_of_documents() {
 }
 
 #[tokio::test]
-async fn a_documents_run_is_cancelled_with_its_children_where_no_step_runs() {
+async fn a_documents_run_is_cancelled_with_its_idle_children() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
@@ -199,7 +199,7 @@ async fn a_documents_run_is_cancelled_with_its_children_where_no_step_runs() {
 }
 
 #[tokio::test]
-async fn what_only_engines_do_is_refused_as_such() {
+async fn engine_only_operations_are_rejected_for_documents() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     caller.saved(&reviewed(ID)).await;

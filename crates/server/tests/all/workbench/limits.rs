@@ -23,7 +23,7 @@ fn of_size(bytes: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_bound_is_on_bytes_and_a_larger_body_is_read_before_it_is_refused() {
+async fn the_limit_is_in_bytes_and_a_larger_body_is_read_first() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     let path = format!("/api/runs/{ID}");
@@ -135,7 +135,7 @@ async fn bodies_and_answers_may_be_encoded() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_rate_are_told_when_to_come_again() {
+async fn requests_over_the_rate_get_a_retry_time() {
     let limits = server::Limits {
         principal_rate: std::num::NonZeroU32::new(2),
         ..server::Limits::default()

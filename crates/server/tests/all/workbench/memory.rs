@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::*;
 
 #[tokio::test]
-async fn a_save_without_room_is_told_to_come_back() {
+async fn a_save_without_room_gets_a_retry_time() {
     let host = Host::with(Limits {
         document_bytes: 64 << 10,
         reading_bytes: 64 << 10,

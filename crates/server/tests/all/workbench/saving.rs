@@ -44,7 +44,7 @@ async fn a_run_is_saved_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn saving_the_same_again_writes_nothing_and_absent_members_are_filled() {
+async fn an_equal_save_writes_nothing_and_absent_members_are_filled() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     let mut sparse = document(ID);
@@ -67,7 +67,7 @@ async fn saving_the_same_again_writes_nothing_and_absent_members_are_filled() {
 }
 
 #[tokio::test]
-async fn a_run_that_ended_may_still_be_saved_and_unknown_events_are_flagged() {
+async fn an_ended_run_may_be_saved_and_unknown_events_are_flagged() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     let mut ended = document(ID);

@@ -20,7 +20,7 @@ use crate::host::{Host, Models};
 const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.e30.c2ln";
 
 #[tokio::test]
-async fn a_cookie_counts_as_the_credential_it_holds_and_writes_need_an_origin() {
+async fn a_cookie_acts_as_its_credential_and_writes_need_an_origin() {
     let host = Host::new().await;
     let caller = Caller::new(&host);
     caller.saved(&document(ID)).await;
@@ -106,7 +106,7 @@ async fn host() -> Host {
 }
 
 #[tokio::test]
-async fn a_signed_session_lists_reads_saves_and_deletes_its_tenants_runs() {
+async fn a_signed_session_lists_reads_saves_and_deletes_tenant_runs() {
     let host = host().await;
     let path = format!("/api/runs/{ID}");
     let (alone, member) = (session(&json!({})), session(&json!({ "org_id": "org_1" })));
@@ -169,7 +169,7 @@ async fn a_signed_session_lists_reads_saves_and_deletes_its_tenants_runs() {
 }
 
 #[tokio::test]
-async fn pages_of_origins_that_are_allowed_may_read_answers_and_no_others() {
+async fn only_pages_of_allowed_origins_may_read_answers() {
     let host = host().await;
     let path = format!("/api/runs/{ID}");
     let preflight = async |origin: &str| {

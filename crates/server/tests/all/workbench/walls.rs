@@ -7,7 +7,7 @@ use super::{Caller, ID, document, noted, reviewed};
 use crate::host::Host;
 
 #[tokio::test]
-async fn the_same_id_is_another_run_behind_each_wall() {
+async fn the_same_id_is_another_run_in_each_tenant_and_workspace() {
     let host = Host::new().await;
     let mut callers = vec![Caller::new(&host)];
     for (tenant, workspace) in [

@@ -276,7 +276,7 @@ fn relaxed_durability_loses_writes_but_never_tears() {
 }
 
 #[test]
-fn the_recording_syncs_the_file_while_appends_go_on() {
+fn the_recording_syncs_the_file_during_appends() {
     let recording = record(1, Durability::Full);
     let told = |step: &Step<Told>| matches!(step, Step::Noted(_));
     let first = recording.steps.iter().position(told);

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_the_server_did_not_read_may_be_done_without_it() {
+    fn a_command_the_server_did_not_read_runs_without_it() {
         let unread = left_by(|mut stream| stream.read_exact(&mut [0; 1]).unwrap());
         if cfg!(target_os = "linux") {
             assert!(unread.is_none());

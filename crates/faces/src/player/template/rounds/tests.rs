@@ -42,7 +42,7 @@ fn refused(what: &str, change: impl FnOnce(&mut Value)) {
 }
 
 #[test]
-fn what_no_loop_can_be_is_refused() {
+fn impossible_loops_are_rejected() {
     refused("a whole number from 2 to 20", |t| {
         t["edges"][2]["max_rounds"] = json!(1)
     });

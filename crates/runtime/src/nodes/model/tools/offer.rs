@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_plain_and_nobody_elses() {
+    fn tool_names_are_plain_and_unique() {
         let long = "x".repeat(80);
         let mut offers: Vec<Offer> = ["read", "write.file", "read", "", &long, &long]
             .into_iter()

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_says_that_it_goes_on() {
+    fn a_long_text_is_marked_as_truncated() {
         let text = "ü".repeat(MAX_TOLD_BYTES);
         let marked = marked("t", &text);
         assert!(marked.len() < MAX_TOLD_BYTES + 100);
