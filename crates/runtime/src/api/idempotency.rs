@@ -164,6 +164,7 @@ impl InProgress {
 #[serde(rename_all = "camelCase")]
 enum Kept {
     /// The request is in progress.
+    #[serde(rename = "begun")]
     InProgress {
         by: HolderId,
         until: Timestamp,
