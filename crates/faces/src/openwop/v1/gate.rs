@@ -39,7 +39,7 @@ fn vote(fields: Fields) -> Fields {
         .renamed("nodeId", "gateId")
 }
 
-/// What a decision at a governance gate came to: `granted` or `rejected`. Other answers have none.
+/// The decision at a governance gate: `granted` or `rejected`. Other answers have none.
 pub(super) fn outcome(kind: &str, answer: &Value) -> Option<&'static str> {
     match answer.get("decision")?.as_str()? {
         "granted" | "overridden" if kind == "approval" => Some("granted"),

@@ -26,7 +26,7 @@ pub enum Interest {
     Detail,
 }
 
-/// What an event carries.
+/// The content of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Nothing but names, numbers, places, times and reasons of the engine or of the person who
@@ -160,7 +160,7 @@ impl RunEvent {
         row(self).interest
     }
 
-    /// What it carries.
+    /// Its content.
     pub fn content(&self) -> Content {
         row(self).content
     }
