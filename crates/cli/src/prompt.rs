@@ -189,7 +189,7 @@ impl Wanted {
     fn say(&self) {
         match self {
             Self::Action(actions) => talk::say(format!(
-                "type {}; what stands behind it is your remark",
+                "type {}; any text after it is your comment",
                 actions.join(", ")
             )),
             Self::Answers { questions, answers } => {
