@@ -154,7 +154,7 @@ pub struct Replayer {
 /// The result of looking up a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// This, at its place in [`Tape::calls`].
+    /// This, at its place in [`Replayer::calls`].
     Call(usize),
     /// The next recorded call is another; `None` at the end of the recording.
     Other {

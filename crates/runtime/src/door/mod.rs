@@ -331,7 +331,7 @@ impl Door {
     /// be loaded again.
     ///
     /// # Errors
-    /// See [`Turned`].
+    /// See [`AppendError`].
     pub async fn append(
         &self,
         run: Run,
