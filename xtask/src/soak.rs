@@ -13,7 +13,7 @@ const USAGE: &str = "cargo xtask soak [NAME] [--cases N] [--seed N] [--dev]
   NAME       only tests whose name contains soak_NAME
   --cases N  so many cases instead of the test's full count
   --seed N   only the case of this seed, to replay a failure
-  --dev      as the tests of `ci` are built, not in release mode";
+  --dev      as the tests of `ci` are built, not as `dist` is built";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Call {
@@ -71,7 +71,7 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
 fn tests(project: &Project, call: &Call) -> std::process::Command {
     let mut command = project.cargo(&["test", "--quiet", "--locked", "--workspace"]);
     if call.build == Build::Release {
-        command.arg("--release");
+        command.args(["--profile", "dist"]);
     }
     command.args(["--all-features", "--lib", "--bins", "--tests"]);
     command.arg("--no-fail-fast");
