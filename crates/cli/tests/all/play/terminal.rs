@@ -135,7 +135,7 @@ fn typed_ahead_input_does_not_answer_a_later_gate_of_a_run() {
     let nodes = [gate("first"), gate("second")];
     let flow = crate::support::workflow("gates", &nodes, &[("first", "second")]);
     let file = lab.workflow(&flow);
-    let ask = "is your remark";
+    let ask = "is your comment";
     let answers = [(ask, "accept\naccept"), (ask, "reject no")];
     let Some((code, shown)) = typed(&lab, &["run", &file], &answers) else {
         return;
