@@ -294,16 +294,6 @@ fn a_declared_value_is_in_no_event_and_its_neighbours_are() {
 }
 
 #[test]
-fn every_kind_of_event_is_decided_by_the_mask() {
-    // A kind that carries values and has no arm in the mask panics here.
-    let (plan, header) = (declared(), samples::header());
-    for event in samples::log() {
-        let doc = v1::event(&header, Mask::from_plan(&plan), &event);
-        assert!(doc["payload"].is_object(), "{doc:#}");
-    }
-}
-
-#[test]
 fn kernel_nodes_hide_hidden_values_they_output_again() {
     let plan = declared();
     let hides = |node: &str, port: &str| {

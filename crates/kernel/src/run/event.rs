@@ -22,7 +22,7 @@ use crate::run::report::{
 use crate::stream::DefinitionRef;
 use crate::time::Timestamp;
 
-pub use kinds::{About, Content, Interest, KINDS};
+pub use kinds::{About, Interest, KINDS};
 pub use parts::{
     ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, Doubt, JoinOutcome, OutputChannel,
     Usage, Vote,

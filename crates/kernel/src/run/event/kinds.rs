@@ -26,25 +26,14 @@ pub enum Interest {
     Detail,
 }
 
-/// The content of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Nothing but names, numbers, places, times and reasons of the engine or of the person who
-    /// steers a run. Never masked.
-    Plain,
-    /// Values of the workflow. A face masks those that are declared sensitive.
-    Values,
-}
-
 struct Row<'e> {
     kind: &'static str,
     about: About<'e>,
     interest: Interest,
-    content: Content,
 }
 
 macro_rules! kinds {
-    ($($event:pat => $kind:literal, $about:expr, $interest:ident, $content:ident;)+) => {
+    ($($event:pat => $kind:literal, $about:expr, $interest:ident;)+) => {
         /// Every kind of event, in the order of the storage format.
         pub const KINDS: &[&str] = &[$($kind),+];
 
@@ -56,7 +45,6 @@ macro_rules! kinds {
                     kind: $kind,
                     about: $about,
                     interest: Interest::$interest,
-                    content: Content::$content,
                 },)+
             }
         }
@@ -64,67 +52,67 @@ macro_rules! kinds {
 }
 
 kinds! {
-    E::RunStarted { .. } => "run.started", Run, Update, Values;
-    E::RunCompleted { .. } => "run.completed", Run, Update, Values;
-    E::RunFailed { failed_node_id, .. } => "run.failed", maybe(failed_node_id), Update, Values;
-    E::RunCancelled { .. } => "run.cancelled", Run, Update, Plain;
-    E::RunStopping { .. } => "runwright.run.stopping", Run, Detail, Values;
-    E::RunDraining { .. } => "runwright.run.draining", Run, Detail, Plain;
-    E::RunPaused { .. } => "run.paused", Run, Update, Plain;
-    E::RunResumed { .. } => "run.resumed", Run, Update, Plain;
-    E::RunResuming { .. } => "run.resuming", Run, Detail, Plain;
-    E::RunForked { .. } => "runwright.run.forked", Run, Detail, Plain;
-    E::RunDeadLettered { node_id, .. } => "run.dead_lettered", Node(node_id), Detail, Plain;
-    E::NodeStarted { node_id, visit, .. } => "node.started", Visit(node_id, *visit), Detail, Values;
-    E::AttemptRestarted { node_id, visit, .. } => "runwright.attempt.restarted", Visit(node_id, *visit), Detail, Plain;
-    E::NodeCompleted { node_id, visit, .. } => "node.completed", Visit(node_id, *visit), Update, Values;
-    E::NodeFailed { node_id, visit, .. } => "node.failed", Visit(node_id, *visit), Update, Values;
-    E::NodeRetried { node_id, visit, .. } => "node.retried", Visit(node_id, *visit), Detail, Values;
-    E::NodeSkipped { node_id, visit, .. } => "node.skipped", Visit(node_id, *visit), Update, Plain;
-    E::NodeCancelled { node_id, visit, .. } => "node.cancelled", Visit(node_id, *visit), Update, Plain;
-    E::NodeSuspended { node_id, visit, .. } => "node.suspended", Visit(node_id, *visit), Update, Plain;
-    E::NodeResumed { node_id, visit, .. } => "node.resumed", Visit(node_id, *visit), Update, Plain;
-    E::NodeDispatched { node_id, visit, .. } => "node.dispatched", Visit(node_id, *visit), Update, Values;
-    E::ChildSettled { .. } => "runwright.child.settled", Run, Detail, Values;
-    E::ChildReported { .. } => "runwright.child.reported", Run, Detail, Plain;
-    E::AgentDecided { node_id, visit, .. } => "agent.decided", Visit(node_id, *visit), Detail, Values;
-    E::AgentHandedOff { node_id, visit, .. } => "agent.handoff", Visit(node_id, *visit), Detail, Values;
-    E::OrchestratorDecided { node_id, visit, .. } => "runOrchestrator.decided", Visit(node_id, *visit), Detail, Values;
-    E::ChainStepped { node_id, visit, .. } => "core.workflowChain.event", Visit(node_id, *visit), Detail, Values;
-    E::FannedOut { node_id, visit, .. } => "core.dispatch.fanOut", Visit(node_id, *visit), Detail, Plain;
-    E::Joined { node_id, visit, .. } => "core.dispatch.join", Visit(node_id, *visit), Detail, Plain;
-    E::ConfidenceEscalated { node_id, visit, .. } => "core.workflowChain.confidence-escalated", Visit(node_id, *visit), Detail, Values;
-    E::LoopbackLimited { node_id, .. } => "workflow.loopback-limit", Node(node_id), Detail, Plain;
-    E::InterruptRequested { node_id, visit, .. } => "interrupt.requested", Visit(node_id, *visit), Update, Values;
-    E::InterruptResolved { node_id, .. } => "interrupt.resolved", Node(node_id), Update, Values;
-    E::ApprovalRequested { node_id, visit, .. } => "approval.requested", Visit(node_id, *visit), Update, Values;
-    E::ApprovalReceived { node_id, visit, .. } => "approval.received", Visit(node_id, *visit), Update, Values;
-    E::ApprovalGranted { node_id, visit, .. } => "approval.granted", Visit(node_id, *visit), Update, Values;
-    E::ApprovalRejected { node_id, visit, .. } => "approval.rejected", Visit(node_id, *visit), Update, Values;
-    E::ApprovalOverridden { node_id, visit, .. } => "approval.overridden", Visit(node_id, *visit), Update, Values;
-    E::ApprovalAsked { node_id, visit, .. } => "runwright.approval.asked", Visit(node_id, *visit), Detail, Values;
-    E::ClarificationRequested { node_id, visit, .. } => "clarification.requested", Visit(node_id, *visit), Update, Values;
-    E::ClarificationResolved { node_id, visit, .. } => "clarification.resolved", Visit(node_id, *visit), Update, Values;
-    E::SignalReceived { .. } => "runwright.signal.received", Run, Detail, Values;
-    E::ChannelWritten { node_id, .. } => "channel.written", maybe(node_id), Detail, Values;
-    E::VariableChanged { node_id, .. } => "variable.changed", maybe(node_id), Detail, Values;
-    E::ArtifactCreated { node_id, .. } => "artifact.created", Node(node_id), Update, Plain;
-    E::OutputChunk { node_id, visit, .. } => "output.chunk", Visit(node_id, *visit), Detail, Values;
-    E::LogAppended { attempt, .. } => "log.appended", attempt.as_ref().map_or(Run, attempt_of), Detail, Values;
-    E::CapBreached { node_id, .. } => "cap.breached", maybe(node_id), Detail, Plain;
-    E::ProviderUsage { node_id, .. } => "provider.usage", Node(node_id), Detail, Plain;
-    E::ToolCalled(report) => "agent.toolCalled", Visit(&report.node_id, report.visit), Detail, Values;
-    E::ToolReturned(report) => "agent.toolReturned", Visit(&report.node_id, report.visit), Detail, Values;
-    E::EnvelopeRefused(report) => "envelope.refusal", Visit(&report.node_id, report.visit), Detail, Plain;
-    E::EnvelopeTruncated(report) => "envelope.truncated", Visit(&report.node_id, report.visit), Detail, Plain;
-    E::EnvelopeRetried(report) => "envelope.retry.attempted", Visit(&report.node_id, report.visit), Detail, Values;
-    E::EnvelopesExhausted(report) => "envelope.retry.exhausted", Visit(&report.node_id, report.visit), Detail, Plain;
-    E::EnvelopeRecovered(report) => "envelope.recovery.applied", Visit(&report.node_id, report.visit), Detail, Plain;
-    E::EnvelopeCoerced(report) => "envelope.nlToFormat.engaged", Visit(&report.node_id, report.visit), Detail, Plain;
-    E::PromptComposed(report) => "prompt.composed", Visit(&report.node_id, report.visit), Detail, Values;
-    E::BudgetReserved { attempt, .. } => "runwright.budget.reserved", attempt_of(attempt), Detail, Plain;
-    E::BudgetSettled { attempt, .. } => "runwright.budget.settled", attempt_of(attempt), Detail, Plain;
-    E::ReplayDiverged { .. } => "replay.diverged", Run, Detail, Plain;
+    E::RunStarted { .. } => "run.started", Run, Update;
+    E::RunCompleted { .. } => "run.completed", Run, Update;
+    E::RunFailed { failed_node_id, .. } => "run.failed", maybe(failed_node_id), Update;
+    E::RunCancelled { .. } => "run.cancelled", Run, Update;
+    E::RunStopping { .. } => "runwright.run.stopping", Run, Detail;
+    E::RunDraining { .. } => "runwright.run.draining", Run, Detail;
+    E::RunPaused { .. } => "run.paused", Run, Update;
+    E::RunResumed { .. } => "run.resumed", Run, Update;
+    E::RunResuming { .. } => "run.resuming", Run, Detail;
+    E::RunForked { .. } => "runwright.run.forked", Run, Detail;
+    E::RunDeadLettered { node_id, .. } => "run.dead_lettered", Node(node_id), Detail;
+    E::NodeStarted { node_id, visit, .. } => "node.started", Visit(node_id, *visit), Detail;
+    E::AttemptRestarted { node_id, visit, .. } => "runwright.attempt.restarted", Visit(node_id, *visit), Detail;
+    E::NodeCompleted { node_id, visit, .. } => "node.completed", Visit(node_id, *visit), Update;
+    E::NodeFailed { node_id, visit, .. } => "node.failed", Visit(node_id, *visit), Update;
+    E::NodeRetried { node_id, visit, .. } => "node.retried", Visit(node_id, *visit), Detail;
+    E::NodeSkipped { node_id, visit, .. } => "node.skipped", Visit(node_id, *visit), Update;
+    E::NodeCancelled { node_id, visit, .. } => "node.cancelled", Visit(node_id, *visit), Update;
+    E::NodeSuspended { node_id, visit, .. } => "node.suspended", Visit(node_id, *visit), Update;
+    E::NodeResumed { node_id, visit, .. } => "node.resumed", Visit(node_id, *visit), Update;
+    E::NodeDispatched { node_id, visit, .. } => "node.dispatched", Visit(node_id, *visit), Update;
+    E::ChildSettled { .. } => "runwright.child.settled", Run, Detail;
+    E::ChildReported { .. } => "runwright.child.reported", Run, Detail;
+    E::AgentDecided { node_id, visit, .. } => "agent.decided", Visit(node_id, *visit), Detail;
+    E::AgentHandedOff { node_id, visit, .. } => "agent.handoff", Visit(node_id, *visit), Detail;
+    E::OrchestratorDecided { node_id, visit, .. } => "runOrchestrator.decided", Visit(node_id, *visit), Detail;
+    E::ChainStepped { node_id, visit, .. } => "core.workflowChain.event", Visit(node_id, *visit), Detail;
+    E::FannedOut { node_id, visit, .. } => "core.dispatch.fanOut", Visit(node_id, *visit), Detail;
+    E::Joined { node_id, visit, .. } => "core.dispatch.join", Visit(node_id, *visit), Detail;
+    E::ConfidenceEscalated { node_id, visit, .. } => "core.workflowChain.confidence-escalated", Visit(node_id, *visit), Detail;
+    E::LoopbackLimited { node_id, .. } => "workflow.loopback-limit", Node(node_id), Detail;
+    E::InterruptRequested { node_id, visit, .. } => "interrupt.requested", Visit(node_id, *visit), Update;
+    E::InterruptResolved { node_id, .. } => "interrupt.resolved", Node(node_id), Update;
+    E::ApprovalRequested { node_id, visit, .. } => "approval.requested", Visit(node_id, *visit), Update;
+    E::ApprovalReceived { node_id, visit, .. } => "approval.received", Visit(node_id, *visit), Update;
+    E::ApprovalGranted { node_id, visit, .. } => "approval.granted", Visit(node_id, *visit), Update;
+    E::ApprovalRejected { node_id, visit, .. } => "approval.rejected", Visit(node_id, *visit), Update;
+    E::ApprovalOverridden { node_id, visit, .. } => "approval.overridden", Visit(node_id, *visit), Update;
+    E::ApprovalAsked { node_id, visit, .. } => "runwright.approval.asked", Visit(node_id, *visit), Detail;
+    E::ClarificationRequested { node_id, visit, .. } => "clarification.requested", Visit(node_id, *visit), Update;
+    E::ClarificationResolved { node_id, visit, .. } => "clarification.resolved", Visit(node_id, *visit), Update;
+    E::SignalReceived { .. } => "runwright.signal.received", Run, Detail;
+    E::ChannelWritten { node_id, .. } => "channel.written", maybe(node_id), Detail;
+    E::VariableChanged { node_id, .. } => "variable.changed", maybe(node_id), Detail;
+    E::ArtifactCreated { node_id, .. } => "artifact.created", Node(node_id), Update;
+    E::OutputChunk { node_id, visit, .. } => "output.chunk", Visit(node_id, *visit), Detail;
+    E::LogAppended { attempt, .. } => "log.appended", attempt.as_ref().map_or(Run, attempt_of), Detail;
+    E::CapBreached { node_id, .. } => "cap.breached", maybe(node_id), Detail;
+    E::ProviderUsage { node_id, .. } => "provider.usage", Node(node_id), Detail;
+    E::ToolCalled(report) => "agent.toolCalled", Visit(&report.node_id, report.visit), Detail;
+    E::ToolReturned(report) => "agent.toolReturned", Visit(&report.node_id, report.visit), Detail;
+    E::EnvelopeRefused(report) => "envelope.refusal", Visit(&report.node_id, report.visit), Detail;
+    E::EnvelopeTruncated(report) => "envelope.truncated", Visit(&report.node_id, report.visit), Detail;
+    E::EnvelopeRetried(report) => "envelope.retry.attempted", Visit(&report.node_id, report.visit), Detail;
+    E::EnvelopesExhausted(report) => "envelope.retry.exhausted", Visit(&report.node_id, report.visit), Detail;
+    E::EnvelopeRecovered(report) => "envelope.recovery.applied", Visit(&report.node_id, report.visit), Detail;
+    E::EnvelopeCoerced(report) => "envelope.nlToFormat.engaged", Visit(&report.node_id, report.visit), Detail;
+    E::PromptComposed(report) => "prompt.composed", Visit(&report.node_id, report.visit), Detail;
+    E::BudgetReserved { attempt, .. } => "runwright.budget.reserved", attempt_of(attempt), Detail;
+    E::BudgetSettled { attempt, .. } => "runwright.budget.settled", attempt_of(attempt), Detail;
+    E::ReplayDiverged { .. } => "replay.diverged", Run, Detail;
 }
 
 fn maybe(node: &Option<NodeId>) -> About<'_> {
@@ -158,10 +146,5 @@ impl RunEvent {
     /// Who follows it.
     pub fn interest(&self) -> Interest {
         row(self).interest
-    }
-
-    /// Its content.
-    pub fn content(&self) -> Content {
-        row(self).content
     }
 }
