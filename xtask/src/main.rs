@@ -1,8 +1,8 @@
 //! The project's own commands. `cargo xtask ci` is the one to run before a change is done.
 //!
 //! Each command is a module: [`ci`], [`tidy`], [`direction`], [`soak`], [`picture`],
-//! [`mod@reference`], [`package`], [`mod@bench`]. Data and findings go to stdout, a wrong call to stderr. Exit
-//! codes: 0 done, 1 something was found or failed, 2 the call was wrong.
+//! [`mod@reference`], [`package`], [`mod@bench`]. Data and findings go to stdout, a wrong call to
+//! stderr. Exit codes: 0 done, 1 something was found or failed, 2 the call was wrong.
 //!
 //! This crate is built before anything else can be checked, so it has few dependencies.
 

@@ -93,17 +93,9 @@ fn control(product: &Product, installed: &[File<'_>]) -> String {
     )
 }
 
-/// The licence in the form of Debian, which indents each line and marks empty ones with a dot.
+/// The holder of the copyright and the licence.
 fn copyright() -> String {
-    let mut text = String::from(
-        "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n\
-         Files: *\nCopyright: The Runwright contributors\nLicense: Apache-2.0\n",
-    );
-    for line in LICENSE.lines() {
-        let line = if line.is_empty() { "." } else { line };
-        text.push_str(&format!(" {line}\n"));
-    }
-    text
+    format!("Copyright: The Runwright contributors\n\n{LICENSE}")
 }
 
 #[cfg(test)]
@@ -143,7 +135,7 @@ mod tests {
         assert!(
             data["usr/share/doc/runwright/copyright"]
                 .1
-                .contains("\n .\n")
+                .ends_with(LICENSE)
         );
     }
 
