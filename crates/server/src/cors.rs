@@ -14,7 +14,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, PUT, POST, DELETE");
 const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, content-encoding, if-match, if-none-match, last-event-id, \
      idempotency-key, range, traceparent, tracestate, x-dedup, x-request-id, \
-     openwop-version, openwop-client-version, openwop-dedup",
+     openwop-version, openwop-client-version, openwop-dedup, openwop-force-engine-version",
 );
 /// Response headers exposed to them.
 const EXPOSED: HeaderValue = HeaderValue::from_static(

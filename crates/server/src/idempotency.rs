@@ -12,6 +12,7 @@ use kernel::limits::MAX_JSON_DEPTH;
 use runtime::api::{Finish, IdempotencyState, KeptAnswer, KeyedBy};
 use serde_json::Value;
 
+use crate::contract::Contract;
 use crate::pipeline;
 use crate::problem::Problem;
 use crate::reply::{JSON, REPLAYED, Reply};
@@ -77,7 +78,11 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
         // The interrupt token identifies the caller. A repeated request may carry another one.
         None => {
             let bearer = app.api().bearer(cx.param("token")).await?;
-            let operation = format!("{} {}", route.method, bearer.question);
+            let version = match route.contract {
+                Contract::Two => "2 ",
+                Contract::One | Contract::Workbench => "",
+            };
+            let operation = format!("{version}{} {}", route.method, bearer.question);
             (Arc::new(bearer.who), operation)
         }
     };

@@ -100,7 +100,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
     let hold = query.number("timeout", 0..=60);
     if view::is_document(&run) {
         let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
-        return view::poll(cx, run, after?, hold).await;
+        return view::poll(cx, run, after?, hold, Contract::One).await;
     }
     let mut tail = api
         .follow(&who, &run, after.as_ref().copied().unwrap_or_default())
@@ -177,18 +177,13 @@ pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Probl
     let (who, run) = (cx.who()?, named(&cx)?);
     let after = last_event_id(&cx.headers);
     if view::is_document(&run) {
+        // Ownership is checked before the query.
+        cx.app.api().document_view(&who, &run).await?;
+        let modes = modes(cx.query().get("streamMode"), contract)?;
         return match wanted(&cx.headers) {
-            Wanted::Json => view::poll(cx, run, after, Duration::ZERO).await,
-            Wanted::Stream => {
-                // Ownership is checked before the query.
-                cx.app.api().document_view(&who, &run).await?;
-                let modes = modes(cx.query().get("streamMode"), contract)?;
-                view::stream(cx, run, after, (modes, contract)).await
-            }
-            Wanted::Other => {
-                cx.app.api().document_view(&who, &run).await?;
-                Err(no_such_form())
-            }
+            Wanted::Json => view::poll(cx, run, after, Duration::ZERO, contract).await,
+            Wanted::Stream => view::stream(cx, run, after, (modes, contract)).await,
+            Wanted::Other => Err(no_such_form()),
         };
     }
     let tail = cx.app.api().follow(&who, &run, after).await?;
@@ -202,9 +197,7 @@ pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Probl
         Wanted::Other => return Err(no_such_form()),
     }
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
-        return Err(Problem::unavailable(
-            "as many streams are open as this server serves; try again, or poll",
-        ));
+        return Err(view::too_many_streams(contract));
     };
     let pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
     let form = Form {

@@ -49,6 +49,7 @@ mod telemetry;
 mod tokens;
 mod traces;
 mod v2;
+mod v2_edges;
 mod webhooks;
 mod workbench;
 mod workflows;

@@ -96,6 +96,7 @@ async fn pages_of_allowed_origins_call_every_face() {
             "content-type",
             "idempotency-key",
             "last-event-id",
+            "openwop-force-engine-version",
         ] {
             assert!(headers.contains(name), "{headers}");
         }

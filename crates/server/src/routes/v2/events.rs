@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use faces::openwop::v2;
 use runtime::access::Action;
-use serde_json::{Value, json};
 
 use super::reads;
 use crate::contract::Contract;
@@ -77,23 +76,7 @@ async fn poll(cx: Cx) -> Result<Reply, Problem> {
     let hold = query.number("timeout", 1..=60);
     if view::is_document(&run) {
         let hold = Duration::from_secs(hold?.unwrap_or(HOLD));
-        let of = cx.app.api().document_view(&who, &run).await?;
-        let owner = of.header().owner.clone();
-        let reply = view::poll(cx, run, after?, hold).await?;
-        return Ok(reply.map(|page| {
-            let events = page["events"].as_array().cloned().unwrap_or_default();
-            let events: Vec<Value> = events
-                .into_iter()
-                .map(|event| v2::project_event(&owner, event))
-                .collect();
-            json!({
-                "runId": v2::bind(&owner.tenant, page["runId"].as_str().unwrap_or_default()),
-                "events": events,
-                "lastSequence": page["lastEventSeq"],
-                "status": page["runStatus"],
-                "isTerminal": page["isTerminal"],
-            })
-        }));
+        return view::poll(cx, run, after?, hold, Contract::Two).await;
     }
     // Access to the run is checked before the query.
     let seen = after.as_ref().copied().unwrap_or_default();

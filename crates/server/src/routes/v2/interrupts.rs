@@ -68,8 +68,13 @@ async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
 async fn resolve_by_token(cx: Cx) -> Result<Reply, Problem> {
     let api = cx.app.api().clone();
     let token = cx.param("token").to_owned();
+    // Before the answer is stored: afterwards the token may have expired.
+    let bearer = api
+        .bearer(&token)
+        .await
+        .map_err(Problem::from)
+        .map_err(of_token)?;
     let reply = v1::resolve_by_token(cx).await.map_err(of_token)?;
-    let bearer = api.bearer(&token).await.map_err(Problem::from)?;
     Ok(reply.map(|mut doc| {
         if let Value::String(run) = &doc["runId"] {
             doc["runId"] = json!(v2::bind(&bearer.who.tenant, run));

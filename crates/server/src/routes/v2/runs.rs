@@ -220,7 +220,13 @@ async fn cancel_one(
         let status = api.cancel_active(who, &run, reason, Some(trace)).await?;
         Ok::<_, Problem>(status)
     };
-    match result.await {
+    let result = result.await;
+    let id = if id.contains('/') {
+        id
+    } else {
+        v2::bind(&who.tenant, &id)
+    };
+    match result {
         Ok(status) => json!({ "runId": id, "ok": true, "status": status }),
         Err(problem) => {
             let envelope = problem.in_v2(Some(who.tenant.as_str())).envelope();

@@ -25,7 +25,7 @@ use super::super::snapshots;
 use super::gates::MAX_NOTE;
 use crate::app::App;
 use crate::contract::Contract;
-use crate::problem::Problem;
+use crate::problem::{Problem, RETRY_AFTER};
 use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::Cx;
@@ -157,6 +157,7 @@ pub(crate) async fn poll(
     run: StreamId,
     after: Option<u64>,
     hold: Duration,
+    contract: Contract,
 ) -> Result<Reply, Problem> {
     let (app, who) = (cx.app.clone(), cx.who()?);
     let mut pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
@@ -172,20 +173,44 @@ pub(crate) async fn poll(
         if end > from || ended || is_over {
             let events = run_events::events(&document, from);
             let status = run_view::snapshot(&document).map(|view| view["status"].clone());
-            return Ok(Reply::ok(&json!({
-                "runId": document.header().stream,
-                "events": events,
-                "isComplete": ended,
-                "lastEventSeq": end.saturating_sub(1).max(after.unwrap_or_default()),
-                "runStatus": status,
-                "isTerminal": ended,
-            })));
+            let header = document.header();
+            return Ok(Reply::ok(&match contract {
+                Contract::One | Contract::Workbench => json!({
+                    "runId": header.stream,
+                    "events": events,
+                    "isComplete": ended,
+                    "lastEventSeq": end.saturating_sub(1).max(after.unwrap_or_default()),
+                    "runStatus": status,
+                    "isTerminal": ended,
+                }),
+                Contract::Two => {
+                    let shown = events.into_iter();
+                    let shown = shown.map(|event| v2::project_event(&header.owner, event));
+                    json!({
+                        "runId": v2::bind(&header.owner.tenant, &header.stream),
+                        "events": shown.collect::<Vec<_>>(),
+                        "lastSequence": i128::from(end) - 1,
+                        "status": status,
+                        "isTerminal": ended,
+                    })
+                }
+            }));
         }
         tokio::select! {
             () = tail.changed() => {}
             () = tokio::time::sleep_until(until.min(pass.due)) => {}
             () = app.draining().cancelled() => {}
         }
+    }
+}
+
+/// The refusal of a stream over the limit: version 2 counts it as a rate.
+pub(in crate::routes) fn too_many_streams(contract: Contract) -> Problem {
+    let message = "as many streams are open as this server serves; try again, or poll";
+    match contract {
+        Contract::Two => Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+            .retry_after(RETRY_AFTER),
+        Contract::One | Contract::Workbench => Problem::unavailable(message),
     }
 }
 
@@ -213,9 +238,7 @@ pub(crate) async fn stream(
     let who = cx.who()?;
     let tail = cx.app.api().follow_document_view(&who, &run).await?;
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
-        return Err(Problem::unavailable(
-            "as many streams are open as this server serves; try again, or poll",
-        ));
+        return Err(too_many_streams(contract));
     };
     let subscription = Subscription {
         app: cx.app.clone(),
