@@ -38,10 +38,10 @@ impl Adopting<'_> {
         let found = templates::find(&file.display().to_string(), &session.place.project);
         let found = found.map_err(|_| {
             let what = format!(
-                "the template {} of session {id} is not there",
+                "session {id} needs its template {}, which is missing",
                 foreign.template_path
             );
-            Failure::new(what).hint("put it back")
+            Failure::new(what).hint("restore the file")
         })?;
         let mut checked = Checked::check(&found, &context::names(&foreign.context))?;
         checked.warn(self.args.strict)?;
@@ -51,7 +51,7 @@ impl Adopting<'_> {
         ready::refuse(checks::lacking_executors(&checked, self.executors))?;
         let context = context::bind(&checked.template, foreign.context.clone()).await?;
         talk::say(format!(
-            "session {id} was begun by another player; {} over is not done again",
+            "another player started session {id}; {} already done will not run again",
             text::count(foreign.recorded.len(), "node")
         ));
         self.decide(&mut foreign).await?;
@@ -86,14 +86,14 @@ impl Adopting<'_> {
             Left::Open => Ok(()),
             Left::Unreadable => Err(sessions::unreadable(self.session, id)),
             Left::Completed => {
-                let hint = format!("`runwright play --archive {id}` puts it away");
+                let hint = format!("`runwright play --archive {id}` archives it");
                 Err(Failure::new(format!("session {id} had completed")).hint(hint))
             }
             Left::Aborted if self.args.yes => Ok(()),
             Left::Aborted => {
                 let words = ["Yes", "No"];
                 let prompt = format!(
-                    "session {id} was aborted. Go on with it? {} ",
+                    "session {id} was aborted. Continue it? {} ",
                     ask::choices(&words)
                 );
                 let answer = if ask::somebody() {
@@ -105,7 +105,7 @@ impl Adopting<'_> {
                 match ask::meant(&answer, &words) {
                     Some("Yes") => Ok(()),
                     _ => {
-                        let hint = format!("`runwright play --resume {id} --yes` goes on with it");
+                        let hint = format!("`runwright play --resume {id} --yes` continues it");
                         Err(Failure::new(format!("session {id} was aborted")).hint(hint))
                     }
                 }
@@ -119,7 +119,7 @@ impl Adopting<'_> {
         let foreign = Foreign::parse(&bytes).map_err(|problems| self.wrong(problems))?;
         if foreign.session_id != self.id {
             let what = format!("{} is the state of another session", path.display());
-            return Err(Failure::new(what).hint("rename the folder as its session_id says"));
+            return Err(Failure::new(what).hint("give the folder the name in its session_id"));
         }
         Ok(foreign)
     }

@@ -56,10 +56,10 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     // Written at the old place: after a crash in between, the next command updates the files in
     // either place.
     let Some(files) = files::bring_up_to_date(&door, project, &run).await? else {
-        return Err(Failure::new(format!("run {run} is no session")));
+        return Err(Failure::new(format!("run {run} is not a session")));
     };
     let word = if was_archived {
-        "was archived before; it lies"
+        "was archived before and is"
     } else {
         "is archived"
     };
@@ -82,8 +82,8 @@ fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
         Left::Completed | Left::Aborted => {}
         Left::Unreadable => return Err(sessions::unreadable(session, id)),
         Left::Open => {
-            let what = format!("session {id} of another player has not ended");
-            let hint = format!("`runwright play --resume {id}` goes on with it");
+            let what = format!("session {id} belongs to another player and has not ended");
+            let hint = format!("`runwright play --resume {id}` continues it");
             return Err(Failure::new(what).hint(hint));
         }
     }
@@ -116,7 +116,7 @@ fn nothing(all: &[Known]) -> Failure {
     let is_open = |known: &&Known| matches!(known.kind, Kind::Open | Kind::Foreign(Left::Open));
     match all.iter().filter(is_open).count() {
         _ if all.is_empty() => failure
-            .hint("`runwright play TEMPLATE` begins a session; one that has ended is archived"),
+            .hint("start one with `runwright play TEMPLATE`; it can be archived once it has ended"),
         0 => failure.hint("every session that has ended is archived already"),
         open => failure.hint(format!(
             "{} not ended: resume or abort it first; `runwright play --status` shows them",
@@ -129,7 +129,7 @@ fn nothing(all: &[Known]) -> Failure {
 async fn open(door: &Door, session: &Session, id: &str) -> Result<Failure, Failure> {
     let project = &session.place.project;
     let files = files::bring_up_to_date(door, project, &StreamId::new(id)).await?;
-    let files = files.ok_or_else(|| Failure::new(format!("run {id} is no session")))?;
+    let files = files.ok_or_else(|| Failure::new(format!("run {id} is not a session")))?;
     let standing = SessionStatus::load(door, &files).await?;
     let what = format!(
         "session {id} has not ended; it is {}",
@@ -140,7 +140,7 @@ async fn open(door: &Door, session: &Session, id: &str) -> Result<Failure, Failu
             format!("wait for {who}, or end it with `runwright play --abort {id}`")
         }
         _ => format!(
-            "`runwright play --resume {id}` goes on with it, `runwright play --abort {id}` ends it"
+            "`runwright play --resume {id}` continues it, `runwright play --abort {id}` ends it"
         ),
     }))
 }

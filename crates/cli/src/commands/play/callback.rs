@@ -27,8 +27,8 @@ const MAX_OUTPUT: usize = 256 << 10;
 #[command(after_help = "Example:
   runwright play callback WFR-build-20260317-143022 --task gem-143514-x7k2 --output answer.md
 
-The task is what the process was given as WF_TASK_ID; `--status SESSION --json` shows the ones
-that are waited for. A callback that comes before its node waits for it is kept.")]
+The task is the WF_TASK_ID of the process; `--status SESSION --json` shows the tasks
+that are awaited. A callback that arrives before its node waits for it is kept.")]
 pub(super) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]
@@ -38,11 +38,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "ID")]
     task: String,
 
-    /// How it ended: 0 for well
+    /// The exit code of the work; 0 is success
     #[arg(long, value_name = "CODE", default_value_t = 0)]
     exit: i32,
 
-    /// What it gave: a text, or a JSON object with session_id, output_path, artifacts, output, cost
+    /// The result: a text, or a JSON object with session_id, output_path, artifacts, output, cost
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -54,7 +54,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
     let known = sessions::find(session, door.as_ref(), Some(&args.session), may, "tell").await?;
     let Some(door) = door.filter(|_| known.kind == Kind::Open) else {
         return Err(Failure::new(format!(
-            "session {} waits for nothing",
+            "session {} does not wait for a callback",
             known.id
         )));
     };
@@ -97,10 +97,10 @@ pub(super) async fn run(args: &Args, session: &Session) -> Result<Exit, Failure>
     };
     talk::say(match standing {
         SessionStatus::Driven(who) | SessionStatus::Attended(who) => {
-            format!("session {run} knows; {who} goes on with it")
+            format!("session {run} has the result; {who} continues it")
         }
-        SessionStatus::Ended => format!("session {run} knows; it has ended"),
-        _ => format!("session {run} knows; `runwright play --resume {run}` goes on"),
+        SessionStatus::Ended => format!("session {run} has the result; the session has ended"),
+        _ => format!("session {run} has the result; `runwright play --resume {run}` continues it"),
     });
     Ok(Exit::Done)
 }

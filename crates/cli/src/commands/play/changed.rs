@@ -27,10 +27,10 @@ pub(super) fn warn(args: &Args, session: &Session, run: &Run) -> Result<(), Fail
     };
     let id = &run.header.stream;
     let what = format!(
-        "{path} was changed since session {id} began; the session goes on with the template it \
-         began with"
+        "{path} has changed since session {id} started; the session keeps the template it started \
+         with"
     );
-    let hint = format!("`runwright play --resume {id} --replan` takes the change");
+    let hint = format!("`runwright play --resume {id} --replan` applies the change");
     if args.strict {
         return Err(Failure::new(what).hint(hint));
     }

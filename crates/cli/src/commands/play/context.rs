@@ -41,7 +41,7 @@ pub(super) fn typed(args: &Args) -> Result<(Option<String>, Context), Failure> {
             }
             _ if template.is_none() => template = Some(word.clone()),
             _ => {
-                let what = format!("--context {} cannot be understood", quoted(word));
+                let what = format!("--context {} is not NAME=VALUE", quoted(word));
                 return Err(Failure::new(what).hint("write NAME=VALUE"));
             }
         }

@@ -22,7 +22,7 @@ pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit,
     let may = |known: &Known| known.kind == Kind::Open;
     let known = sessions::find(session, door.as_ref(), name, may, "abort").await?;
     let Some(door) = door.filter(|_| !matches!(known.kind, Kind::Foreign(_))) else {
-        let what = format!("session {} is another player's", known.id);
+        let what = format!("session {} belongs to another player", known.id);
         return Err(Failure::new(what).hint("resume it first, or remove its folder"));
     };
     let engine = compose::engine(session, &door, &PortArgs::default())?;
@@ -33,17 +33,17 @@ pub(super) async fn abort(name: Option<&str>, session: &Session) -> Result<Exit,
         let state = engine.door().load(&run).await?;
         tell(&engine, &state).await?;
         if let Some(who) = driver {
-            talk::say(format!("{who} stops what runs"));
+            talk::say(format!("{who} stops its running nodes"));
         }
         settle(&engine, &run).await?;
     }
     let project = &session.place.project;
     let Some(files) = files::bring_up_to_date(engine.door(), project, &run).await? else {
-        return Err(Failure::new(format!("run {run} is no session")));
+        return Err(Failure::new(format!("run {run} is not a session")));
     };
     let status = files.state().status;
     if was_settled && matches!(status, Status::Completed | Status::Archived) {
-        let what = format!("session {run} has completed; there is nothing to abort");
+        let what = format!("session {run} has completed; it cannot be aborted");
         return Err(Failure::new(what));
     }
     let had = if was_settled {

@@ -104,7 +104,7 @@ impl<'a> Playing<'a> {
         let mut follower = Follower::new(engine.door().clone());
         follower.read_from_start(run).await?;
         let files = Files::for_follower(&session.place.project, &follower).ok_or_else(|| {
-            Failure::new(format!("run {run} is no session of a template"))
+            Failure::new(format!("run {run} is not a session of a template"))
                 .hint("`runwright resume` goes on with it")
         })?;
         Ok(Self {

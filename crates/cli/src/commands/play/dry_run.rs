@@ -20,7 +20,7 @@ use crate::{style, talk, text};
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let (template, given) = context::typed(args)?;
     let Some(template) = template else {
-        return Err(Failure::new("name the template whose plan is to be shown"));
+        return Err(Failure::new("name the template whose plan to show"));
     };
     let found = templates::find(&template, &session.place.project)?;
     let outlook = Outlook::new(args, session, &found, &given);
@@ -101,8 +101,8 @@ fn show(
             }
             if let Some(round) = round.filter(Round::is_first) {
                 let rounds = format!(
-                    "      while it fails, what follows up to {} runs and then it again: {} rounds \
-                     at most",
+                    "      while it fails, the nodes up to {} run and then it runs again: at most \
+                     {} rounds",
                     text::one_line(last_of(template, plan, &round), 40),
                     round.rounds
                 );

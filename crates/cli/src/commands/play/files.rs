@@ -177,7 +177,7 @@ pub(crate) async fn keep(door: Door, project: PathBuf) {
         let page: Vec<FeedEvent> = match door.store().feed(after, PAGE).await {
             Ok(page) => page,
             Err(error) => {
-                tracing::warn!(%error, "files of sessions are behind their logs");
+                tracing::warn!(%error, "session files cannot be brought up to date");
                 Vec::new()
             }
         };
@@ -192,7 +192,7 @@ pub(crate) async fn keep(door: Door, project: PathBuf) {
         }
         for run in touched.drain(..) {
             if let Err(failure) = bring_up_to_date(&door, &project, &run).await {
-                tracing::warn!(%run, %failure, "the files of a session are behind its log");
+                tracing::warn!(%run, %failure, "the files of a session cannot be brought up to date");
             }
         }
         tokio::time::sleep(PAUSE).await;

@@ -47,19 +47,17 @@ pub(super) async fn run(
     };
     let at = cut(&events, from, is_checkpoint).ok_or_else(|| {
         Failure::new(format!(
-            "session {source} has not come to {} yet",
+            "session {source} has not reached {} yet",
             quoted(from)
         ))
-        .hint(format!(
-            "`runwright play --resume {source}` goes on with it"
-        ))
+        .hint(format!("`runwright play --resume {source}` continues it"))
     })?;
     changed::warn(args, session, source_run)?;
     let policy = raised(args, source_run)?;
     let run = fork(&engine, session, &source, Some(at), policy, &events).await?;
     let place = if is_checkpoint { "at" } else { "before" };
     talk::say(format!(
-        "session {run} begins as {source} was {place} {from}"
+        "session {run} starts with the state of {source} {place} {from}"
     ));
     resume::go_on(args, session, engine, &run).await
 }
@@ -80,7 +78,7 @@ pub(super) async fn with_budget(
     decide::end(session, engine.door(), source).await?;
     files::bring_up_to_date(engine.door(), &session.place.project, source).await?;
     talk::say(format!(
-        "session {run} goes on from where {source} stood, with the new budget; {source} has ended"
+        "session {run} continues {source} with the new budget; {source} has ended"
     ));
     Ok(run)
 }
@@ -104,7 +102,7 @@ pub(super) fn raised(args: &Args, source: &Run) -> Result<Option<Policy>, Failur
                     *limit as f64 / 1e6
                 ),
             };
-            let hint = "give more than that: the amount is for the session as a whole";
+            let hint = "give a larger amount: it is for the whole session";
             return Err(Failure::new(format!("{what} leaves nothing")).hint(hint));
         }
     }
@@ -184,7 +182,7 @@ async fn fork(
             }
         }
     }
-    Err(Failure::new("too many sessions begin at the same time").hint("try again"))
+    Err(Failure::new("too many sessions start at the same time").hint("try again"))
 }
 
 /// The slug in a session id.

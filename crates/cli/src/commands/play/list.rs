@@ -40,7 +40,7 @@ pub(super) fn run(session: &Session) -> Result<Exit, Failure> {
                 text::count(checkpoints, "checkpoint")
             ))?,
             (Form::Text, ..) => {
-                let why = style::bad("cannot be played; --dry-run says why");
+                let why = style::bad("cannot be played; --dry-run shows why");
                 data.line(format!("{}  {why}", style::strong(slug)))?;
             }
         }
@@ -49,7 +49,7 @@ pub(super) fn run(session: &Session) -> Result<Exit, Failure> {
     if session.form == Form::Text {
         talk::say(match listed.first() {
             Some(first) => format!("run one with `runwright play {}`", first.file.slug),
-            None => "there is no template; `runwright play new NAME` makes one".to_owned(),
+            None => "there is no template; create one with `runwright play new NAME`".to_owned(),
         });
     }
     Ok(Exit::Done)

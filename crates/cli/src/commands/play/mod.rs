@@ -44,24 +44,24 @@ pub(crate) use files::keep as keep_files;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  runwright play new hello                   a template to begin with, and runwright.toml
+  runwright play new hello                   create a template and runwright.toml
   runwright play hello --context goal='Say hello'
   runwright play --list
   runwright play hello --context goal=x --dry-run
-  runwright play --resume                    continue the session that was left
+  runwright play --resume                    continue the last unfinished session
   runwright play --resume WFR-hello-20260317-143022 --from CP-01
   runwright play --resume --replan           with the template as it is now
   runwright play --status
-  runwright play --retry N-002               after the cause of its failure is gone
+  runwright play --retry N-002               after you removed the cause of its failure
 
 A template is in .workflow/templates/. The programs of its nodes are configured in runwright.toml, in
-the project folder or above it. A session lies in .workflow/sessions/ID/: session-state.json,
+the project folder or above it. A session is kept in .workflow/sessions/ID/: session-state.json,
 checkpoints/ and artifacts/NODE.log. It is a run of the store in .runwright: `runwright runs show
 ID` shows it, too.
 
 Exit codes of playing, resuming and --status --watch: 0 completed, 1 failed or aborted, 2 wrong usage
 or a template that cannot be played, 3 paused, 130 interrupted. --abort, --archive, --status and
---list exit with 0 when they did what was asked."
+--list exit with 0 when they succeed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -71,28 +71,28 @@ pub(crate) struct Args {
     #[arg(value_name = "TEMPLATE")]
     template: Option<String>,
 
-    /// Context variables; more words NAME=VALUE may follow
+    /// Context variables; several NAME=VALUE may follow
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., help_heading = "Starting")]
     context: Vec<String>,
 
-    /// Context variables from a JSON file; --context is stronger
+    /// Context variables from a JSON file; --context overrides it
     #[arg(long, value_name = "FILE", help_heading = "Starting")]
     context_file: Option<String>,
 
-    /// Check, show the plan and all that would be refused; write nothing
+    /// Check the template, show the plan and every problem; write nothing
     #[arg(long, help_heading = "Starting")]
     dry_run: bool,
 
-    /// Refuse what is only odd, too
+    /// Treat warnings as errors
     #[arg(long, help_heading = "Starting")]
     strict: bool,
 
-    /// Wait for a person at this checkpoint, even if it would continue
+    /// Wait for a person at this checkpoint, even if it continues by itself
     #[arg(long, value_name = "CHECKPOINT", help_heading = "Starting")]
     pause_at: Vec<String>,
 
-    /// US dollars the session may use; no further nodes begin when they are used up. With --resume,
-    /// --retry or --from the session goes on as a new one that may use this
+    /// US dollars the session may use; no further nodes start once they are used up. With --resume,
+    /// --retry or --from a new session with this budget continues it
     #[arg(long, value_name = "AMOUNT", value_parser = budget::usd, allow_negative_numbers = true)]
     budget_usd: Option<f64>,
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
 
-    /// Longest attempt of a node, as 90s or 30m
+    /// Time limit of an attempt of a node, such as 90s or 30m
     #[arg(long, value_name = "TIME", help_heading = "Starting")]
     timeout: Option<Span>,
 
@@ -112,15 +112,15 @@ pub(crate) struct Args {
     #[arg(short, long)]
     yes: bool,
 
-    /// Say nothing before the end, and then only what failed
+    /// Print only failures, at the end
     #[arg(short, long)]
     quiet: bool,
 
-    /// Show what the processes write, too; with --status, as long as something happens by itself
+    /// Also show the output of processes; with --status, follow the session until it ends or waits
     #[arg(short, long)]
     watch: bool,
 
-    /// List the templates there are
+    /// List the templates
     #[arg(long, help_heading = "Instead of starting")]
     list: bool,
 
@@ -129,7 +129,7 @@ pub(crate) struct Args {
           num_args = 0..=1, help_heading = "Instead of starting")]
     resume: Option<Option<String>>,
 
-    /// With --resume: begin a new session from after this checkpoint, or from before this node
+    /// With --resume: start a new session after this checkpoint, or before this node
     #[arg(
         long,
         value_name = "NODE",
@@ -138,8 +138,8 @@ pub(crate) struct Args {
     )]
     from: Option<String>,
 
-    /// With --resume: continue with the template as it is now, in a new session; says what changes.
-    /// With --dry-run it only says so
+    /// With --resume: continue with the current template in a new session; shows what changes. With
+    /// --dry-run it only shows the changes
     #[arg(
         long,
         requires = "resume",
@@ -152,11 +152,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     status: Option<Option<String>>,
 
-    /// Put a session away that has ended
+    /// Archive a session that has ended
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     archive: Option<Option<String>>,
 
-    /// End a session and everything its player left running
+    /// End a session and stop all its processes
     #[arg(long, value_name = "SESSION", num_args = 0..=1, help_heading = "Instead of starting")]
     abort: Option<Option<String>>,
 
@@ -171,7 +171,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a template to begin with
+    /// Create a first template
     New(new::Args),
     /// Draw a template
     Graph(graph::Args),
@@ -184,19 +184,20 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     if args.asked() > 1 {
         let what = "--list, --resume, --status, --archive, --abort, --dry-run and a template exclude \
                     each other";
-        return Err(Failure::new(what).hint("ask for one of them"));
+        return Err(Failure::new(what).hint("use one of them"));
     }
     let goes_on = args.resume.is_some() || !args.retry.is_empty() || !args.skip.is_empty();
     if let Some(kept) = args.settled_at_the_start().filter(|_| goes_on) {
-        let what = format!("a session keeps the {kept} it began with");
+        let what = format!("a session keeps the {kept} it started with");
         let hint =
-            format!("leave --{kept} out, or begin a new session with `runwright play TEMPLATE`");
+            format!("remove --{kept}, or start a new session with `runwright play TEMPLATE`");
         return Err(Failure::new(what).hint(hint));
     }
     let begins_anew = args.from.is_some() || args.replan;
     if begins_anew && !(args.retry.is_empty() && args.skip.is_empty()) {
-        let what = "--retry and --skip decide about a node of the session itself, and --from begins a new one, as --replan does";
-        return Err(Failure::new(what).hint("ask for one of them"));
+        let what = "--retry and --skip apply to a node of this session; --from and --replan start \
+                    a new session";
+        return Err(Failure::new(what).hint("use one of them"));
     }
     match &args {
         Args {

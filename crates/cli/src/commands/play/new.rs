@@ -16,7 +16,7 @@ use crate::talk;
 #[command(after_help = "Example:
   runwright play new \"Fix a bug\"      makes .workflow/templates/fix-a-bug.json")]
 pub(super) struct Args {
-    /// What the template is called
+    /// The name of the template
     #[arg(value_name = "NAME", default_value = "Hello")]
     name: String,
 }
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let slug = names::slug(&args.name);
     let path = project.join(names::TEMPLATES).join(format!("{slug}.json"));
     if path.exists() {
-        let what = format!("{} is there already", path.display());
+        let what = format!("{} exists already", path.display());
         return Err(Failure::new(what).hint("choose another name"));
     }
     let now = crate::text::now();
@@ -73,7 +73,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         "created_at": names::time(now),
         "tags": ["custom", "simple"],
         "context_schema": {
-            "goal": { "type": "string", "required": true, "description": "What is to be done" },
+            "goal": { "type": "string", "required": true, "description": "The task" },
         },
         "nodes": [
             step("N-001", "Plan", "echo \"plan: $1\"", "{goal}"),

@@ -135,7 +135,7 @@ fn pause_points_exist(checked: &Checked, pause_at: &[String]) -> Result<(), Fail
         return Ok(());
     };
     let what = format!(
-        "--pause-at {} names no checkpoint of the template",
+        "--pause-at {}: the template has no such checkpoint",
         quoted(unknown)
     );
     let failure = Failure::new(what);
@@ -164,7 +164,7 @@ fn compiles(
         .map_err(|error| Failure::new(format!("{}: {error}", checked.path)))?;
     let compiled = Plans::new(session.nodes.clone()).compile(&document);
     compiled.map(drop).map_err(|problems| Failure::Problems {
-        document: format!("the workflow that is made of {}", checked.path),
+        document: format!("the workflow compiled from {}", checked.path),
         problems,
     })
 }

@@ -74,8 +74,7 @@ pub(super) async fn run(
     decide::end(session, engine.door(), &source).await?;
     files::bring_up_to_date(engine.door(), &session.place.project, &source).await?;
     talk::say(format!(
-        "session {run} goes on from where {source} stood, with the template as it is now; {source} \
-         has ended"
+        "session {run} continues {source} with the current template; {source} has ended"
     ));
     resume::go_on(args, session, engine, &run).await
 }
@@ -92,7 +91,7 @@ impl Old {
     async fn read(engine: &Engine, session: &Session, id: &StreamId) -> Result<Self, Failure> {
         let door = engine.door();
         let files = files::bring_up_to_date(door, &session.place.project, id).await?;
-        let files = files.ok_or_else(|| Failure::new(format!("run {id} is no session")))?;
+        let files = files.ok_or_else(|| Failure::new(format!("run {id} is not a session")))?;
         let run = door.load(id).await?;
         let nodes = match &run.header.definition {
             Some(definition) => {
@@ -279,10 +278,12 @@ impl Changes {
         if self.changed.is_empty() && self.new.is_empty() && self.removed.is_empty() {
             let id = &old.state.session_id;
             let what = format!(
-                "{} says what it said when session {id} began",
+                "{} has not changed since session {id} started",
                 old.state.template_path
             );
-            return Err(Failure::new(what).hint(format!("`runwright play --resume {id}` goes on")));
+            return Err(
+                Failure::new(what).hint(format!("`runwright play --resume {id}` continues it"))
+            );
         }
         for (id, what) in &self.changed {
             talk::say(format!(
@@ -311,7 +312,7 @@ impl Changes {
 }
 
 /// The name of a difference that does not affect the result of a node.
-const FAILURE: &str = "what becomes of a failure";
+const FAILURE: &str = "how a failure is handled";
 
 /// The differences of a node, in words.
 fn differences(old: &Value, new: &Value) -> Vec<&'static str> {
@@ -326,7 +327,7 @@ fn differences(old: &Value, new: &Value) -> Vec<&'static str> {
         what.push("its type");
     }
     if is_other(&["executor", "cliTool", "cliMode", "cliRule"]) {
-        what.push("what it calls");
+        what.push("the program it calls");
     }
     if is_other(&["args"]) || (old["inputs"] != new["inputs"] && !is_checkpoint) {
         what.push("its arguments");
@@ -364,7 +365,7 @@ mod tests {
         );
         assert_eq!(
             changed(|node| node["config"]["executor"] = json!("y")),
-            ["what it calls"]
+            ["the program it calls"]
         );
         assert_eq!(
             changed(|node| node["config"]["timeoutMs"] = json!(1)),

@@ -82,7 +82,7 @@ async fn catch_up(
     for known in &behind {
         files::bring_up_to_date(door, project, &StreamId::new(&known.id)).await?;
         talk::say(format!(
-            "session {} had ended before its files said so; they are up to date now",
+            "session {} had ended but its files did not show it; they are up to date now",
             known.id
         ));
     }
@@ -104,14 +104,14 @@ async fn ended(
 ) -> Result<Exit, Failure> {
     let project = &session.place.project;
     let files = files::bring_up_to_date(door, project, run).await?;
-    let files = files.ok_or_else(|| Failure::new(format!("run {run} is no session")))?;
+    let files = files.ok_or_else(|| Failure::new(format!("run {run} is not a session")))?;
     if let Some(node) = args.retry.first().or(args.skip.first()) {
         let what = format!(
-            "session {run} has ended; nothing becomes of {} any more",
+            "session {run} has ended; {} can no longer be retried or skipped",
             quoted(node)
         );
         return Err(Failure::new(what).hint(format!(
-            "`runwright play --resume {run} --from {node}` begins a new session as it was before it"
+            "`runwright play --resume {run} --from {node}` starts a new session from before it"
         )));
     }
     talk::say(format!("session {run} has ended"));
@@ -190,10 +190,10 @@ async fn choose(args: &Args, engine: &Engine, run: &Run) -> Result<(), Failure> 
 
 /// The error for retrying or skipping a node that has not failed.
 pub(super) fn not_failed(node: &str, session: &str, failed: &[&str]) -> Failure {
-    let what = format!("{} is no failed node of session {session}", quoted(node));
+    let what = format!("{} is not a failed node of session {session}", quoted(node));
     Failure::new(what).hint(match (closest(node, failed.iter().copied()), failed) {
         (Some(meant), _) => format!("did you mean `{meant}`?"),
-        (None, []) => "no node of it waits for a decision".to_owned(),
+        (None, []) => "no node of the session waits for a decision".to_owned(),
         (None, failed) => format!("there are {}", failed.join(", ")),
     })
 }

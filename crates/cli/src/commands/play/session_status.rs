@@ -68,10 +68,10 @@ impl SessionStatus {
             Self::Ended => Vec::new(),
             Self::Driven(who) => vec![format!("driven by {who}")],
             Self::Attended(who) => vec![format!("{} at {who}", waits_for(state))],
-            Self::Delayed => vec!["a node is tried again before long".to_owned()],
+            Self::Delayed => vec!["a node will be retried soon".to_owned()],
             Self::Waits => next_steps(state),
             Self::Left => vec![format!(
-                "nobody drives it; `runwright play --resume {id}` goes on"
+                "no process drives it; `runwright play --resume {id}` continues it"
             )],
         }
     }
@@ -118,8 +118,8 @@ pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
         let task = quoted(task.as_str().unwrap_or_default());
         let node = text::one_line(node, 40);
         return vec![format!(
-            "{node} waits for `runwright play callback {id} --task {task}`; \
-             `runwright play --resume {id}` goes on"
+            "{node} waits for `runwright play callback {id} --task {task}`; `runwright play \
+             --resume {id}` continues it"
         )];
     }
     let at = match &more.waits_at {
@@ -127,7 +127,7 @@ pub(super) fn next_steps(state: &SessionState) -> Vec<String> {
         None => String::new(),
     };
     vec![format!(
-        "{at}`runwright play --resume {id}` goes on, `runwright play --abort {id}` ends it"
+        "{at}`runwright play --resume {id}` continues it, `runwright play --abort {id}` ends it"
     )]
 }
 

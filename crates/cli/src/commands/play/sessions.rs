@@ -143,8 +143,8 @@ pub(super) async fn find_own(
     let known = find(session, door.as_ref(), name, may, verb).await?;
     match known.kind {
         Kind::Foreign(_) => {
-            let what = format!("session {} is another player's", known.id);
-            let hint = format!("resume it first, without {option}");
+            let what = format!("session {} belongs to another player", known.id);
+            let hint = format!("resume it without {option} first");
             Err(Failure::new(what).hint(hint))
         }
         _ => Ok(known),
@@ -225,12 +225,12 @@ pub(super) fn unreadable(session: &Session, id: &str) -> Failure {
         Err(error) => io_text(&error),
         Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
             Err(error) => error.to_string(),
-            Ok(_) => "it is no JSON object".to_owned(),
+            Ok(_) => "it is not a JSON object".to_owned(),
         },
     };
     let what = format!("{} cannot be read: {why}", path.display());
     Failure::new(what)
-        .hint("its player may still write it; else put a whole file there, or remove the folder")
+        .hint("its player may still be writing it; otherwise restore the file or remove the folder")
 }
 
 /// The folder of an active session.

@@ -83,7 +83,7 @@ async fn choose(project: &Path) -> Result<String, Failure> {
         ask::which(&shown, "play").await
     };
     chosen.map(|n| slugs[n].clone()).ok_or_else(|| {
-        let what = "name a template, or say what else to do";
+        let what = "name a template, or give an option such as --list or --resume";
         let hint = "`runwright play --list` shows the templates there are; `runwright play new NAME` makes one";
         Failure::new(what).hint(hint)
     })
@@ -126,7 +126,7 @@ pub(super) fn budget(
     let mut budget = BTreeMap::new();
     if let Some(usd) = usd {
         if !usd.is_finite() || usd < 0.0 {
-            let what = format!("--budget-usd {usd} is no amount of dollars");
+            let what = format!("--budget-usd {usd} is not an amount of dollars");
             return Err(Failure::new(what).hint("write a number that is not negative, as 2.50"));
         }
         budget.insert("costMicroUsd".to_owned(), (usd * 1e6) as u64);
@@ -204,7 +204,7 @@ impl Order<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Failure::new("too many sessions begin at the same time").hint("try again"))
+        Err(Failure::new("too many sessions start at the same time").hint("try again"))
     }
 
     /// The data of the template that the run keeps in addition to the definition.

@@ -56,7 +56,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
     let known = sessions::all(session, door).await?;
     let mut next = Vec::new();
     if known.is_empty() && session.form == Form::Text {
-        crate::talk::say("there is no session yet; `runwright play TEMPLATE` begins one");
+        crate::talk::say("there is no session yet; start one with `runwright play TEMPLATE`");
     }
     for known in &known {
         let run = StreamId::new(&known.id);
@@ -71,7 +71,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
                 let standing = SessionStatus::load(door, files).await?;
                 match standing {
                     SessionStatus::Left => next.push(format!(
-                        "nobody drives {id}; `runwright play --resume {id}` goes on",
+                        "no process drives {id}; `runwright play --resume {id}` continues it",
                         id = known.id
                     )),
                     _ if standing.is_idle() => next.extend(standing.lines(&files.state())),
@@ -132,7 +132,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
         if more > 0 {
             let more = text::count(more, "more session");
             words::next(&format!(
-                "{more} to decide about: `runwright play --status SESSION`"
+                "{more} waiting for a decision: `runwright play --status SESSION`"
             ));
         }
     }
@@ -143,10 +143,10 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
 fn foreign_step(session: &Session, id: &str, left: Left) -> Option<String> {
     match left {
         Left::Open => Some(format!(
-            "`runwright play --resume {id}` goes on with what another player began"
+            "`runwright play --resume {id}` continues it with what another player began"
         )),
         Left::Aborted => None,
-        Left::Completed => Some(format!("`runwright play --archive {id}` puts it away")),
+        Left::Completed => Some(format!("`runwright play --archive {id}` archives it")),
         Left::Unreadable => Some(sessions::unreadable(session, id).to_string()),
     }
 }
@@ -192,7 +192,7 @@ async fn show(
     loop {
         let Some(files) = files::bring_up_to_date(door, project, run).await? else {
             return Err(Failure::new(format!(
-                "run {run} is no session of a template"
+                "run {run} is not a session of a template"
             )));
         };
         let standing = SessionStatus::load(door, &files).await?;

@@ -100,11 +100,11 @@ fn unknown(typed: &str, project: &Path) -> Failure {
     match closest(typed.strip_suffix(".json").unwrap_or(typed), slugs.clone()) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
         None if known.is_empty() => failure.hint(format!(
-            "{} holds none; `runwright play new NAME` makes one",
+            "{} has none; create one with `runwright play new NAME`",
             names::TEMPLATES
         )),
         None => failure.hint(format!(
-            "there are {}; `runwright play --list` says more",
+            "the templates are {}; `runwright play --list` describes them",
             slugs.take(8).collect::<Vec<_>>().join(", ")
         )),
     }

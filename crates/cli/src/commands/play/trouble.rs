@@ -19,7 +19,7 @@ impl Trouble {
     pub(super) fn look(&mut self, now: Option<String>) {
         let Some(what) = now else {
             if self.is_said {
-                talk::say("what happens is saved again; the session goes on");
+                talk::say("the session is saved again and continues");
             }
             *self = Self::default();
             return;
@@ -28,8 +28,8 @@ impl Trouble {
         if !self.is_said && since.elapsed() >= PATIENCE {
             self.is_said = true;
             talk::say(format!(
-                "{} what happens cannot be saved: {what}. The session waits and goes on once it \
-                 can; press Ctrl-C twice to leave it",
+                "{} the session cannot be saved: {what}. It waits and continues once it can be \
+                 saved; press Ctrl-C twice to leave it",
                 style::bad("stuck:")
             ));
         }

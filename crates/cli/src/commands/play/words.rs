@@ -91,10 +91,10 @@ pub(super) fn running(files: &Files) -> String {
 pub(super) fn left(files: &Files) {
     let id = files.projection().id();
     talk::say(format!(
-        "{} session {id} stands where its log ends; its state is saved",
+        "{} session {id} is unfinished; its state is saved",
         style::warn("left:")
     ));
-    next(&format!("`runwright play --resume {id}` goes on with it"));
+    next(&format!("`runwright play --resume {id}` continues it"));
 }
 
 /// Reports the state of a session once it does not progress by itself.
@@ -127,11 +127,11 @@ pub(super) fn summary(args: &Args, files: &Files) {
             Some(at) => {
                 let at = quoted(at);
                 format!(
-                    "`runwright play --resume {id} --from {at}` asks there again, in a new session"
+                    "`runwright play --resume {id} --from {at}` asks again there, in a new session"
                 )
             }
             None => format!(
-                "`runwright play --resume {id} --from NODE` begins a new session as it was before a node"
+                "`runwright play --resume {id} --from NODE` starts a new session from before a node"
             ),
         }),
     }

@@ -116,7 +116,7 @@ fn an_abort_from_another_terminal_stops_the_player() {
     player.wait_for(|line| line["type"] == "output");
     lab.call(&["play", "--abort"])
         .with(0)
-        .says("stops what runs")
+        .says("stops its running nodes")
         .prints("aborted");
     assert!(!is_alive(lab.noted()));
     let (code, last) = player.end();
@@ -164,7 +164,7 @@ fn an_abort_at_a_checkpoint_is_an_aborted_session() {
         .says("✗ cp           aborted")
         .says("Nodes:     0/2 completed")
         .says(&format!(
-            "`runwright play --resume {id} --from cp` asks there again"
+            "`runwright play --resume {id} --from cp` asks again there"
         ));
 }
 
@@ -185,7 +185,7 @@ fn an_ended_session_cannot_be_aborted_again() {
     lab.call(&["play", "sample"]).with(0);
     lab.call(&["play", "--abort", &lab.session()])
         .with(2)
-        .says("has completed; there is nothing to abort");
+        .says("has completed; it cannot be aborted");
     assert_eq!(lab.state()["status"], "completed");
 }
 
@@ -261,7 +261,9 @@ fn a_bare_resume_repairs_files_of_a_session_that_ended() {
     lab.left_by_another(&before);
     lab.call(&["play", "--resume"])
         .with(0)
-        .says(&format!("session {id} had ended before its files said so"))
+        .says(&format!(
+            "session {id} had ended but its files did not show it"
+        ))
         .prints(&format!("{id} completed"));
     assert_eq!(lab.state(), ended);
     assert_eq!(lab.read("ran"), "x\n");
@@ -277,7 +279,7 @@ fn archive_errors_give_the_reason_and_the_fix() {
     lab.call(&archive)
         .with(2)
         .says("there is no session to archive")
-        .says("`runwright play TEMPLATE` begins");
+        .says("start one with `runwright play TEMPLATE`");
     lab.call(&["play", "sample"]).with(3);
     let id = lab.session();
     lab.call(&archive).with(2).says("1 session has not ended");

@@ -53,7 +53,7 @@ fn a_failed_node_may_be_left_out() {
     lab.call(&["play", "sample"]).with(1);
     lab.call(&["play", "--skip", "c"])
         .with(2)
-        .says("is no failed node")
+        .says("is not a failed node")
         .says("did you mean `b`?");
     lab.call(&["play", "--skip", "b"]).with(0).says("COMPLETE");
     assert_eq!(

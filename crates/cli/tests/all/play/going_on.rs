@@ -41,7 +41,7 @@ fn a_checkpoint_can_be_made_to_ask() {
     assert_eq!(lab.state()["current_node"], "CP-01");
     lab.call(&["play", "sample", "--pause-at", "b"])
         .with(2)
-        .says("names no checkpoint");
+        .says("the template has no such checkpoint");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_session_starts_from_a_checkpoint_of_an_unchanged_one() {
     let (old, before, ran) = (lab.session(), lab.state(), lab.read("ran"));
     lab.call(&["play", "--resume", &old, "--from", "CP-01", "--yes"])
         .with(0)
-        .says("begins as");
+        .says("starts with the state of");
     assert_eq!(lab.state_of(&old), before);
     assert_eq!(lab.read("ran"), format!("{ran}b from-a\n\nc\n"));
     let sessions = lab.sessions();
@@ -159,7 +159,7 @@ fn a_session_that_another_player_left_is_adopted() {
         .prints("2/5    Sample (another player's)");
     lab.call(&["play", "--resume", "--yes"])
         .with(0)
-        .says("2 nodes over is not done again");
+        .says("2 nodes already done will not run again");
     assert_eq!(lab.read("ran"), "b \nc\n", "what was over is not run");
     let after = lab.state();
     assert_eq!(after["status"], "completed");
@@ -200,7 +200,7 @@ fn a_stopped_player_leaves_a_resumable_session() {
     let id = lab.session();
     lab.call(&["play", "--status", &id])
         .with(0)
-        .says("nobody drives it");
+        .says("no process drives it");
     lab.write("ok", "");
     lab.call(&["play", "--resume"]).with(0);
     assert_eq!(statuses(&lab.state()), ["completed"; 2]);

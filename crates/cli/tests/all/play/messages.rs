@@ -104,7 +104,7 @@ fn all_that_keeps_a_session_from_beginning_at_once() {
         "the required variable `goal` has no value",
         "no executor is configured for\n  a (skill flow-plan)",
         "the executor no-such-program is not installed",
-        "--pause-at `cpp` names no checkpoint of the template",
+        "--pause-at `cpp`: the template has no such checkpoint",
         "did you mean `cp`?",
         "the template has no variable `gaol`; did you mean `goal`?",
     ];
@@ -241,14 +241,14 @@ fn two_things_at_once() {
         &["there is no session to resume"],
     );
     let resume = ["play", "--resume", "S", "--context", "goal=new"];
-    refused(&lab, &resume, &["keeps the context it began with"]);
+    refused(&lab, &resume, &["keeps the context it started with"]);
     for typed in [["--pause-at", "cp"], ["--timeout", "9s"]] {
-        let kept = format!("keeps the {} it began with", &typed[0][2..]);
+        let kept = format!("keeps the {} it started with", &typed[0][2..]);
         let resume = [&["play", "--resume", "S"], &typed[..]].concat();
         refused(&lab, &resume, &[&kept]);
     }
     let from = ["play", "--resume", "S", "--from", "CP-01", "--skip", "a"];
-    refused(&lab, &from, &["--from begins a new one"]);
+    refused(&lab, &from, &["--from and --replan start a new session"]);
 }
 
 #[test]
@@ -270,7 +270,11 @@ fn mistakes_in_a_session_come_with_the_right_command() {
         &["--context gives `goal` twice", "give it once"],
     );
     let pause = ["play", "sample", "--context", "goal=x", "--pause-at", "zz"];
-    refused(&lab, &pause, &["names no checkpoint", "there is `cp`"]);
+    refused(
+        &lab,
+        &pause,
+        &["the template has no such checkpoint", "there is `cp`"],
+    );
     for (file, says) in [
         (
             "[paly]\njobs = 1\n",
@@ -350,14 +354,14 @@ fn a_template_that_was_changed_since_is_said_on_resume() {
     lab.template("sample", &document("echo new > ran"));
     lab.call(&["play", "--resume", "--strict"])
         .with(2)
-        .says(".workflow/templates/sample.json was changed since")
+        .says(".workflow/templates/sample.json has changed since")
         .says("--replan");
     lab.call(&["play", "--resume", &id, "--from", "cp", "--yes"])
         .with(0)
-        .says("was changed since");
+        .says("has changed since");
     lab.call(&["play", "--resume", &id])
         .with(0)
-        .says("was changed since");
+        .says("has changed since");
     assert_eq!(lab.read("ran"), "old\n");
 
     let lab = Lab::with_template(&document("true"));

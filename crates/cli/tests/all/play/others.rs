@@ -69,7 +69,7 @@ fn a_failed_node_is_retried_or_skipped() {
     tried
         .call(&["play", "--retry", "c"])
         .with(2)
-        .says("`c` is no failed node of session")
+        .says("`c` is not a failed node of session")
         .says("did you mean `b`?");
     tried.call(&["play", "--retry", "b"]).with(0);
     assert_eq!(tried.read("ran"), "b\nc\n");
@@ -152,7 +152,7 @@ fn half_a_file_hides_no_other_session() {
         let ended = lab.call(&[args[0], args[1], ID]).with(2);
         ended
             .says("cannot be read")
-            .says("its player may still write it");
+            .says("its player may still be writing it");
     }
 }
 

@@ -181,7 +181,7 @@ fn a_budget_that_is_used_up_can_be_raised() {
         .says("1.2000 USD are used already");
     lab.call(&["play", "--retry", "c", "--budget-usd", "1.5"])
         .with(1)
-        .says("stood, with the new budget")
+        .says("with the new budget")
         .says("its budget is used up");
     assert_eq!(lab.state_of(&first)["status"], "failed");
     assert_eq!(lab.read("ran"), "a\nb\nc\n");
@@ -281,7 +281,7 @@ fn a_new_template_can_be_played_as_it_is() {
     assert!(lab.log("N-002").contains("done: plan: tea"));
     lab.call(&["play", "new", "My First"])
         .with(2)
-        .says("is there already");
+        .says("exists already");
 }
 
 #[test]

@@ -31,12 +31,12 @@ fn an_edited_node_runs_with_the_results_of_those_before_it() {
     let replan = ["play", "--resume", "--replan"];
     lab.call(&[&replan[..], &["--dry-run"]].concat())
         .with(0)
-        .says("changed  c: what it calls")
+        .says("changed  c: the program it calls")
         .says("kept     a, b");
     assert_eq!(lab.session(), old, "nothing was begun");
     lab.call(&[&replan[..], &["--yes"]].concat())
         .with(0)
-        .says("changed  c: what it calls")
+        .says("changed  c: the program it calls")
         .says(&format!("{old} has ended"));
     assert_eq!(lab.read("ran"), "a\nb\n", "what was done is not done again");
     assert_eq!(lab.read("got"), "from-a\n b of from-a\n\n");
@@ -59,7 +59,7 @@ fn everything_after_a_change_runs_again() {
     lab.template("sample", &edited);
     lab.call(&["play", "--resume", &old, "--replan", "--yes"])
         .with(0)
-        .says("changed  b: what it calls")
+        .says("changed  b: the program it calls")
         .says("new      d")
         .says("kept     a")
         .says("again    b");
@@ -73,7 +73,7 @@ fn a_template_that_is_as_it_was_or_wrong_changes_nothing() {
     let replan = ["play", "--resume", "--replan"];
     lab.call(&replan)
         .with(2)
-        .says("says what it said when session")
+        .says("has not changed since session")
         .says(&format!("`runwright play --resume {old}` goes on"));
     let mut wrong = document(SECOND, "true");
     wrong["nodes"][1]["type"] = json!("skil");

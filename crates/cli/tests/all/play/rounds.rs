@@ -129,7 +129,7 @@ fn a_dry_run_shows_a_loop_once() {
     let shown = lab.call(&["play", "sample", "--dry-run"]).with(0);
     let shown = shown
         .says("4 nodes")
-        .prints("while it fails, what follows up to fix runs and then it again: 5 rounds at most");
+        .prints("while it fails, the nodes up to fix run and then it runs again: at most 5 rounds");
     assert!(!shown.stdout.contains("test.2"), "{shown:?}");
     lab.call(&["play", "graph", "sample"]).with(0);
 }

@@ -32,7 +32,7 @@ fn a_watch_ends_at_a_checkpoint_without_a_prompt() {
     lab.call(&["play", "--status", &id, "--watch"])
         .with(3)
         .says("it waits at cp")
-        .says(&format!("`runwright play --resume {id}` goes on"));
+        .says(&format!("`runwright play --resume {id}` continues it"));
     lab.call(&["play", "--resume"]).with(0);
     lab.call(&["play", "--status", &id, "--watch"]).with(0);
 }
@@ -50,18 +50,18 @@ fn a_session_whose_player_was_killed_is_said_to_be_left() {
     let shown = ["play", "--status", &id];
     lab.call(&shown).with(0).says("driven by process");
     player.kill();
-    let left = format!("nobody drives it; `runwright play --resume {id}` goes on");
+    let left = format!("no process drives it; `runwright play --resume {id}` continues it");
     lab.call(&shown).with(0).says(&left);
     lab.call(&["play", "--status"])
         .with(0)
-        .says(&format!("nobody drives {id}"));
+        .says(&format!("no process drives {id}"));
     lab.call(&["play", "--status", &id, "--watch"])
         .with(3)
         .says(&left);
     lab.call(&["runs", "show", &id])
         .with(0)
         .prints("nobody")
-        .prints(&format!("`runwright play --resume {id}` goes on"));
+        .prints(&format!("`runwright play --resume {id}` continues it"));
     lab.call(&["play", "--abort", &id]).with(0);
 }
 
@@ -85,7 +85,7 @@ fn a_player_that_waits_for_a_callback_is_seen() {
     let task = task.as_str().unwrap();
     lab.call(&["play", "callback", &id, "--task", task])
         .with(0)
-        .says("knows; it has ended");
+        .says("has the result; the session has ended");
     assert_eq!(player.end().0, 0);
     let (code, last) = watching.end();
     assert_eq!((code, &last.unwrap()["status"]), (0, &json!("completed")));
@@ -157,7 +157,7 @@ fn the_shown_checkpoint_answer_can_be_copied() {
     assert!(!ended.stderr.contains("runs resolve"), "one way: {ended:?}");
     let id = lab.session();
     ended.says(&format!(
-        "it waits at cp; `runwright play --resume {id}` goes on"
+        "it waits at cp; `runwright play --resume {id}` continues it"
     ));
     let answer = format!("runwright runs resolve {id} cp --action accept");
     lab.call(&["runs", "show", &id]).with(0).prints(&answer);
