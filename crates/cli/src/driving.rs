@@ -215,8 +215,8 @@ impl Interrupts {
         match (interrupt, self.seen) {
             (Interrupt::Key, 1) => {
                 talk::say(format!(
-                    "{} nothing new starts; waiting for {running} to end. Ctrl-C again stops it \
-                     now (it starts over when the run is resumed)",
+                    "{} nothing new starts; waiting for {running} to end. Press Ctrl-C again to \
+                     stop it now (it starts over when the run is resumed)",
                     style::warn("interrupted:")
                 ));
                 PATIENCE

@@ -127,7 +127,7 @@ impl fmt::Display for Failure {
                 }
                 Ok(())
             }
-            Self::Unread => f.write_str("nobody reads the output any more"),
+            Self::Unread => f.write_str("the reader of the output has gone"),
         }
     }
 }
@@ -148,9 +148,9 @@ impl From<io::Error> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Missing => Self::new("this is not in the store any more"),
+            StoreError::Missing => Self::new("it is no longer in the store"),
             StoreError::Corrupt(what) => Self::new(format!("the store is damaged: {what}"))
-                .hint("`runwright verify` lists everything that is wrong; restore a copy"),
+                .hint("`runwright verify` lists every fault; restore a copy of the store"),
             StoreError::Unavailable(what) => Self::new(what),
             StoreError::Conflict(Conflict::Held) => Self::new(
                 "another process is driving this run",

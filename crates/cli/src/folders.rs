@@ -38,11 +38,10 @@ pub(crate) async fn register(door: &Door, folders: &[PathBuf]) -> Result<Vec<Str
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fail = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => Failure::new(format!(
-            "--workflows {}: there is no such folder",
-            folder.display()
-        ))
-        .hint("name a folder that holds workflow definitions as *.json files, or create it"),
+        ErrorKind::NotFound => {
+            Failure::new(format!("--workflows {}: no such folder", folder.display()))
+                .hint("name a folder that holds workflow definitions as *.json files, or create it")
+        }
         ErrorKind::NotADirectory => Failure::new(format!(
             "--workflows {} is a file, not a folder",
             folder.display()

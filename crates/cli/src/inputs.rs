@@ -47,7 +47,7 @@ pub(crate) fn bind(
     let mut typed = BTreeSet::new();
     for Given { name, value } in given {
         if !typed.insert(name) {
-            let message = "it is given twice on the command line; give it once";
+            let message = "the command line gives it twice; give it once";
             problems.add(pointer("", name), ProblemCode::DuplicateKey, message);
             continue;
         }
@@ -135,7 +135,7 @@ fn read(plan: &Plan, name: &str, text: &str) -> Result<Value, Problem> {
                 Type::String => "text",
             };
             let message = format!(
-                "must be of type {}; write {name}={example}, say",
+                "must be of type {}; write for example {name}={example}",
                 kind.as_str()
             );
             Problem::new(pointer("", name), ProblemCode::WrongType, message)

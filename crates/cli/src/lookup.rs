@@ -119,7 +119,7 @@ async fn search(door: &Door, RunName(typed): &RunName) -> Result<Sought, Failure
         let last = runs.iter().find(|row| row.index.parent.is_none());
         let last = last.map(|row| Sought::Found(row.stream.clone()));
         return last.ok_or_else(|| {
-            Failure::new("there is no run yet").hint("begin one with `runwright run FILE`")
+            Failure::new("there is no run yet").hint("start one with `runwright run FILE`")
         });
     }
     if typed.len() < SHORTEST {
@@ -171,7 +171,7 @@ fn unknown(RunName(typed): &RunName, like: &[StreamId]) -> Failure {
         _ if typed.len() < SHORTEST => failure.hint(format!(
             "give at least {SHORTEST} characters of its id, or `last`"
         )),
-        [] => failure.hint("`runwright runs list` shows the runs there are"),
+        [] => failure.hint("`runwright runs list` shows the runs"),
         like => {
             let named: Vec<&str> = like.iter().take(NAMED).map(short).collect();
             failure.hint(format!("did you mean {}?", named.join(" or ")))

@@ -82,7 +82,7 @@ impl Prompt {
             if still.any(|(_, open)| open.id == asking.interrupt) {
                 return;
             }
-            talk::say("nobody waits for this answer any more");
+            talk::say("the run no longer waits for this answer");
             self.asking = None;
         }
         for (run, open) in questions {
@@ -141,7 +141,7 @@ impl Prompt {
         };
         let Some(line) = line else {
             self.may_ask = false;
-            talk::say(format!("{} answers it from elsewhere", asking.how));
+            talk::say(format!("answer it later with {}", asking.how));
             return Ok(());
         };
         let mut value = match asking.wanted.read(line.trim()) {
@@ -235,13 +235,13 @@ fn read_action(actions: &[String], line: &str) -> Result<Value, String> {
     };
     let rest = rest.trim();
     Ok(match (action.as_str(), rest) {
-        ("refine", "") => return Err("say behind it what is to be refined".to_owned()),
+        ("refine", "") => return Err("write what to refine after the word".to_owned()),
         ("refine", rest) => json!({
             "action": action, "refineFeedback": { "scope": "whole", "text": rest },
         }),
         ("edit-accept", rest) => match serde_json::from_str::<Value>(rest) {
             Ok(data) => json!({ "action": action, "editedArtifactData": data }),
-            Err(_) => return Err("put the changed artifact behind it, as JSON".to_owned()),
+            Err(_) => return Err("write the changed artifact after the word, as JSON".to_owned()),
         },
         (_, "") => json!({ "action": action }),
         ("reject", rest) => json!({ "action": action, "feedback": rest }),

@@ -150,7 +150,7 @@ impl Session {
         if access != Access::Create && !path.exists() {
             let what = format!("there is no store in {}", self.place.data.display());
             return Err(Failure::new(what)
-                .hint("begin one with `runwright run FILE`, or name another folder with --data"));
+                .hint("start one with `runwright run FILE`, or name another folder with --data"));
         }
         let options = Options {
             access,

@@ -167,13 +167,13 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
             continue;
         }
         let how = resolve::how(id, node, &open.kind, &open.data);
-        next(&format!("{how} answers what it waits for"));
+        next(&format!("answer with {how}"));
     }
     match run.phase() {
         Some(Phase::Paused { .. }) => next(&format!(
             "`runwright runs unpause {id}`, then `runwright resume {id}`"
         )),
-        _ => next(&format!("`runwright resume {id}` goes on with it")),
+        _ => next(&format!("`runwright resume {id}` continues it")),
     }
 }
 
@@ -353,7 +353,7 @@ pub(crate) fn standing(
     match status {
         NodeStatus::InFlight { restarts: 0, .. } => String::new(),
         NodeStatus::InFlight { restarts, .. } => format!("restarted {}", times(*restarts)),
-        NodeStatus::Delayed { .. } => "waits for its time".into(),
+        NodeStatus::Delayed { .. } => "waits until it is due".into(),
         NodeStatus::Dispatched { child, .. } => format!("as run {}", short(child)),
         NodeStatus::FannedOut { fan, .. } => {
             format!("{} of {} runs have ended", fan.ended.len(), fan.total)

@@ -118,7 +118,7 @@ fn filter(otherwise: &str) -> EnvFilter {
         Ok(filter) => filter,
         Err(_) => {
             say(format!(
-                "{} is not a filter and is not used; write info, say",
+                "{} is not a log filter and was ignored; write for example info",
                 env::LOG
             ));
             EnvFilter::new(otherwise)

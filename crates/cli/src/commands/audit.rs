@@ -33,10 +33,10 @@ pub(crate) enum Command {
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The trail has keys that were made, rotated and revoked, workflows that were \
-registered, runs that somebody cancelled, and attempts to administer without the right to. It is \
-a log like every other: `runwright verify` checks its hash chain, `runwright audit verify` also its \
-signed checkpoints."
+    after_help = "The trail records keys that were created, rotated and revoked, workflows that \
+                  were registered, runs that were cancelled, and administration attempts without \
+                  permission. It is a log like every other: `runwright verify` checks its hash \
+                  chain, `runwright audit verify` also its signed checkpoints."
 )]
 pub(crate) struct Args {
     /// The tenant
@@ -77,7 +77,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
     }
     if session.form == Form::Text {
         if from == args.from {
-            talk::say("nothing is on the audit trail");
+            talk::say("the audit trail is empty");
             return Ok(Exit::Done);
         }
         table.lines().try_for_each(|line| data.line(line))?;

@@ -22,7 +22,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     if session.form == Form::Json {
         let what = "a completion script is read by a shell and has no form in JSON";
-        return Err(Failure::new(what).hint("leave --json out"));
+        return Err(Failure::new(what).hint("remove --json"));
     }
     let mut script = Vec::new();
     let mut command = super::Cli::command();

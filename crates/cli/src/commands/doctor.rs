@@ -14,8 +14,8 @@ use crate::{style, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Exits with 1 if something keeps Runwright from working, else with 0. The \
-logs themselves are checked by `runwright verify`."
+    after_help = "Exits with 1 if a check finds that Runwright cannot work, else with 0. Check the \
+                  logs themselves with `runwright verify`."
 )]
 pub(crate) struct Args {
     /// Also remove leftovers of settled runs and blobs that nothing refers to, and rewrite the

@@ -85,8 +85,7 @@ impl PortArgs {
         let entries = self.allow_http.iter().map(String::as_str);
         let allowed = Allowed::parse(entries).map_err(|error| {
             let typed = quoted(&self.allow_http.join(","));
-            Failure::new(format!("--allow-http {typed} cannot be understood"))
-                .hint(error.to_string())
+            Failure::new(format!("--allow-http {typed} is not an address")).hint(error.to_string())
         })?;
         Ok(Outbound::new(allowed))
     }
@@ -97,7 +96,7 @@ impl PortArgs {
             None => Ok(Providers::default()),
             Some(file) => Providers::read(file).map_err(|error| {
                 Failure::new(format!("--providers cannot be used: {error}"))
-                    .hint("docs/reference/workflows.md says what stands in such a file")
+                    .hint("docs/reference/workflows.md describes the file")
             }),
         }
     }

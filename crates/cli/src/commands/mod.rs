@@ -147,7 +147,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
 pub(crate) async fn tell_trail(door: &runtime::door::Door) {
     if let Err(error) = runtime::access::trail::deliver(&**door.store()).await {
         // It stays in the outbox for the next engine.
-        crate::talk::say(format!("the audit trail is told later: {error}"));
+        crate::talk::say(format!("the audit entry will be written later: {error}"));
     }
 }
 

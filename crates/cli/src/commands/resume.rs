@@ -20,15 +20,14 @@ use crate::{compose, style, talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  runwright resume                  every unfinished run of the store, whosever it is
+  runwright resume                  every unfinished run of the store
   runwright resume 1f0c9a2b         one run, by the end of its id
   runwright resume last --watch
 
-Completed nodes do not run again. Nodes in flight when the engine ended start once
-more, with the same WF_ATTEMPT_KEY, after everything left of its first process is gone; if it
-had come to its end meanwhile, its result is used. A step that failed for want of a provider or a secret is
-tried again. A run that another process drives is left alone; while a server serves the store, it
-drives them all.")]
+Completed nodes do not run again. A node in flight when the engine ended starts again with the same
+WF_ATTEMPT_KEY, once the processes of its first start are gone; if it had ended meanwhile, its
+result is used. A step that lacked a provider or a secret is tried again. A run that another process
+drives is left alone; while a server serves the store, the server drives every run.")]
 pub(crate) struct Args {
     /// A run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -61,7 +60,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             }
             if is_cut_off(engine.door(), &run).await? {
                 let id = short(&run);
-                let what = format!("run {id} is a copy that was cut off; nothing goes on with it");
+                let what = format!("run {id} is an incomplete copy and cannot be resumed");
                 return Err(Failure::new(what).hint(format!(
                     "`runwright runs purge {id}` erases it; fork its source again"
                 )));
@@ -192,7 +191,7 @@ pub(super) fn name_of(holder: &HolderId) -> String {
         [at, _, pid, _] if Some(*at) == machine => format!("process {pid} of this machine"),
         [at, _, pid, _] => {
             let at = text::one_line(at, 12);
-            format!("process {pid} of another machine ({at}), unless that has died")
+            format!("process {pid} of another machine ({at}), which may have died")
         }
         _ => text::one_line(holder.as_str(), 80),
     }

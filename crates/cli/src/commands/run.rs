@@ -38,8 +38,8 @@ use crate::{env, faces_json, style, summary, talk, text};
 The outputs of the run go to stdout, everything else to stderr. With --json stdout has one
 OpenWOP event per line and, as the last line, the snapshot of the run.
 
-On a terminal you are asked what the run waits for. Ctrl-C lets what runs come to its end and parks the run; a second Ctrl-C stops at once.
-`runwright resume` continues it either way.")]
+On a terminal the run asks its questions here. Ctrl-C lets running nodes end and parks the run; a
+second Ctrl-C stops at once. `runwright resume` continues the run either way.")]
 pub(crate) struct Args {
     /// The workflow definition, or - for standard input
     #[arg(value_name = "FILE")]

@@ -24,9 +24,10 @@ const MAX_INPUT: u64 = 1 << 20;
 pub(crate) enum Command {
     /// Store a secret, read from standard input without the line break at its end
     #[command(
-        after_help = "A secret is for everybody of the tenant, or for one workspace, or for the runs \
-of one principal. A workflow names it secret://NAME and gets the narrowest there is for its run, or \
-secret://SCOPE/NAME where SCOPE is user, workspace or tenant. A run never holds more than the name."
+        after_help = "A secret is for a whole tenant, for one workspace, or for the runs of one \
+                      principal. A workflow names it secret://NAME and gets the narrowest one for \
+                      its run, or secret://SCOPE/NAME where SCOPE is user, workspace or tenant. A \
+                      run stores only the name."
     )]
     Put(NamedArgs),
     /// List the secrets that runs of a principal can use, without their values
@@ -91,7 +92,7 @@ impl Whose {
             (Some(_), Some(_)) => Err(Failure::new(
                 "a secret is for a workspace or for a principal, not for both",
             )
-            .hint("leave one of --workspace and --principal out")),
+            .hint("remove --workspace or --principal")),
             (Some(_), None) => Ok(Scope::Workspace),
             (None, Some(_)) => Ok(Scope::User),
             (None, None) => Ok(Scope::Tenant),
@@ -128,8 +129,10 @@ fn put(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
     let value = value.strip_suffix('\n').unwrap_or(&value);
     let value = value.strip_suffix('\r').unwrap_or(value);
     if value.is_empty() {
-        return Err(Failure::new("there is nothing to keep on standard input")
-            .hint("write `runwright secrets put NAME … < FILE`"));
+        return Err(
+            Failure::new("standard input is empty: there is no secret to store")
+                .hint("write `runwright secrets put NAME … < FILE`"),
+        );
     }
     let kept = args
         .whose
@@ -149,7 +152,7 @@ fn remove(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
     if removed.map_err(|error| unusable(&args.name, &error))? {
         talk::say(format!("{} is gone", described(&secret)))
     } else {
-        talk::say(format!("there was no {}", described(&secret)))
+        talk::say(format!("there is no {}", described(&secret)))
     }
     Ok(Exit::Done)
 }
@@ -167,7 +170,7 @@ fn list(whose: &Whose, session: &Session) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if found.is_empty() {
-        talk::say("there is no secret; `runwright secrets put` keeps one");
+        talk::say("there is no secret; store one with `runwright secrets put`");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(["SCOPE", "NAME"]);
@@ -185,7 +188,7 @@ fn described(secret: &StoredSecret) -> String {
 
 fn unusable(name: &str, error: &std::io::Error) -> Failure {
     Failure::new(format!(
-        "the secret {} cannot be kept or removed: {error}",
+        "the secret {} cannot be stored or removed: {error}",
         quoted(name)
     ))
 }

@@ -43,10 +43,10 @@ const MAX_RUNS: usize = 2_048;
   runwright serve --data ./data --workflows ./workflows
   runwright serve --data ./data --workflows ./workflows --dev --listen 127.0.0.1:0
 
-Prints its address on stdout once it answers, and reports of itself on stderr, one JSON object a
-line. It is ready when GET /readyz is 200. Everybody needs a key; `runwright keys create` makes
-one, also while a server runs. Every workflow of the folders may be run by every
-tenant. SIGTERM lets requests and runs end in order; what is left continues after the next start.")]
+Prints its address on stdout once it answers, and logs to stderr, one JSON object per line. It is
+ready when GET /readyz answers 200. Every client needs a key; `runwright keys create` makes one, also
+while a server runs. Every tenant may run every workflow of the folders. SIGTERM lets requests and
+running nodes end; unfinished runs continue after the next start.")]
 pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", env = env::LISTEN, hide_env = true,
@@ -61,32 +61,32 @@ pub(crate) struct Args {
     #[arg(long)]
     dev: bool,
 
-    /// Take every key for a test key: runs may have the test provider answer instead of a model
+    /// Treat every key as a test key: the test provider may answer instead of a model
     #[arg(long)]
     test_keys: bool,
 
-    /// Let whoever knows this token erase runs that have ended, without a key: POST
+    /// Let holders of this token erase runs that have ended, without a key: POST
     /// /v1/test/runs/RUN/expire?token=TOKEN, for tests of retention
     #[arg(long, value_name = "TOKEN", requires = "test_keys", value_parser = expiry)]
     expire_token: Option<ExpiryToken>,
 
-    /// Whose runs those of --dev are
+    /// The tenant of the runs of --dev
     #[arg(long, value_name = "TENANT", default_value = "local", value_parser = super::keys::tenant)]
     tenant: TenantId,
 
-    /// How JWTs are checked, as a TOML file; API keys need none
+    /// The file with the rules for JWTs (TOML); API keys need none
     #[arg(long, value_name = "FILE", env = env::AUTH, hide_env = true)]
     auth: Option<PathBuf>,
 
-    /// Erase runs so long after their end, such as 30d; without it they are kept
+    /// Erase runs this long after their end, such as 30d [default: never]
     #[arg(long, value_name = "SPAN")]
     retain_finished: Option<Span>,
 
-    /// Requests a second that one principal may make; as many may come at once
+    /// Requests per second of one principal; the same number may come at once
     #[arg(long, value_name = "N", default_value = "5000", value_parser = text::from_one::<NonZeroU32>)]
     principal_rate: NonZeroU32,
 
-    /// Requests a second that one tenant may make; as many may come at once [default: any number]
+    /// Requests per second of one tenant; the same number may come at once [default: any number]
     #[arg(long, value_name = "N", value_parser = text::from_one::<NonZeroU32>)]
     tenant_rate: Option<NonZeroU32>,
 
@@ -98,17 +98,17 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
 
-    /// Refuse saves of workbench runs that do not continue the last one [default: they count, and
-    /// what they replace is kept as a branch]
+    /// Refuse saves of workbench runs that do not continue the last one [default: they are
+    /// accepted, and the replaced save is kept as a branch]
     #[arg(long)]
     refuse_stale_saves: bool,
 
     /// Let web pages of this origin, as `https://app.example.org`, call the server; may be given
-    /// several times [default: only pages of this server's own]
+    /// several times [default: only the server's own pages]
     #[arg(long, value_name = "ORIGIN", value_parser = web::origin)]
     allow_origin: Vec<String>,
 
-    /// Answer requests without a key under this host name too, as `runs.example.org`; may be given
+    /// Also answer requests without a key under this host name, as `runs.example.org`; may be given
     /// several times [default: localhost, and the address of --listen]
     #[arg(long, value_name = "NAME", value_parser = web::host)]
     host: Vec<String>,
@@ -117,11 +117,12 @@ pub(crate) struct Args {
     #[arg(long)]
     audit_saves: bool,
 
-    /// How long another server waits before it hands out tasks in the place of one that was lost
+    /// How long another server waits before it assigns the tasks of a lost server
     #[arg(long, value_name = "SPAN", default_value = "15s")]
     authority_lease: Span,
 
-    /// Leave the queues to another server: this one hands out only while that one has the authority
+    /// Leave the queues to another server: this one assigns tasks only while the other has the
+    /// authority
     #[arg(long, conflicts_with = "authority_lease")]
     no_authority: bool,
 
@@ -129,7 +130,7 @@ pub(crate) struct Args {
     #[arg(long)]
     join: bool,
 
-    /// Let webhooks lead anywhere, also to this machine and without encryption. For tests and
+    /// Let webhooks call any address, also this machine and without encryption. For tests and
     /// closed networks
     #[arg(long)]
     allow_private_webhooks: bool,
@@ -244,7 +245,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     tracing::info!(%address, "ready");
 
     let [terminate, interrupt] = &mut signals[..] else {
-        return Err(Failure::new("signals cannot be listened to"));
+        return Err(Failure::new("signals cannot be received"));
     };
     tokio::select! {
         _ = terminate.recv() => {}
@@ -283,14 +284,14 @@ async fn resolve(listen: &str) -> Result<Vec<SocketAddr>, Failure> {
         .await
         .map_err(|error| {
             Failure::new(format!(
-                "--listen {typed} is no address: {}",
+                "--listen {typed} is not an address: {}",
                 io_text(&error)
             ))
             .hint("write HOST:PORT, as 127.0.0.1:8080")
         })?
         .collect();
     if addresses.is_empty() {
-        Err(Failure::new(format!("--listen {typed} names no address")))
+        Err(Failure::new(format!("--listen {typed} has no address")))
     } else {
         Ok(addresses)
     }
@@ -310,18 +311,16 @@ async fn listen(
     }
     let why = last.map_or_else(String::new, |error| io_text(&error));
     let typed = kernel::problem::quoted(typed);
-    Err(
-        Failure::new(format!("{typed} cannot be listened at: {why}"))
-            .hint("choose another port with --listen, or 0 for a free one"),
-    )
+    Err(Failure::new(format!("cannot listen on {typed}: {why}"))
+        .hint("choose another port with --listen, or 0 for a free one"))
 }
 
 /// A server that others can reach requires a key.
 fn check_dev(args: &Args, addresses: &[SocketAddr]) -> Result<(), Failure> {
     let is_loopback = addresses.iter().all(|address| address.ip().is_loopback());
     if args.dev && !is_loopback {
-        let what = "--dev asks nobody for a key and serves only this machine";
-        return Err(Failure::new(what).hint("listen at 127.0.0.1, or leave --dev out"));
+        let what = "--dev requires no key, so it serves only this machine";
+        return Err(Failure::new(what).hint("listen on 127.0.0.1, or remove --dev"));
     }
     Ok(())
 }
@@ -354,7 +353,7 @@ fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
     match (programs::confinement(), programs.fallback) {
         _ if args.dev => {}
         _ if tenants.is_empty() => {
-            tracing::info!("only workflows that the operator put run programs");
+            tracing::info!("only workflows registered by the operator run programs");
         }
         (Ok(confinement), _) => {
             tracing::info!(%tenants, by = confinement.0, "programs of these tenants run confined");
@@ -366,7 +365,7 @@ fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
         ),
         (Err(why), Fallback::Refuse) => {
             let what = format!("programs of tenants cannot be confined here: {why}");
-            let hint = "leave --allow-programs out, or run them all the same with \
+            let hint = "remove --allow-programs, or run them unconfined with \
                         --allow-unconfined-programs";
             return Err(Failure::new(what).hint(hint));
         }
@@ -402,7 +401,7 @@ fn lock_out(session: &Session, args: &Args) -> Result<Option<File>, Failure> {
             let data = session.place.data.display();
             Err(
                 Failure::new(format!("another server serves the store in {data}"))
-                    .hint("stop it first, or serve beside it with --join"),
+                    .hint("stop it first, or serve together with it with --join"),
             )
         }
         Err(TryLockError::Error(error)) => Err(Failure::file(&path, &error)),
@@ -436,14 +435,14 @@ async fn free_the_lost(engine: Engine) {
     let rows = match lookup::pages(engine.door(), query, usize::MAX).await {
         Ok(rows) => rows,
         Err(failure) => {
-            tracing::warn!(%failure, "runs of lost servers wait until their holds expire");
+            tracing::warn!(%failure, "runs of lost servers wait until their leases expire");
             return;
         }
     };
     for row in rows {
         let freed = holder::release_if_dead(&**engine.door().store(), &row.stream).await;
         if let Err(error) = freed {
-            tracing::debug!(%error, "a hold was not given up; it expires");
+            tracing::debug!(%error, "a lease was not released; it will expire");
         }
     }
     engine.door().hints().queue();

@@ -34,12 +34,12 @@ const PAGE: usize = 10_000;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Checks of every log: the hash chain, that it folds, that its index row is \
-what the fold says, that every event may stand where it stands by an independent reading of the \
-rules, that its checkpoint folds to the same state, that its definition and artifacts \
-are there and unchanged; and the structure of the store itself. Engines may work meanwhile.
+    after_help = "Checks every log: its hash chain; that it can be read; that its index row matches it; that every
+event is allowed at its place, by a second implementation of the rules; that its checkpoint leads to
+the same state; that its definition and artifacts are there and unchanged. Checks the structure of
+the store. Engines may work meanwhile.
 
-Exits with 0 if all is well, 1 if something is wrong."
+Exits with 0 if no fault is found, else with 1."
 )]
 pub(crate) struct Args {
     /// Only this run
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 Ok(rows) => rows,
                 // The check of the structure names the row.
                 Err(StoreError::Corrupt(_)) => {
-                    talk::say("the logs cannot be listed; only the structure is looked at");
+                    talk::say("the logs cannot be listed; only the structure is checked");
                     Vec::new()
                 }
                 Err(error) => return Err(error.into()),
@@ -200,7 +200,7 @@ impl Check<'_> {
             let claimed = loaded.next_seq;
             self.find(
                 stream,
-                format!("the log has {seq} events, the store says {claimed}"),
+                format!("the log has {seq} events; the store counts {claimed}"),
             );
         }
         self.index(stream, &fold, &loaded);
@@ -223,7 +223,7 @@ impl Check<'_> {
         if is_own && header.clone().seal_genesis().genesis != header.genesis {
             self.find(
                 &header.stream,
-                "the header is not the one the hash chain began with",
+                "the header differs from the one the hash chain started with",
             );
         }
     }
@@ -258,7 +258,7 @@ impl Check<'_> {
         };
         if expected != loaded.index {
             let what = format!(
-                "the index row does not say what the log says (status {}, the log says {})",
+                "the index row differs from the log (status {}; by the log {})",
                 text::one_line(&loaded.index.status, 30),
                 expected.status,
             );
@@ -294,7 +294,10 @@ impl Check<'_> {
         }
         // The checkpoint of an active run may be ahead of the read log.
         if run.head.next_seq == whole.head.next_seq && run.checkpoint() != whole.checkpoint() {
-            self.find(stream, "the checkpoint leads to another state than the log");
+            self.find(
+                stream,
+                "the state from the checkpoint differs from the state of the log",
+            );
         }
         Ok(())
     }
@@ -307,7 +310,7 @@ impl Check<'_> {
             .unwrap_or_default()
         {
             if digest_of(self.door, &tenant, artifact).await? != Some(artifact.digest) {
-                let what = format!("artifact {} is damaged or gone", artifact.artifact_id);
+                let what = format!("artifact {} is damaged or missing", artifact.artifact_id);
                 self.find(&run.header.stream, what);
             }
         }
@@ -345,7 +348,7 @@ impl Check<'_> {
                 }
                 let logs = text::count(usize::try_from(streams).unwrap_or(usize::MAX), "log");
                 let verdict = match findings.len() {
-                    0 => style::good("all is well"),
+                    0 => style::good("no fault found"),
                     n => style::bad(text::count(n, "finding")),
                 };
                 data.line(format!("{logs}, {events} events: {verdict}"))?;
@@ -388,7 +391,7 @@ impl Fold {
                 if kept.insert(entry.message) {
                     Ok(None)
                 } else {
-                    Err(format!("entry {} is kept twice", event.seq))
+                    Err(format!("entry {} is stored twice", event.seq))
                 }
             }
             Self::Document(history) => history

@@ -199,7 +199,7 @@ async fn list(whose: Whose, session: &Session) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if all.is_empty() {
-        talk::say("there is no webhook; `runwright webhooks create URL` makes one");
+        talk::say("there is no webhook; create one with `runwright webhooks create URL`");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(["WEBHOOK", "MADE", "EVENTS", "URL"]);
@@ -285,7 +285,7 @@ async fn delete(args: OneArgs, session: &Session) -> Result<Exit, Failure> {
             removed.map_err(refused)?;
         }
     }
-    talk::say("removed: nothing more is delivered to it");
+    talk::say("removed: it receives no further deliveries");
     Ok(Exit::Done)
 }
 
@@ -295,8 +295,8 @@ fn id(typed: &str) -> Result<WebhookId, Failure> {
     if !typed.is_empty() && typed.chars().all(is_plain) {
         Ok(WebhookId::new(typed))
     } else {
-        Err(Failure::new("this is no webhook's id")
-            .hint("`runwright webhooks list` shows those there are"))
+        Err(Failure::new("this is not the id of a webhook")
+            .hint("`runwright webhooks list` shows the webhooks"))
     }
 }
 

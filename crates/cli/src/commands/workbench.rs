@@ -85,8 +85,8 @@ pub(crate) struct ExportArgs {
 
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The integrity hash shows that nothing was changed by accident. A person who changes a \
-bundle on purpose can hash it again: it says nothing of where a bundle comes from."
+    after_help = "The integrity hash shows accidental changes. A person who changes a bundle on \
+                  purpose can compute it again: it does not show where a bundle comes from."
 )]
 pub(crate) struct VerifyArgs {
     /// The bundle; - is standard input
@@ -145,17 +145,15 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
         let failure = Failure::new(format!("{} ({})", bad.message, bad.code));
         match bad.code {
             "MISSING_INTEGRITY" | "INTEGRITY_MISMATCH" => {
-                failure.hint("--ignore-integrity takes the bundle all the same")
+                failure.hint("--ignore-integrity accepts the bundle anyway")
             }
             _ => failure,
         }
     })?;
     let id = body.id().to_owned();
     if !is_run_id(&id) {
-        return Err(
-            Failure::new("the bundle's run has an id that no run can have here")
-                .hint("a run's id is run_ and letters, digits, - and _, 128 in all at most"),
-        );
+        return Err(Failure::new("the id of the bundle's run is not valid here")
+            .hint("a run id is run_ and letters, digits, - and _, at most 128 characters"));
     }
     let save = Save {
         body: Arc::new(body),
@@ -173,7 +171,7 @@ async fn import(args: ImportArgs, session: &Session) -> Result<Exit, Failure> {
     let save = match saved {
         Ok(document) => Some(document.saves().len()),
         Err(DocumentRefused::Rejected(DocumentRejection::Unchanged)) => {
-            talk::say(format!("run {id} was this already"));
+            talk::say(format!("run {id} had this content already"));
             None
         }
         Err(DocumentRefused::Rejected(why)) => return Err(Failure::new(why.to_string())),
@@ -200,7 +198,7 @@ async fn export(args: ExportArgs, session: &Session) -> Result<Exit, Failure> {
         let run = text::one_line(&args.run, 128);
         let whose = text::one_line(owner.tenant.as_str(), 128);
         Failure::new(format!("tenant {whose} has no workbench run {run}"))
-            .hint("--tenant and --workspace say whose run is meant")
+            .hint("select the run with --tenant and --workspace")
     };
     let stream = if is_run_id(&args.run) {
         door.document_stream(&owner, &args.run).await?
@@ -267,13 +265,13 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<Exit, Failure> {
             for key in &found.stale_hashes {
                 let key = text::one_line(key, 60);
                 talk::say(format!(
-                    "the payload hash of artifact {key} is not that of its data"
+                    "the payload hash of artifact {key} does not match its data"
                 ));
             }
             if found.unknown_events > 0 {
                 let count = found.unknown_events;
                 talk::say(format!(
-                    "{count} events are of kinds that bundles do not know"
+                    "{count} events have kinds that bundles do not support"
                 ));
             }
         }

@@ -69,10 +69,10 @@ fn node_row(
     let since = node.since.map_or(0, |at| now.ms_since(at));
     let (mark, what) = match node.activity {
         Activity::InFlight => (wheel(frame), last.unwrap_or_default()),
-        Activity::Delayed => (waits(), "waits for its time"),
+        Activity::Delayed => (waits(), "waits until it is due"),
         Activity::Suspended => (waits(), "waits for an answer"),
         Activity::WithWorker => (waits(), "waits for a worker"),
-        Activity::Backoff => (waits(), "waits before it is tried again"),
+        Activity::Backoff => (waits(), "waits for its retry"),
         Activity::Next => (waits(), "is next"),
     };
     let time = text::clock(Duration::from_millis(since));

@@ -95,7 +95,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             let error = failed_round(outputs).unwrap_or_default();
             let error = text::one_line(error, ERROR_WIDTH);
             let text = format!(
-                "{} failed; its loop goes on: {error}",
+                "{} failed; its loop continues: {error}",
                 name(node_id.as_str())
             );
             (Mark::Again, text)
@@ -112,7 +112,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             ..
         } => {
             let text = format!(
-                "{} failed and is tried again in {} (attempt {}): {}",
+                "{} failed and will be retried in {} (attempt {}): {}",
                 name(node_id.as_str()),
                 text::ms(*delay_ms),
                 attempt + 1,
@@ -124,7 +124,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             node_id, reason, ..
         } => {
             let why = match reason {
-                SkipReason::RuleNotMet => "what it waits for did not happen",
+                SkipReason::RuleNotMet => "its condition was not met",
                 SkipReason::Disabled => "it is disabled",
                 SkipReason::OnFailure => "it failed and may be skipped",
             };
@@ -181,7 +181,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
         }
         E::InterruptResolved { node_id, .. } => (
             Mark::Done,
-            format!("{} got its answer", name(node_id.as_str())),
+            format!("{} has been answered", name(node_id.as_str())),
         ),
         E::RunResuming { .. } => (
             Mark::Again,
@@ -190,12 +190,18 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
         E::RunPaused { reason, .. } => (Mark::Ask, format!("paused{}", why(reason.as_deref()))),
         E::RunDraining { reason } => (
             Mark::Ask,
-            format!("pauses when what runs has ended{}", why(reason.as_deref())),
+            format!(
+                "pauses when its running nodes have ended{}",
+                why(reason.as_deref())
+            ),
         ),
-        E::RunResumed { .. } => (Mark::Go, "goes on after a pause".to_owned()),
+        E::RunResumed { .. } => (Mark::Go, "continues after a pause".to_owned()),
         E::RunStopping {
             ending: Ending::Failed { .. },
-        } => (Mark::Failed, "fails; what still runs is stopped".to_owned()),
+        } => (
+            Mark::Failed,
+            "fails; its running nodes are stopped".to_owned(),
+        ),
         E::RunStopping {
             ending: Ending::Cancelled { reason, .. },
         } => (

@@ -77,7 +77,7 @@ pub(crate) async fn find(door: &Door, name: &RunName) -> Result<Option<StreamId>
                 quoted(typed),
                 named.join("\n  ")
             );
-            Err(Failure::new(what).hint("give the id that begins with doc-"))
+            Err(Failure::new(what).hint("give the id that starts with doc-"))
         }
     }
 }
@@ -85,10 +85,7 @@ pub(crate) async fn find(door: &Door, name: &RunName) -> Result<Option<StreamId>
 /// Explains which commands work on a run that a browser app saved.
 pub(super) fn is_read_only(document: &StreamId) -> Failure {
     let id = short(document);
-    Failure::new(format!(
-        "{id} is a run that a browser app recorded and saves"
-    ))
-    .hint(format!(
+    Failure::new(format!("run {id} was recorded by a browser app")).hint(format!(
         "`runwright runs show {id}` shows it; for more, ask a server with --server"
     ))
 }

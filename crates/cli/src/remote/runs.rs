@@ -61,7 +61,7 @@ pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Fail
         [] if is_last => Err(Failure::new("there is no run yet")),
         [] => Err(
             Failure::new(format!("there is no run {} on this server", quoted(typed)))
-                .hint("`runwright runs list` shows the runs there are"),
+                .hint("`runwright runs list` shows the runs"),
         ),
         _ => Err(Failure::new(format!("{} fits several runs", quoted(typed)))
             .hint("give more characters of the id")),

@@ -59,10 +59,10 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
     };
     verify(&[])
         .with(0)
-        .prints("4 entries, 1 checkpoint: all is well");
+        .prints("4 entries, 1 checkpoint: no fault found");
     verify(&["--public-key", &spki])
         .with(0)
-        .prints("all is well");
+        .prints("no fault found");
     let report = verify(&["--json"]).with(0).json();
     assert_eq!(report["chainValid"], true);
     assert_eq!(report["checkpoints"][0]["atSequence"], 2);
@@ -78,7 +78,7 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
     };
     offline(&[file, "--public-key", &spki])
         .with(0)
-        .prints("all is well");
+        .prints("no fault found");
     offline(&[file])
         .with(0)
         .says("signatures are not checked")
@@ -86,7 +86,7 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
     let empty = lab.write("empty.jsonl", "");
     offline(&[empty.to_str().unwrap()])
         .with(2)
-        .says("no entry of a trail");
+        .says("no entry of an audit trail");
     let cut = lab.write("cut.jsonl", &exported[..exported.len() - 10]);
     offline(&[cut.to_str().unwrap(), "--public-key", &spki])
         .with(1)
@@ -97,13 +97,13 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
         .stdout;
     offline(&[file, "--public-key", other.trim()])
         .with(1)
-        .prints("wrong entry 2: has a checkpoint that the key did not sign");
+        .prints("wrong entry 2: has a checkpoint with a wrong signature");
     let changed = exported.replacen("key.created", "key.revoked", 1);
     let file = lab.write("changed.jsonl", changed);
     offline(&[file.to_str().unwrap(), "--public-key", &spki])
         .with(1)
-        .prints("wrong entry 1: names another entry than the one before it")
-        .prints("wrong entry 2: ends what its checkpoint was not made of");
+        .prints("wrong entry 1: does not name the hash of the entry before it")
+        .prints("wrong entry 2: does not match the root of its checkpoint");
     offline(&[file.to_str().unwrap(), "--public-key", "MCow"]).with(2);
 }
 
@@ -122,9 +122,9 @@ fn a_changed_row_is_found_and_named() {
     drop(store);
     let found = audit(&lab, &["verify", "--tenant", "acme", "--public-key", &spki]).with(1);
     found
-        .prints("wrong entry 1: is not the entry that was written")
-        .prints("wrong entry 2: names another entry than the one before it")
-        .prints("wrong entry 2: ends what its checkpoint was not made of");
+        .prints("wrong entry 1: differs from the entry that was written")
+        .prints("wrong entry 2: does not name the hash of the entry before it")
+        .prints("wrong entry 2: does not match the root of its checkpoint");
     lab.call(&["verify", "--data", "store"])
         .with(1)
         .prints("audit-");
@@ -160,7 +160,7 @@ fn a_row_that_is_not_there_is_missing_and_not_another() {
     let verify = ["verify", "--tenant", "acme", "--public-key", &spki];
     audit(&lab, &verify)
         .with(1)
-        .prints("wrong entry 1: is not there, or cannot be read");
+        .prints("wrong entry 1: is missing or cannot be read");
     let verify = ["verify", "--tenant", "acme", "--json"];
     let report = audit(&lab, &verify).with(1).json();
     assert_eq!(report["anomalies"][0]["atSeq"], 1);
@@ -184,12 +184,12 @@ fn a_truncated_trail_lacks_the_externally_kept_checkpoint() {
         ];
         audit(&lab, &args)
     };
-    verify(&anchor).with(0).prints("all is well");
+    verify(&anchor).with(0).prints("no fault found");
     let (at, root) = anchor.split_once(':').unwrap();
     let other = format!("{at}:{}", root.chars().rev().collect::<String>());
     verify(&other)
         .with(1)
-        .prints(&format!("wrong entry {at}: ends what"));
+        .prints(&format!("wrong entry {at}: does not match"));
     verify("2").with(2);
     // Remove the checkpoint and its entries, and adjust every recorded length of the trail.
     meddle(
@@ -200,10 +200,10 @@ fn a_truncated_trail_lacks_the_externally_kept_checkpoint() {
          DELETE FROM checkpoints WHERE stream = TRAIL;",
     );
     let verify_alone = ["verify", "--tenant", "acme", "--public-key", &spki];
-    audit(&lab, &verify_alone).with(0).prints("all is well");
+    audit(&lab, &verify_alone).with(0).prints("no fault found");
     verify(&anchor)
         .with(1)
-        .prints(&format!("wrong entry {at}: is not there"));
+        .prints(&format!("wrong entry {at}: is missing"));
 }
 
 #[test]
@@ -218,5 +218,5 @@ fn a_tenant_with_keys_but_no_trail_is_reported() {
     let verify = ["verify", "--tenant", "acme"];
     audit(&lab, &verify)
         .with(1)
-        .prints("wrong entry 0: is not there");
+        .prints("wrong entry 0: is missing");
 }

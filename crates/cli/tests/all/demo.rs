@@ -76,7 +76,7 @@ fn kept_it_can_be_looked_at() {
     ended
         .with(0)
         .says("What to try next")
-        .prints("What became of each node")
+        .prints("The result of each node")
         .prints("# Requests of one day");
     let folders = folders(&lab);
     let [folder] = &folders[..] else {
@@ -86,7 +86,7 @@ fn kept_it_can_be_looked_at() {
     let data = data.to_str().unwrap();
     lab.call(&["verify", "--data", data])
         .with(0)
-        .prints("all is well");
+        .prints("no fault found");
     let run = lab.call(&["runs", "show", "last", "--data", data, "--json"]);
     assert_eq!(run.with(0).json()["status"], "completed");
     let trail = ["audit", "list", "--data", data, "--json"];

@@ -319,7 +319,7 @@ fn a_graph_comes_as_json_too() {
     assert_eq!(graph["nodes"][1]["status"], "completed");
     lab.call(&["workflow", "graph", &file, "--json", "-f", "svg"])
         .with(2)
-        .says("leave one of them out");
+        .says("remove one of them");
     let refused = lab.call(&["completions", "bash", "--json"]).with(2);
-    assert_eq!(refused.says("leave --json out").stdout, "");
+    assert_eq!(refused.says("remove --json").stdout, "");
 }

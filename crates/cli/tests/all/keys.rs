@@ -60,7 +60,7 @@ fn a_key_is_printed_once_and_alone() {
         "--name",
         "CI",
     ];
-    let created = lab.call(&create).with(0).says("shown this once");
+    let created = lab.call(&create).with(0).says("shown only now");
     let key = printed(&created);
     assert!(!created.stderr.contains(secret(&key)));
 
@@ -126,7 +126,7 @@ fn a_key_is_made_and_revoked_while_an_engine_works_on_the_store() {
     assert_eq!(actions, ["key.created", "key.revoked"]);
     assert_eq!(told[0]["by"]["principal"], "cli");
     assert_eq!(told[1]["on"]["id"], key_id(&key));
-    lab.call(&["verify"]).with(0).prints("all is well");
+    lab.call(&["verify"]).with(0).prints("no fault found");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_rotated_key_has_an_end_and_its_successor_may_do_the_same() {
         "key {} is revoked",
         &key_id(&new)[key_id(&new).len() - 8..]
     ));
-    lab.call(&["verify"]).with(0).prints("all is well");
+    lab.call(&["verify"]).with(0).prints("no fault found");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn who_cancelled_a_run_is_on_the_trail() {
     assert_eq!(actions, ["workflow.put", "run.cancelled"]);
     assert_eq!(told[1]["on"]["id"], run);
     lab.call(&["audit", "list"]).with(0).prints("run.cancelled");
-    lab.call(&["verify"]).with(0).prints("all is well");
+    lab.call(&["verify"]).with(0).prints("no fault found");
 }
 
 #[test]

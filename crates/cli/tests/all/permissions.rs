@@ -130,7 +130,7 @@ fn a_loose_store_is_tightened_and_named() {
         let open = if path.is_dir() { 0o777 } else { 0o666 };
         fs::set_permissions(&path, Permissions::from_mode(open)).unwrap();
     }
-    let told = lab.call(&["doctor"]).with(0).prints("others may use");
+    let told = lab.call(&["doctor"]).with(0).prints("other users can use");
     let told = told.prints("chmod -R go=");
     assert!(told.stdout.contains("more"), "{told:?}");
     // Opening the store is sufficient for the folder and its files.
@@ -146,7 +146,7 @@ fn a_loose_store_is_tightened_and_named() {
     assert!(chmod.unwrap().success());
     lab.call(&["doctor"])
         .with(0)
-        .prints("nobody else may use the store");
+        .prints("only you can use the store");
 }
 
 #[test]

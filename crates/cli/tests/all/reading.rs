@@ -213,7 +213,7 @@ fn workflows_are_registered_and_listed() {
         .says("the field `id` is missing");
     lab.call(&["verify"])
         .with(0)
-        .prints("2 logs, 4 events: all is well");
+        .prints("2 logs, 4 events: no fault found");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn doctor_looks_at_everything_and_cleans_up() {
     let lab = Lab::new();
     lab.call(&["doctor"])
         .with(0)
-        .prints("the first run makes it");
+        .prints("the first run creates it");
     let file = lab.workflow(&one_script("w", "echo hi"));
     lab.call(&["run", &file]).with(0);
     let run = lab.last_run();

@@ -106,7 +106,7 @@ fn a_failed_run_names_the_node_and_the_next_step() {
         .says("runwright events");
     let snapshot = lab.call(&["runs", "show", "last", "--json"]).with(0).json();
     assert_eq!(snapshot["status"], "failed");
-    lab.call(&["verify"]).with(0).prints("all is well");
+    lab.call(&["verify"]).with(0).prints("no fault found");
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_workflow_starts_another_one_that_came_with_it() {
         .collect();
     assert_eq!(children.len(), 1);
     assert_eq!(children[0]["status"], "completed");
-    lab.call(&["verify"]).with(0).prints("all is well");
+    lab.call(&["verify"]).with(0).prints("no fault found");
 }
 
 #[test]
@@ -174,12 +174,12 @@ fn a_detached_run_waits_for_resume() {
         "pending"
     );
     assert_eq!(lab.read("ran"), "");
-    lab.call(&["doctor"]).with(0).prints("nobody drives");
+    lab.call(&["doctor"]).with(0).prints("no process drives");
     lab.call(&["resume", "--all"]).with(0).says("completed");
     assert_eq!(lab.read("ran"), "ran\n");
     lab.call(&["doctor"])
         .with(0)
-        .prints("none waits for an engine");
+        .prints("no run waits for an engine");
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn wrong_inputs_of_a_file_are_named_with_their_lines() {
         .says("is required; give it a value of type string, as `-i city=VALUE`");
     lab.call(&["run", &file, "-i", "city=Ulm", "-i", "city=Bonn"])
         .with(2)
-        .says("/city: it is given twice on the command line; give it once");
+        .says("/city: the command line gives it twice; give it once");
     lab.write("in.json", "{\n  \"city\": \"Ulm\",\n}\n");
     lab.call(&["run", &file, "--input-file", "in.json"])
         .with(2)

@@ -242,7 +242,7 @@ fn a_row_that_contradicts_its_document_is_fixed_on_save() {
     );
     lab.call(&verify)
         .with(1)
-        .prints("the index row does not say what the document says");
+        .prints("the index row differs from the document");
     let serving = Serving::at(&lab, "store", &["--dev"]);
     assert_eq!(get(&serving, "/api/runs/run_a").json(), documents[2]);
     saved(&serving, &document("run_a", "a", 4));
@@ -261,10 +261,14 @@ fn damage_is_reported_and_the_rest_stays_readable() {
         ),
         (
             "UPDATE blob_bytes SET stored = zeroblob(9)",
-            "of a save is damaged or gone",
+            "of a save is damaged or missing",
             1,
         ),
-        ("DELETE FROM blob_bytes", "of a save is damaged or gone", 1),
+        (
+            "DELETE FROM blob_bytes",
+            "of a save is damaged or missing",
+            1,
+        ),
         (
             "UPDATE events SET content = zeroblob(9)
              WHERE stream = (SELECT id FROM streams WHERE name LIKE 'doc-%') AND seq = 0",
@@ -322,7 +326,7 @@ fn a_damaged_checkpoint_is_named_and_done_without() {
     // The log exceeds the interval of checkpoints, so the next save writes one.
     saved(&serving, &document("run_a", "a", saves + 1));
     serving.stop();
-    lab.call(&verify).with(0).prints("all is well");
+    lab.call(&verify).with(0).prints("no fault found");
 }
 
 #[test]
@@ -364,6 +368,6 @@ fn saved_runs_are_listed_and_shown_without_a_server() {
     }
     call(&["runs", "events", app_id])
         .with(2)
-        .says("a run that a browser app recorded")
+        .says("was recorded by a browser app")
         .says("runwright runs show");
 }

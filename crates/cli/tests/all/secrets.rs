@@ -429,7 +429,7 @@ fn everybody_has_secrets_of_their_own() {
         "acme",
     ];
     lab.call(&remove).with(0).says("is gone");
-    lab.call(&remove).with(0).says("there was no");
+    lab.call(&remove).with(0).says("there is no");
     lacks(&bob, "looks");
     serving.stop();
     // Without a named folder they are kept with the store.
@@ -463,7 +463,7 @@ fn a_secret_that_cannot_be_kept_is_refused() {
             .collect();
         lab.call_with(&args, value.as_bytes())
     };
-    put(&["k"], "").with(2).says("nothing to keep");
+    put(&["k"], "").with(2).says("standard input is empty");
     put(&["k"], "12345")
         .with(2)
         .says("a secret needs at least 6 characters");

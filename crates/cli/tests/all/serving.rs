@@ -219,9 +219,8 @@ fn a_server_that_is_not_meant_is_refused() {
         lab.call(&args).with(2)
     };
     refused(&["0.0.0.0:0", "--dev"]).says("only this machine");
-    refused(&["nowhere"]).says("is no address");
-    refused(&["127.0.0.1:0", "--workflows", "missing"])
-        .says("--workflows missing: there is no such folder");
+    refused(&["nowhere"]).says("is not an address");
+    refused(&["127.0.0.1:0", "--workflows", "missing"]).says("--workflows missing: no such folder");
     let serving = Serving::start(&lab, &["--dev"]);
     refused(&["127.0.0.1:0", "--dev"]).says("--join");
     let joined = Serving::start(&lab, &["--dev", "--join"]);

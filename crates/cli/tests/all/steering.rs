@@ -100,7 +100,7 @@ fn a_pause_lets_running_nodes_end_and_starts_none() {
         "{events:#?}"
     );
     lab.call(&["runs", "unpause", "last"]).with(0);
-    assert_eq!(engine.end().0, 0, "whoever drove it goes on with it");
+    assert_eq!(engine.end().0, 0, "its driver continues it");
     lab.call(&["runs", "unpause", "last"]).with(2);
 }
 
@@ -253,7 +253,7 @@ fn no_text_of_a_purged_run_is_left_in_any_file() {
     }
     lab.call(&["doctor", "--clean"])
         .with(0)
-        .prints("holds nothing of purged runs");
+        .prints("has no data of purged runs");
     let (mut found, mut files) = (Vec::new(), vec![lab.path().join(".runwright")]);
     while let Some(path) = files.pop() {
         if path.is_dir() {

@@ -89,7 +89,7 @@ fn runs_left_by_another_tenants_server_are_seen_and_resumed() {
     lab.call(&["doctor"])
         .with(0)
         .prints("1 run, 1 of them not settled")
-        .prints("nobody drives");
+        .prints("no process drives");
     // Its attempt is not a leftover.
     lab.call(&["doctor", "--clean"])
         .with(0)

@@ -33,12 +33,12 @@ pub(crate) struct ExportArgs {
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Works without the store on a file that `runwright audit export` made. Keep such a \
-file, or the checkpoint that `runwright audit checkpoint` prints, and the key that `runwright audit \
-key` prints, where the engine's machine cannot write: a person who has the data folder can cut a trail \
-off after any checkpoint, and with the keyring make another one and sign it.
+    after_help = "Also works without the store, on a file that `runwright audit export` made. Keep such a file, or the
+checkpoint that `runwright audit checkpoint` prints and the key that `runwright audit key` prints, at
+a place that the engine's machine cannot write to: a person with the data folder can cut a trail off
+after any checkpoint, and with the keyring sign another one.
 
-Exits with 0 if all is well, 1 if something is wrong."
+Exits with 0 if no fault is found, else with 1."
 )]
 pub(crate) struct Args {
     /// An exported trail [default: the trail in the store]
@@ -101,8 +101,8 @@ pub(super) async fn checkpoint(args: ExportArgs, session: &Session) -> Result<Ex
     let (keys, tenant) = (Keys::Own(&keyring), TenantId::new(&args.tenant));
     let (report, _) = checkpoints::verify(&**door.store(), &keys, &tenant, 0, Seq::MAX).await?;
     if !report.is_valid() {
-        let what = "something is wrong with the trail, so none of its checkpoints is told";
-        return Err(Failure::new(what).hint("`runwright audit verify` says what"));
+        let what = "the trail is damaged, so no checkpoint is printed";
+        return Err(Failure::new(what).hint("`runwright audit verify` shows the damage"));
     }
     let Some(newest) = report.checkpoints.last() else {
         let what = "the trail has no checkpoint yet";
@@ -163,12 +163,16 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             }
             let (report, entries) = read(file, args.public_key)?;
             if entries == 0 {
-                return Err(Failure::new("the file holds no entry of a trail")
-                    .hint("`runwright audit export --tenant TENANT` writes what can be verified"));
+                return Err(
+                    Failure::new("the file has no entry of an audit trail").hint(
+                        "`runwright audit export --tenant TENANT` writes a file that can be \
+                           verified",
+                    ),
+                );
             }
             talk::say(format!(
-                "whether entries are missing after entry {}, the last one here, the file cannot tell; \
-                 `runwright audit list` shows the last one of the store",
+                "the file cannot show whether entries are missing after entry {}, its last one; \
+                 `runwright audit list` shows the last entry of the store",
                 entries - 1
             ));
             (report, entries)
@@ -184,13 +188,13 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 let entries = text::count(lag.entries, "entry");
                 let oldest = text::ms(lag.oldest_ms);
                 talk::say(format!(
-                    "{entries} of the store wait to be written, for {oldest}"
+                    "{entries} of the store have waited to be written for {oldest}"
                 ));
             }
             let (report, entries) = checkpoints::verify(store, &keys, &tenant, 0, Seq::MAX).await?;
             if entries == 0 {
                 let whose = quoted(tenant.as_str());
-                talk::say(format!("nothing is on the trail of tenant {whose}"));
+                talk::say(format!("the trail of tenant {whose} is empty"));
             }
             (report, entries)
         }
@@ -228,15 +232,15 @@ fn show(report: &Report, entries: Seq, form: Form) -> Result<Exit, Failure> {
         for anomaly in &report.anomalies {
             let what = match &anomaly.kind {
                 AnomalyKind::ChainBreak { .. } => {
-                    "names another entry than the one before it".to_owned()
+                    "does not name the hash of the entry before it".to_owned()
                 }
-                AnomalyKind::HashMismatch => "is not the entry that was written".to_owned(),
-                AnomalyKind::Missing => "is not there, or cannot be read".to_owned(),
+                AnomalyKind::HashMismatch => "differs from the entry that was written".to_owned(),
+                AnomalyKind::Missing => "is missing or cannot be read".to_owned(),
                 AnomalyKind::MerkleMismatch { .. } => {
-                    "ends what its checkpoint was not made of".to_owned()
+                    "does not match the root of its checkpoint".to_owned()
                 }
                 AnomalyKind::SignatureInvalid { .. } => {
-                    "has a checkpoint that the key did not sign".to_owned()
+                    "has a checkpoint with a wrong signature".to_owned()
                 }
             };
             data.line(format!(
@@ -247,7 +251,7 @@ fn show(report: &Report, entries: Seq, form: Form) -> Result<Exit, Failure> {
         }
         let of = usize::try_from(entries).unwrap_or(usize::MAX);
         let verdict = match report.anomalies.len() {
-            0 => style::good("all is well"),
+            0 => style::good("no fault found"),
             n => style::bad(text::count(n, "finding")),
         };
         data.line(format!(

@@ -81,7 +81,8 @@ pub(super) fn text(words: &[String], options: &Options) -> Result<String, Refuse
 fn unheard(queue: &Queue) {
     let (name, tenant) = (plain(&queue.name), plain(&queue.tenant));
     let note = format!(
-        "nothing was told to a queue {name} of the tenant {tenant} yet; --tenant=NAME names another"
+        "the queue {name} of the tenant {tenant} has no event yet; --tenant=NAME selects another \
+         tenant"
     );
     let _ = writeln!(std::io::stderr(), "note: {note}");
 }

@@ -112,5 +112,5 @@ fn text_of(answer: &Value, field: &str) -> Result<String, Failure> {
 }
 
 fn odd() -> Failure {
-    Failure::new("the server gave an answer that makes no sense here")
+    Failure::new("the server's answer has an unexpected form")
 }

@@ -56,8 +56,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let shown = tokio::select! {
         shown = tokio::time::timeout(LONGEST, show(&mut stage, session.form)) => match shown {
             Ok(shown) => shown.map(|()| Exit::Done),
-            Err(_) => Err(Failure::new("the demo takes far too long").hint(
-                "see what `runwright doctor` says of this machine; --keep keeps the server's log",
+            Err(_) => Err(Failure::new("the demo takes too long").hint(
+                "run `runwright doctor` to check this machine; --keep keeps the server's log",
             )),
         },
         () = told_to_stop()? => {
@@ -126,7 +126,7 @@ async fn show(stage: &mut Stage, form: Form) -> Result<(), Failure> {
     typed("runwright serve --workflows examples");
     let server = stage.serve().await?;
     say_server(server);
-    say("the same store; nobody tells it what to do");
+    say("the same store; it continues by itself");
     let client = Client::new(server.url(), &key)?;
     story.follow(&client, Until::Settled).await?;
     let snapshot = client.snapshot(&run).await?;
@@ -197,14 +197,14 @@ fn say_next(took: Duration) {
   runwright run examples/log-report.json      the same without a server; press Ctrl-C, then
   runwright resume                            go on
   examples/README.md                          workflows to run, read and change
-  runwright demo --keep                       this again, with the store left to look at
+  runwright demo --keep                       the demo again; keeps the store for inspection
   runwright serve --data DIR --workflows examples --dev
                                               a server of your own",
         text::duration(took)
     ));
     if let Ok(program) = std::env::current_exe() {
         talk::say(format!(
-            "Where `runwright` is not found, type {} instead.",
+            "If `runwright` is not found, type {} instead.",
             program.display()
         ));
     }

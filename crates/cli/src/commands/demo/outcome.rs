@@ -27,11 +27,11 @@ impl Outcome {
     pub(super) fn print(&self, snapshot: &Value) -> Result<(), Failure> {
         let mut data = Data::new();
         data.line("")?;
-        data.line(style::strong("What became of each node"))?;
+        data.line(style::strong("The result of each node"))?;
         let groups = [
             (
                 &self.kept,
-                style::good("finished before the kill; kept, not run again"),
+                style::good("finished before the kill; not run again"),
             ),
             (
                 &self.restarted,
@@ -50,7 +50,7 @@ impl Outcome {
         let report = &snapshot["nodeStates"]["report"]["outputs"]["stdout"];
         if let Some(report) = report.as_str() {
             data.line("")?;
-            data.line(style::strong("What the workflow made"))?;
+            data.line(style::strong("The output of the workflow"))?;
             for line in report.lines() {
                 data.line(format!("  {}", text::plain(line)))?;
             }

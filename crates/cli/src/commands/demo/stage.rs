@@ -51,7 +51,7 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("runwright-demo-").tempdir();
         let fail = |error: std::io::Error| {
             Failure::new(format!(
-                "no temporary folder can be made: {}",
+                "cannot create a temporary folder: {}",
                 io_text(&error)
             ))
         };
@@ -109,7 +109,7 @@ impl Stage {
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(Failure::new(format!(
-                "no key could be made: {}",
+                "cannot create a key: {}",
                 said.trim()
             )));
         }

@@ -120,13 +120,13 @@ impl Story {
                 format!("{} {name} failed", mark("✗", "x", style::bad))
             }
             "run.resuming" => format!(
-                "{} taken over: the server that drove it is gone",
+                "{} taken over: its server is gone",
                 mark("↻", "~", style::warn)
             ),
             "runwright.attempt.restarted" => {
                 self.restarted.push(node);
                 format!(
-                    "{} {name} starts over, with the same key: it was in flight",
+                    "{} {name} was in flight and starts over with the same key",
                     mark("↻", "~", style::warn)
                 )
             }
@@ -164,7 +164,7 @@ impl Story {
         if snapshot["status"] != "completed" {
             let status = snapshot["status"].as_str().unwrap_or("unknown");
             return Err(Failure::new(format!("the run ended as {status}"))
-                .hint("run the demo with --keep and look at `runwright events last`"));
+                .hint("run the demo with --keep and read `runwright events last`"));
         }
         let (before, after): (Vec<_>, Vec<_>) = self
             .finished
@@ -179,7 +179,7 @@ impl Story {
         });
         if let Some(node) = repeated {
             let node = text::one_line(node, 40);
-            return Err(Failure::new(format!("{node} was finished and ran again")));
+            return Err(Failure::new(format!("{node} was finished but ran again")));
         }
         Ok(Outcome {
             killed_at: kill.at,

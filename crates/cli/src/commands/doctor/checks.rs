@@ -47,7 +47,7 @@ pub(super) fn folder(session: &Session) -> Finding {
     let data = &session.place.data;
     let shown = data.display();
     if !data.exists() {
-        return Finding::ok("folder", format!("{shown} is made by the first run"));
+        return Finding::ok("folder", format!("the first run creates {shown}"));
     }
     match tempfile_in(data) {
         Ok(path) => {
@@ -66,17 +66,21 @@ pub(super) fn folder(session: &Session) -> Finding {
 pub(super) fn permissions(session: &Session) -> Finding {
     let loose = session.place.loose();
     let Some(first) = loose.first() else {
-        return Finding::ok("permissions", "nobody else may use the store");
+        return Finding::ok("permissions", "only you can use the store");
     };
     let what = match loose.len() {
-        1 => format!("others may use {}", first.display()),
-        all => format!("others may use {} and {} more", first.display(), all - 1),
+        1 => format!("other users can use {}", first.display()),
+        all => format!(
+            "other users can use {} and {} more",
+            first.display(),
+            all - 1
+        ),
     };
     let data = session.place.data.display();
     Finding::warn(
         "permissions",
         what,
-        format!("`chmod -R go= {data}` takes that from them"),
+        format!("`chmod -R go= {data}` removes their access"),
     )
 }
 
@@ -103,15 +107,15 @@ fn space(folder: &Path) -> Finding {
     match rustix::fs::statvfs(folder) {
         Err(error) => Finding::warn(
             "space",
-            format!("free space cannot be told: {error}"),
-            "look at the disk by hand",
+            format!("free space cannot be read: {error}"),
+            "check the disk by hand",
         ),
         Ok(disk) => {
             let free = disk.f_bavail.saturating_mul(disk.f_frsize);
             let what = format!("{} free", text::bytes(free));
             match free {
                 ..SPACE_NONE => Finding::bad("space", what, "make room: a full disk stops runs"),
-                SPACE_NONE..SPACE_LOW => Finding::warn("space", what, "make room before long"),
+                SPACE_NONE..SPACE_LOW => Finding::warn("space", what, "make room soon"),
                 _ => Finding::ok("space", what),
             }
         }
@@ -128,7 +132,7 @@ fn syncs(folder: &Path) -> Finding {
         Err(error) => Finding::warn(
             "sync",
             format!("syncs cannot be measured: {}", io_text(&error)),
-            "check that the folder can be written to",
+            "check that the folder is writable",
         ),
         Ok(median) => {
             let what = format!("a sync takes {:.2} ms", median.as_secs_f64() * 1e3);
@@ -171,7 +175,7 @@ fn durability(session: &Session) -> Finding {
         Durability::Relaxed => Finding::warn(
             "durability",
             "relaxed: a power cut may lose the last acknowledged writes",
-            "leave --durability out to have it full",
+            "remove --durability to make it full",
         ),
     }
 }
@@ -180,13 +184,13 @@ fn durability(session: &Session) -> Finding {
 pub(super) fn programs() -> Finding {
     match runtime::programs::confinement() {
         Ok(confinement) => {
-            let what = format!("those of tenants can be confined, by {}", confinement.0);
+            let what = format!("programs of tenants can be confined by {}", confinement.0);
             Finding::ok("programs", what)
         }
         Err(why) => Finding::warn(
             "programs",
-            format!("those of tenants cannot be confined: {why}"),
-            "only workflows that the operator put run programs here",
+            format!("programs of tenants cannot be confined: {why}"),
+            "only workflows registered by the operator run programs here",
         ),
     }
 }
@@ -197,7 +201,7 @@ pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     if !path.exists() {
         return Ok(vec![Finding::ok(
             "store",
-            "there is none yet; the first run makes it",
+            "none yet; the first run creates it",
         )]);
     }
     let door = match session.read() {
@@ -250,14 +254,14 @@ async fn abandoned(door: &Door, open: &[&Listed]) -> Result<Finding, Failure> {
         }
     }
     Ok(match abandoned {
-        0 => Finding::ok("runs", "none waits for an engine"),
+        0 => Finding::ok("runs", "no run waits for an engine"),
         n => Finding::warn(
             "runs",
             format!(
-                "{} could go on, but nobody drives them",
+                "{} could continue, but no process drives them",
                 text::count(n, "run")
             ),
-            "`runwright resume` does",
+            "`runwright resume` drives them",
         ),
     })
 }
@@ -345,11 +349,11 @@ async fn compact(session: &Session) -> Result<Finding, Failure> {
     let compacted = task::spawn_blocking(move || SqliteStore::compact(path, options)).await;
     Ok(
         match compacted.map_err(|error| Failure::new(error.to_string()))? {
-            Ok(()) => Finding::ok("erased", "the store file holds nothing of purged runs"),
+            Ok(()) => Finding::ok("erased", "the store file has no data of purged runs"),
             Err(StoreError::Unavailable(why)) => Finding::warn(
                 "erased",
                 format!("the store file was not rewritten: {why}"),
-                "stop the server and whatever else uses the store, then `runwright doctor --clean` again",
+                "stop every process that uses the store, then run `runwright doctor --clean` again",
             ),
             Err(error) => return Err(error.into()),
         },

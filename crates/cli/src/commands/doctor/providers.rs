@@ -28,7 +28,7 @@ pub(super) async fn check(args: &PortArgs) -> Result<Vec<Finding>, Failure> {
             (_, Err(error)) => Finding::bad(
                 "provider",
                 format!("{name}: {error}"),
-                "correct its credential, or set what it names",
+                "correct its credential, or set the secret it names",
             ),
             (Ok(()), Ok(())) => {
                 let prices = if provider.has_prices() {

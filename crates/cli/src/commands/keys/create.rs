@@ -81,10 +81,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             key.grant.name.as_ref() == Some(name) && key.standing(now) == KeyStatus::Live
         };
         if keys.list(tenant).await?.iter().any(is_taken) {
-            let what = format!("there is a key named {} that works", quoted(name));
-            return Err(Failure::new(what).hint(
-                "choose another name, or give that key a successor: `runwright keys rotate`",
-            ));
+            let what = format!("a valid key named {} exists", quoted(name));
+            return Err(Failure::new(what)
+                .hint("choose another name, or replace that key with `runwright keys rotate`"));
         }
     }
     let issued = keys.create(tenant, new, &Actor::operator()).await?;

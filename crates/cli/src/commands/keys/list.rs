@@ -18,7 +18,7 @@ pub(crate) struct Args {
 /// Lists keys.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let tenant = &args.whose.tenant;
-    let first = format!("`runwright keys create{}` makes one", option(tenant));
+    let first = format!("create one with `runwright keys create{}`", option(tenant));
     if !session.place.store().exists() {
         let data = session.place.data.display();
         let what = format!("there is no store in {data}, so there is no key");

@@ -89,18 +89,21 @@ async fn find(door: &Door, tenant: &TenantId, typed: &str) -> Result<KeyId, Fail
             quoted(tenant.as_str())
         ))
         .hint(format!(
-            "`runwright keys list{}` shows the keys there are; give the end of an id",
+            "`runwright keys list{}` shows the keys; give the end of an id",
             option(tenant)
         ))),
         several => {
             let shown = |key: &&Key| {
                 let (id, standing) = (short(&key.id), key.standing(now).as_str());
-                format!("{id} ({standing}, made {})", text::ago(key.created_at, now))
+                format!(
+                    "{id} ({standing}, created {})",
+                    text::ago(key.created_at, now)
+                )
             };
             let several: Vec<String> = several.iter().map(shown).collect();
             let what = format!("several keys fit: {}", several.join(", "));
             Err(Failure::new(what).hint(format!(
-                "name one by its id; `runwright keys list{}` shows all of them",
+                "give the id of one; `runwright keys list{}` shows all",
                 option(tenant)
             )))
         }
@@ -140,7 +143,7 @@ fn print(session: &Session, tenant: &TenantId, issued: &Issued) -> Result<(), Fa
     data.done()?;
     let id = short(issued.token.key());
     talk::say(style::dim(format!(
-        "key {id} of tenant {}; it is shown this once",
+        "key {id} of tenant {}; it is shown only now",
         quoted(tenant.as_str())
     )));
     Ok(())
@@ -164,8 +167,9 @@ impl From<KeyError> for Failure {
     fn from(error: KeyError) -> Self {
         match error {
             KeyError::Store(error) => error.into(),
-            short @ KeyError::OverlapTooShort => Self::new(short.to_string())
-                .hint("a key that somebody else knows is ended at once by `runwright keys revoke`"),
+            short @ KeyError::OverlapTooShort => Self::new(short.to_string()).hint(
+                "if another person knows the key, end it at once with `runwright keys revoke`",
+            ),
             other => Self::new(other.to_string()),
         }
     }

@@ -13,9 +13,10 @@ use crate::{talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The successor may do what the key may, and lives as long from now as the key \
-was made to. Give it to whoever uses the key; the key ends after the overlap, which is a day or \
-more. A key that somebody else knows ends at once by `runwright keys revoke`."
+    after_help = "The successor has the same scopes and the same lifetime, counted from now. Give \
+                  it to the users of the key; the key ends after the overlap, which is a day or \
+                  more. If another person knows the key, end it at once with `runwright keys \
+                  revoke`."
 )]
 pub(crate) struct Args {
     /// The key: its id, the end of it, or its name

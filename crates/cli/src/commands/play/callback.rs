@@ -27,8 +27,8 @@ const MAX_OUTPUT: usize = 256 << 10;
 #[command(after_help = "Example:
   runwright play callback WFR-build-20260317-143022 --task gem-143514-x7k2 --output answer.md
 
-The task is the WF_TASK_ID of the process; `--status SESSION --json` shows the tasks
-that are awaited. A callback that arrives before its node waits for it is kept.")]
+The task is the WF_TASK_ID of the process; `--status SESSION --json` shows the awaited tasks. A
+callback that arrives early is kept until its node waits for it.")]
 pub(super) struct Args {
     /// The session
     #[arg(value_name = "SESSION")]

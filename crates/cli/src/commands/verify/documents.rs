@@ -9,8 +9,8 @@ use store::{Loaded, ReadFrom, StoreError};
 use super::Check;
 
 /// The message about a damaged checkpoint.
-const DAMAGED: &str = "the checkpoint is damaged; the log is read from its start instead, until \
-    a later checkpoint takes its place";
+const DAMAGED: &str = "the checkpoint is damaged; the log is read from its start until a later \
+                       checkpoint replaces it";
 
 impl Check<'_> {
     /// Checks that the contents of a document's saves exist, and that they match the document, the
@@ -30,18 +30,18 @@ impl Check<'_> {
                 Ok(_) | Err(StoreError::Missing | StoreError::Corrupt(_)) => {
                     self.find(
                         stream,
-                        format!("the blob {digest} of a save is damaged or gone"),
+                        format!("the blob {digest} of a save is damaged or missing"),
                     );
                 }
                 Err(error) => return Err(error),
             }
         }
         let Some(document) = history.open(&blobs) else {
-            self.find(stream, "the last save does not come out as its digest says");
+            self.find(stream, "the last save does not match its digest");
             return Ok(());
         };
         if document.index() != loaded.index {
-            self.find(stream, "the index row does not say what the document says");
+            self.find(stream, "the index row differs from the document");
         }
         self.document_checkpoint(&document, &blobs).await
     }
@@ -89,7 +89,7 @@ impl Check<'_> {
         if !is_ahead && (!fits || state != whole.checkpoint()) {
             self.find(
                 stream,
-                "the checkpoint leads to another document than the log",
+                "the document from the checkpoint differs from the document of the log",
             );
         }
         Ok(())

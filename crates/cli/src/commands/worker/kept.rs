@@ -221,7 +221,7 @@ fn read(line: &[u8], assignment: &str) -> Result<Answer, String> {
     let Ok(Value::Object(mut said)) = serde_json::from_slice(line) else {
         let beginning = String::from_utf8_lossy(&line[..line.len().min(80)]);
         let beginning = kernel::problem::quoted(beginning.trim_end());
-        return Err(format!("{beginning} is no JSON object; {example}"));
+        return Err(format!("{beginning} is not a JSON object; {example}"));
     };
     if said.get("assignment_id").and_then(Value::as_str) != Some(assignment) {
         return Err(format!(

@@ -91,7 +91,7 @@ fn queue(text: &str) -> Result<String, String> {
     if is_queue_name(text) {
         Ok(text.to_owned())
     } else {
-        Err("a queue's name is 1 to 64 of A-Z a-z 0-9 . _ -, not of dots alone".to_owned())
+        Err("a queue name is 1 to 64 of A-Z a-z 0-9 . _ -, not only dots".to_owned())
     }
 }
 
@@ -192,7 +192,7 @@ fn is_there(program: &str, cwd: &Path) -> Result<(), Failure> {
                 "{} cannot be started: {error}",
                 kernel::problem::quoted(program)
             ))
-            .hint("nothing was taken; name a program after --, by its path or on PATH")
+            .hint("no task was taken; give a program after --, by its path or on PATH")
         })
 }
 
@@ -217,7 +217,7 @@ impl Worker<'_> {
             }
             if take.is_none() && tasks.is_empty() && self.drain.is_cancelled() {
                 return match self.unable.get() {
-                    Some(why) => Err(Failure::new(why).hint("its task was given back")),
+                    Some(why) => Err(Failure::new(why).hint("its task was returned to the queue")),
                     None => Ok(Exit::Done),
                 };
             }
@@ -280,7 +280,9 @@ impl Worker<'_> {
                 Err(Refused::Never(failure)) => return talk::say_failure(&failure),
                 Err(Refused::Over(why) | Refused::Later(why)) => {
                     if self.stop.is_cancelled() || tokio::time::Instant::now() >= until {
-                        talk::say(format!("what was taken last was not given back: {why}"));
+                        talk::say(format!(
+                            "the last tasks were not returned to the queue: {why}"
+                        ));
                         return;
                     }
                     tokio::time::sleep(PAUSES[0]).await;

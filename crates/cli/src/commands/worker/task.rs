@@ -187,7 +187,7 @@ impl Worker<'_> {
                     return Err(NotTaken::Never(failure.to_string()));
                 }
                 Err(Refused::Later(why)) => {
-                    talk::say(format!("a report waits: {why}"));
+                    talk::say(format!("a report is delayed: {why}"));
                     tokio::time::sleep(AGAIN).await;
                 }
             }

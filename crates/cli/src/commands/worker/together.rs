@@ -114,5 +114,5 @@ impl Together {
 }
 
 fn not_sent() -> Refused {
-    Refused::Later("the request it was part of was cut off".to_owned())
+    Refused::Later("its request was cut off".to_owned())
 }

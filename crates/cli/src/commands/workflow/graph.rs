@@ -20,7 +20,7 @@ use crate::session::{Form, Session};
 #[command(after_help = "Examples:
   runwright workflow graph build.json                       Mermaid text
   runwright workflow graph build.json -f svg -o build.svg
-  runwright workflow graph --run last -f svg -o run.svg     coloured by what became of each node
+  runwright workflow graph --run last -f svg -o run.svg     coloured by the status of each node
   runwright workflow graph build.json --json                its nodes and edges")]
 pub(crate) struct Args {
     /// The workflow definition; - for standard input
@@ -101,8 +101,8 @@ impl Drawn {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let is_json = session.form == Form::Json;
     if is_json && args.format.is_some() {
-        let what = "--json gives nodes and edges, --format a picture; both at once is not possible";
-        return Err(Failure::new(what).hint("leave one of them out"));
+        let what = "--json prints nodes and edges, --format a picture; give only one";
+        return Err(Failure::new(what).hint("remove one of them"));
     }
     let drawn = Drawn::draw(&args, session).await?;
     let picture = if is_json {

@@ -33,7 +33,7 @@ pub(crate) async fn run(_args: Args, session: &Session) -> Result<Exit, Failure>
     }
     match (session.form, registry.workflows().next()) {
         (Form::Text, None) => {
-            talk::say("no workflow is registered; `runwright workflow put FILE` registers one");
+            talk::say("no workflow is registered; register one with `runwright workflow put FILE`");
         }
         (Form::Text, Some(_)) => table.lines().try_for_each(|line| data.line(line))?,
         (Form::Json, _) => {}

@@ -222,7 +222,7 @@ fn an_interrupt_names_the_answer_it_needs() {
         assert!(said.read_line(&mut all).unwrap() > 0, "{all}");
     }
     assert!(
-        all.contains("waiting for a to end. Ctrl-C again stops it"),
+        all.contains("waiting for a to end. Press Ctrl-C again to stop it"),
         "{all}"
     );
     gate.open();

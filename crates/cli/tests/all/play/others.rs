@@ -175,5 +175,5 @@ fn status_suggests_a_command_for_each_session() {
             "it waits at cp; `runwright play --resume {}`",
             mine("asks")
         ))
-        .says(&format!("`runwright play --resume {ID}` goes on"));
+        .says(&format!("`runwright play --resume {ID}` continues it"));
 }

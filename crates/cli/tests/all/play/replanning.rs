@@ -74,7 +74,7 @@ fn a_template_that_is_as_it_was_or_wrong_changes_nothing() {
     lab.call(&replan)
         .with(2)
         .says("has not changed since session")
-        .says(&format!("`runwright play --resume {old}` goes on"));
+        .says(&format!("`runwright play --resume {old}` continues it"));
     let mut wrong = document(SECOND, "true");
     wrong["nodes"][1]["type"] = json!("skil");
     lab.template("sample", &wrong);

@@ -37,7 +37,7 @@ fn a_loop_ends_with_the_round_that_passes() {
     let lab = Lab::with_template(&loops(5));
     lab.call(&["play", "sample"])
         .with(0)
-        .says("test failed; its loop goes on")
+        .says("test failed; its loop continues")
         .says("5/11 completed, 2 rounds failed, 4 skipped");
     let state = lab.state();
     let passed = ["completed", "failed", "completed", "failed", "completed"];

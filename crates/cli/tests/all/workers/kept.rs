@@ -78,7 +78,7 @@ fn an_answer_to_another_task_is_refused() {
             r#"{"assignment_id":"a-0","outputs":{}}"#,
             "does not name the assignment",
         ),
-        ("hello", "is no JSON object"),
+        ("hello", "is not a JSON object"),
     ] {
         let script = format!("while read -r line; do echo '{answer}'; done");
         let worker = start(&lab, &serving, &script, &tell);

@@ -292,7 +292,7 @@ fn a_queue_of_dots_alone_is_refused_wherever_it_is_named() {
         lab.call(&["workflow", "validate", "flows/dots.json"])
             .with(1);
         let place = ["worker", "--queue", name, "--data", "store", "--", "true"];
-        lab.call(&place).with(2).says("not of dots alone");
+        lab.call(&place).with(2).says("not only dots");
     }
     flow(
         &lab,
@@ -326,7 +326,7 @@ fn nothing_is_taken_for_a_program_that_cannot_be_started() {
             "--",
             program,
         ];
-        lab.call(&args).with(2).says(why).says("nothing was taken");
+        lab.call(&args).with(2).says(why).says("no task was taken");
     }
     assert_eq!(snapshot(&serving)["backlog"]["pending"], 1);
 
@@ -354,7 +354,7 @@ fn nothing_is_taken_for_a_program_that_cannot_be_started() {
     lab.call(&args)
         .with(2)
         .says("cannot be started")
-        .says("given back");
+        .says("returned to the queue");
     let (tell, said) = channel();
     let worker = Worker::start(&lab, &["--server", &serving.url], "w", "echo 2", &tell);
     until(&said, "delivered");
