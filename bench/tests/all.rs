@@ -17,7 +17,7 @@ fn every_benchmark_runs_measures_and_cleans_up() {
     let dir = tempfile::tempdir().unwrap();
     let measured = Command::new(bench)
         .args([
-            "--size", "small", "--repeat", "2", "--millis", "5", "--json",
+            "--size", "small", "--repeat", "1", "--millis", "5", "--json",
         ])
         .arg("--dir")
         .arg(dir.path())

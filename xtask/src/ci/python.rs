@@ -1,9 +1,10 @@
 //! Python virtual environments with the packages that tests need: one per purpose.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use super::{Need, Session, Skip};
-use crate::project::{Project, find_program, succeed};
+use crate::project::{Project, find_program, output, succeed};
 
 /// A virtual environment.
 struct Kit {
@@ -60,6 +61,18 @@ pub(super) fn interpreters(project: &Project) -> Vec<(&'static str, PathBuf)> {
     let ready = KITS.iter();
     let ready = ready.filter_map(|kit| Some((kit.variable, kit.interpreter(project)?)));
     ready.collect()
+}
+
+/// The search path of programs with the folder of the real `python3` first. A version manager's shim
+/// costs half a second at each start, and the tests start Python some hundred times.
+pub(super) fn search_path(project: &Project) -> Option<OsString> {
+    let mut ask = project.program(find_program("python3")?);
+    ask.args(["-c", "import sys; print(sys.executable)"]);
+    let python = output(&mut ask).ok()?;
+    let folder = Path::new(python.trim()).parent()?.to_owned();
+    let path = std::env::var_os("PATH")?;
+    let folders = std::iter::once(folder).chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).ok()
 }
 
 /// Prepares the environments. Without Python or the package index the test reports a skip, unless

@@ -100,6 +100,9 @@ fn run(
     let mut command = session.cargo(arguments);
     command.env("RUNWRIGHT_SKIPS", &ledger);
     command.envs(python::interpreters(session.project));
+    if let Some(path) = python::search_path(session.project) {
+        command.env("PATH", path);
+    }
     command.envs(node::folders(session.project));
     if session.need == Need::All {
         command.env("RUNWRIGHT_REQUIRE_ALL", "1");

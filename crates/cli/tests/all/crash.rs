@@ -269,7 +269,7 @@ fn a_killed_run_continues_at_the_end_of_its_log() {
 /// Repeated kills at random moments, until the run ends.
 #[test]
 fn soak_kills_at_any_moment() {
-    for seed in testkit::seeds(5, 200) {
+    for seed in testkit::seeds(3, 200) {
         killed_at_any_moment(seed);
     }
 }

@@ -145,7 +145,7 @@ fn soak_kills_at_each_change_of_the_disk() {
         return testkit::skip(test, "strace is not installed");
     }
     let (mut kills, mut ends) = (0, 0);
-    for seed in testkit::seeds(10, 60) {
+    for seed in testkit::seeds(5, 60) {
         let place = usize::try_from(seed).unwrap() % COMMANDS.len();
         let (command, nth) = (COMMANDS[place], seed / COMMANDS.len() as u64 + 1);
         let what = format!("seed {seed}: {command}, change {nth}");

@@ -39,7 +39,7 @@ enum Moment {
 #[test]
 fn soak_kills_of_exec() {
     let mut killed: Vec<Killed> = Vec::new();
-    for seed in testkit::seeds(8, 300) {
+    for seed in testkit::seeds(4, 300) {
         // Few seeds cover the duration of the last command, and a little more.
         let part = u32::try_from(seed * 379 % 1_000).unwrap() * 5 / 4;
         let moment = match seed % 2 {

@@ -9,7 +9,7 @@ use super::*;
 /// Bytes of a text.
 const LENGTH: usize = 24 << 10;
 /// Bytes per step: slow code would take hours with them.
-const LONG: usize = 1 << 20;
+const LONG: usize = 1 << 18;
 
 /// The repeated parts of long texts.
 const PIECES: [&str; 46] = [
