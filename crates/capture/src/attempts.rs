@@ -521,8 +521,8 @@ impl Attempts {
         let word = match reason {
             Reason::Missing => "was not started again",
             Reason::Added => "was not recorded",
-            Reason::OtherResult => "came to something else",
-            _ => "was given something else",
+            Reason::OtherResult => "had another result",
+            _ => "had another input",
         };
         let named = ours.or(theirs);
         let node = named.map_or_else(String::new, |step| {

@@ -274,7 +274,7 @@ mod written {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
         let text = String::deserialize(from)?;
-        hash::digest(&text).ok_or_else(|| D::Error::custom("this is no hash"))
+        hash::digest(&text).ok_or_else(|| D::Error::custom("this is not a hash"))
     }
 
     pub(super) mod optional {

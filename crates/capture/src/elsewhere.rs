@@ -210,7 +210,7 @@ impl Onward {
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() > MAX_HEAD {
-                return Err(io::Error::other("the proxy does not answer as one"));
+                return Err(io::Error::other("the proxy sent no proxy answer"));
             }
             answer.push(stream.read_u8().await?);
         }

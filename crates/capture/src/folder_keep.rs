@@ -100,7 +100,7 @@ impl FolderKeep {
     pub fn finish(&self) -> io::Result<Writer> {
         drop(self.to_disk.lock().take());
         let Some(writing) = self.writing.lock().take() else {
-            return Err(io::Error::other("the recording is over already"));
+            return Err(io::Error::other("the recording has already ended"));
         };
         match writing.join() {
             Ok(writer) => writer.map_err(other),

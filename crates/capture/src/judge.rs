@@ -39,12 +39,11 @@ pub fn first_divergence(
         let step = old.map_or(last_step(recorded.0) + 1, |call| call.seq);
         let (reason, word) = match (old, new) {
             _ if reason == Some(Reason::Missing) => (Reason::Missing, "this call was left out"),
-            _ if reason == Some(Reason::Added) => {
-                (Reason::Added, "a call that was not recorded came")
-            }
-            _ if reason == Some(Reason::OutOfOrder) => {
-                (Reason::OutOfOrder, "a call came that was recorded later")
-            }
+            _ if reason == Some(Reason::Added) => (Reason::Added, "an unrecorded call was made"),
+            _ if reason == Some(Reason::OutOfOrder) => (
+                Reason::OutOfOrder,
+                "a call was made that was recorded later",
+            ),
             (Some(old), Some(new)) if (old.kind, &old.name) != (new.kind, &new.name) => {
                 (Reason::Changed, "another call was made")
             }

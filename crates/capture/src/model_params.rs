@@ -68,7 +68,7 @@ impl ModelParams {
             refuse("--temperature", "a temperature is from 0 to 2");
         }
         if self.top_p.is_some_and(|p| !(p > 0.0 && p <= 1.0)) {
-            refuse("--top-p", "it is above 0 and at most 1");
+            refuse("--top-p", "top-p is above 0 and at most 1");
         }
         if self.seed.is_some_and(|seed| seed >= 1 << 53) {
             refuse("--seed", "a seed is below 2^53");
@@ -76,27 +76,26 @@ impl ModelParams {
         match self.max_tokens {
             Some(0) => refuse("--max-tokens", "at least 1"),
             Some(tokens) if tokens >= 1 << 53 => {
-                refuse("--max-tokens", "a bound of tokens is below 2^53");
+                refuse("--max-tokens", "a token limit is below 2^53");
             }
             _ => {}
         }
         if mode == Mode::Strict {
             match self.temperature {
-                Some(temperature) if temperature != 0.0 => refuse(
-                    "--temperature",
-                    "strict mode needs temperature 0; another one is chance",
-                ),
+                Some(temperature) if temperature != 0.0 => {
+                    refuse("--temperature", "strict mode needs temperature 0")
+                }
                 None => refuse("--temperature", "strict mode needs `--temperature 0`"),
                 Some(_) => {}
             }
             if self.max_tokens.is_none() {
                 refuse(
                     "--max-tokens",
-                    "strict mode needs a bound of tokens, as `--max-tokens 4096`",
+                    "strict mode needs a token limit, as `--max-tokens 4096`",
                 );
             }
             if self.top_p.is_some_and(|top_p| top_p < 1.0) {
-                refuse("--top-p", "strict mode allows no other than 1");
+                refuse("--top-p", "strict mode allows only top-p 1");
             }
         }
         if matches!(mode, Mode::Strict | Mode::Seeded) && self.seed.is_none() {
@@ -186,8 +185,8 @@ impl Enforcement {
                     return Err(Refused {
                         flag: flag(param),
                         reason: format!(
-                            "{} has no such setting, and --require-honored asks for it; leave one of \
-                             the two out",
+                            "{} has no such setting, and --require-honored requires it; remove one \
+                             of the two",
                             route.name()
                         ),
                     });

@@ -371,9 +371,9 @@ async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str
         None if !is_tunnel => elsewhere.pass(request, server).await,
         _ if shared.is_models(server) => {
             elsewhere.refuse(server);
-            let message = "the program has the address of this model in its text, and what goes \
-                           through a tunnel cannot be recorded: let it take the base URL from \
-                           OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which are set here";
+            let message = "the program has the address of this model in its text, and a tunnel \
+                           cannot be recorded: make it take the base URL from OPENAI_BASE_URL or \
+                           ANTHROPIC_BASE_URL, which are set here";
             return problem(StatusCode::FORBIDDEN, "not_recorded", message);
         }
         _ => elsewhere.tunnel(request, server).await,
@@ -386,7 +386,7 @@ async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str
         }
         None => {
             shared.recorder.deny();
-            let message = "this execution is replayed: nothing else is asked";
+            let message = "this execution is a replay: other servers are not called";
             problem(StatusCode::FORBIDDEN, "replay_network_denied", message)
         }
     }
@@ -429,7 +429,7 @@ async fn whole(request: Request<Incoming>) -> Result<Bytes, Answer> {
         .await;
     body.map(|body| body.to_bytes()).map_err(|_| {
         let message = format!(
-            "a request has at most {} MiB and must arrive whole",
+            "a request has at most {} MiB and must arrive completely",
             MAX_REQUEST >> 20
         );
         problem(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", &message)
@@ -798,7 +798,7 @@ async fn of_tool(shared: &Arc<Shared>, (within, rest): (Option<u64>, &str), body
         return problem(
             StatusCode::BAD_REQUEST,
             "invalid_request",
-            "this is no JSON",
+            "this is not JSON",
         );
     };
     let rest = rest.to_owned();
@@ -809,7 +809,7 @@ async fn of_tool(shared: &Arc<Shared>, (within, rest): (Option<u64>, &str), body
         Ok(None) => problem(
             StatusCode::BAD_REQUEST,
             "invalid_request",
-            "this is no such request",
+            "the request has an unknown form",
         ),
         Err(_) => problem(
             StatusCode::INTERNAL_SERVER_ERROR,

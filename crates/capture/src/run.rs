@@ -203,7 +203,7 @@ pub enum RunError {
     #[error("the folder of the recorded clock cannot be used: {0}")]
     NoPreload(io::Error),
     /// The recording could not be written.
-    #[error("the recording is not whole: {0}")]
+    #[error("the recording is incomplete: {0}")]
     NotKept(String),
 }
 

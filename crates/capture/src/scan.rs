@@ -52,15 +52,15 @@ const DEFAULT_EXCLUDED: [&str; 5] = [
 pub enum ScanError {
     /// It exceeds the limits.
     #[error(
-        "{path} has more than {MAX_FILES} files or 2 GiB to watch; name a smaller folder with --root, \
-         or leave parts of it out with --exclude"
+        "{path} has more than {MAX_FILES} files or 2 GiB to watch; choose a smaller folder with \
+         --root, or exclude parts of it with --exclude"
     )]
     TooLarge {
         /// The folder.
         path: PathBuf,
     },
     /// A pattern is invalid.
-    #[error("`{pattern}` is no pattern of paths: {reason}")]
+    #[error("`{pattern}` is not a path pattern: {reason}")]
     BadPattern {
         /// As given.
         pattern: String,

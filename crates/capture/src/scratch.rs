@@ -22,15 +22,15 @@ const LEFT_OUT: [&str; 2] = [".aiwg/provenance", ".runwright"];
 #[derive(Debug, thiserror::Error)]
 pub enum ScratchError {
     /// The content of a file is not kept.
-    #[error("what {path} held is not kept, so it cannot be put there again")]
+    #[error("the content of {path} is not kept, so the file cannot be restored")]
     ContentUnavailable {
         /// The file.
         path: String,
     },
     /// Values were redacted from the content of a file.
     #[error(
-        "values that look like secrets were taken out of what {path} held before it was kept, so it \
-         cannot be put there again as it was"
+        "the content of {path} was kept without values that look like secrets, so the file cannot \
+         be restored exactly"
     )]
     ContentRedacted {
         /// The file.
@@ -38,8 +38,8 @@ pub enum ScratchError {
     },
     /// A file changed only in redacted values.
     #[error(
-        "values that look like secrets were taken out of what {path} held, and nothing else in it \
-         changed: whether it is now as it was then cannot be told"
+        "the content of {path} was kept without values that look like secrets, and only those may \
+         have changed: whether the file is the same as then is unknown"
     )]
     ValueChanged {
         /// The file.
@@ -47,8 +47,8 @@ pub enum ScratchError {
     },
     /// The name of a file contains a secret that is unknown here.
     #[error(
-        "the name of {path} holds a secret, so the file cannot be put there again; give the \
-         variable that had it"
+        "the name of {path} contains a secret, so the file cannot be restored; set the variable \
+         that had it"
     )]
     NameUnavailable {
         /// The file.

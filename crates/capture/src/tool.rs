@@ -101,7 +101,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum NotRecorded {
     /// The variable does not contain an address of one.
-    #[error("{CAPTURE_URL} is not what a capture sets")]
+    #[error("{CAPTURE_URL} was not set by a capture")]
     BadAddress,
     /// It is gone, or refuses.
     #[error("the capture does not answer: {0}")]

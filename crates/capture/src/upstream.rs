@@ -36,7 +36,7 @@ pub(crate) struct Upstream {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAServer {
     /// It is not a URL.
-    #[error("{variable} is no URL of a server: it must begin with http:// or https://")]
+    #[error("{variable} is not the URL of a server: it must start with http:// or https://")]
     NoUrl {
         /// The variable that has it.
         variable: &'static str,
@@ -44,8 +44,8 @@ pub enum NotAServer {
     /// It has a user name or a password, which would be sent to the server that receives the
     /// request.
     #[error(
-        "{variable} has a user name or a password in its URL, and nothing is sent with one: take \
-         them out of it and give the key in a variable of its own"
+        "{variable} has a user name or a password in its URL, which is not supported: remove it \
+         and give the key in its own variable"
     )]
     HasCredentials {
         /// The variable that has it.

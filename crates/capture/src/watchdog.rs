@@ -46,7 +46,7 @@ pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         let mark = mark.to_string_lossy();
         let _ = writeln!(
             io::stderr(),
-            "[{mark}] it cannot be kept from the network: {error}"
+            "[{mark}] the network cannot be closed for it: {error}"
         );
         return ExitCode::from(127);
     }

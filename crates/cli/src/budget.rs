@@ -19,7 +19,7 @@ const MAX_CHILDREN: usize = 1_000;
 /// The budget of a run.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(crate) struct BudgetArgs {
-    /// US dollars the run may spend on models, its child runs included
+    /// US dollars the run may spend on models, including its child runs
     #[arg(long, value_name = "AMOUNT", value_parser = usd, allow_negative_numbers = true)]
     budget_usd: Option<f64>,
 

@@ -31,8 +31,8 @@ pub(crate) struct Typed {
     #[arg(long, global = true, value_name = "DIR", env = env::PROJECT, hide_env = true)]
     project: Option<PathBuf>,
 
-    /// When an acknowledged write is safe from a power cut; `relaxed` is faster and may lose the
-    /// last moments before one
+    /// When an acknowledged write survives a power cut; `relaxed` is faster and may lose the last
+    /// moments
     #[arg(long, global = true, value_name = "WHEN", default_value = "full")]
     durability: Safety,
 
@@ -40,8 +40,8 @@ pub(crate) struct Typed {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Colour,
 
-    /// A server to ask instead of a store, as http://127.0.0.1:8080: for run, events and most of
-    /// runs; what is done to a store refuses it
+    /// A server to use instead of a store, as http://127.0.0.1:8080: for run, events and most of
+    /// runs; commands that need a store refuse it
     #[arg(long, global = true, value_name = "URL", env = env::SERVER, hide_env = true)]
     server: Option<String>,
 
@@ -69,7 +69,7 @@ enum Colour {
 enum Safety {
     /// Every write waits for the disk
     Full,
-    /// Writes are not waited for one by one
+    /// Writes do not wait for the disk
     Relaxed,
 }
 

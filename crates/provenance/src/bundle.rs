@@ -57,10 +57,13 @@ pub enum BundleError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// Its contents are too large for one document.
-    #[error("the contents of the snapshot have more than {MAX_BUNDLED} bytes; hand on its files")]
+    #[error(
+        "the contents of the snapshot have more than {MAX_BUNDLED} bytes; copy its files \
+             instead"
+    )]
     TooLarge,
     /// The content does not match its seal.
-    #[error("the snapshot is not what was written: {}", .0.first().map_or("", |one| &one.message))]
+    #[error("the snapshot was changed after it was written: {}", .0.first().map_or("", |one| &one.message))]
     Damaged(Vec<Finding>),
     /// Another snapshot has its id here.
     #[error("another snapshot has this id already")]
@@ -132,7 +135,7 @@ impl Bundle {
                 .bytes()
                 .is_some_and(|bytes| hash::same(&hash::hash_bytes(&bytes), hash));
             if !is_it {
-                let message = "a content is not what its hash says";
+                let message = "a content does not match its hash";
                 wrong.push(Finding::error(hash.as_str(), "content_damaged", message));
             }
         }

@@ -116,7 +116,7 @@ impl Endpoint {
                 .map(Vec::as_slice)
                 .unwrap_or_default();
             if rows.len() != batch.len() {
-                return Err(self.said("answered with another number of vectors than was asked for"));
+                return Err(self.said("answered with a wrong number of vectors"));
             }
             for (at, row) in rows.iter().enumerate() {
                 let index = row["index"]
@@ -133,7 +133,7 @@ impl Endpoint {
                     .collect();
                 match (text, vector.filter(|vector| !vector.is_empty())) {
                     (Some(text), Some(vector)) => vectors.insert(text.clone(), vector),
-                    _ => return Err(self.said("answered with something that is no vector")),
+                    _ => return Err(self.said("answered with an invalid vector")),
                 };
             }
         }
@@ -163,9 +163,8 @@ impl Endpoint {
                 .as_str()
                 .unwrap_or_default();
             let verdicts = verdicts(text).filter(|verdicts| verdicts.len() == batch.len());
-            let verdicts = verdicts.ok_or_else(|| {
-                self.said("answered with something else than a verdict for each pair")
-            })?;
+            let verdicts =
+                verdicts.ok_or_else(|| self.said("did not answer with a verdict for each pair"))?;
             for (pair, verdict) in batch.iter().zip(verdicts) {
                 judgements.insert((pair.a.clone(), pair.b.clone()), verdict);
             }
@@ -209,7 +208,7 @@ impl Endpoint {
         if !status.is_success() {
             return Err(self.said(&format!("refused with status {}", status.as_u16())));
         }
-        serde_json::from_slice(&bytes).map_err(|_| self.said("answered with no JSON"))
+        serde_json::from_slice(&bytes).map_err(|_| self.said("did not answer with JSON"))
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn of_document(document: &Document) -> Vec<Finding> {
         if !is_told {
             // The validator's message repeats the value, which may be a secret.
             let keyword = error.schema_path().to_string();
-            let message = format!("this breaks the schema at {keyword}");
+            let message = format!("this violates the schema at {keyword}");
             findings.push(Finding::error(path, "schema", message));
         }
     }
@@ -90,7 +90,8 @@ pub(crate) fn located(bytes: &[u8], why: NoSnapshot) -> NoSnapshot {
         NoSnapshot {
             code: "tampered",
             message: format!(
-                "{place}{}; extensions.integrity, the seal, does not fit: it was changed after it was sealed",
+                "{place}{}; extensions.integrity, the seal, does not match: the snapshot was \
+                 changed after it was sealed",
                 why.message
             ),
         }
@@ -106,11 +107,8 @@ impl Verified {
             .is_some_and(|key| keys.contains(key));
         if !is_signed {
             let message = match &self.signed_by {
-                None => "it is not signed, and a signature was asked for".to_owned(),
-                Some(key) => format!(
-                    "it is signed by {}, and not by a key that was named",
-                    key.as_str()
-                ),
+                None => "it is not signed, and a signature is required".to_owned(),
+                Some(key) => format!("it is signed by {}, which is not a given key", key.as_str()),
             };
             self.findings
                 .push(Finding::error("signature", seal::NOT_SIGNED, message));
@@ -149,7 +147,7 @@ impl Folder {
             && !signature.is_of(seal::text(&document.raw))
         {
             let message = format!(
-                "the signature by {} is not of this seal",
+                "the signature by {} does not match this seal",
                 signature.key.as_str()
             );
             findings.push(Finding::error("signature", "signature_wrong", message));
@@ -184,16 +182,16 @@ impl Folder {
                 Ok(()) => {}
                 Err(FolderError::NoBlob { .. }) if !needed.contains(digest) => {}
                 Err(FolderError::NoBlob { .. }) => {
-                    let message = format!("the content {hash} is missing; {user} names it");
+                    let message = format!("the content {hash} is missing; {user} refers to it");
                     findings.push(Finding::error(hash, "content_missing", message));
                 }
                 Err(FolderError::Damaged { path, why }) => {
-                    let message = format!("{}: {why}; {user} names it", path.display());
+                    let message = format!("{}: {why}; {user} refers to it", path.display());
                     findings.push(Finding::error(hash, "content_damaged", message));
                 }
                 Err(FolderError::Io { path, error }) => {
                     let path = path.display();
-                    let message = format!("{path} cannot be read: {error}; {user} names it");
+                    let message = format!("{path} cannot be read: {error}; {user} refers to it");
                     findings.push(Finding::error(hash, "content_unreadable", message));
                 }
                 Err(error) => return Err(error),

@@ -23,7 +23,7 @@ impl Recorder {
             .as_ref()
             .map_or(0, |replayer| replayer.step(None));
         let message = format!(
-            "step {step}: {} came after the end of the recording",
+            "step {step}: {} was made after the end of the recording",
             told(&actual)
         );
         Divergence {

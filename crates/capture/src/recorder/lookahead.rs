@@ -155,16 +155,18 @@ impl Recorder {
         let mut at = None;
         let message = match (reason, recorded_step) {
             (Reason::Missing, Some(later)) => format!(
-                "step {step}: {there} was left out; {came} came, which was recorded later (call {later})"
+                "step {step}: {there} was left out; {came} was made, which was recorded later \
+                 (call {later})"
             ),
             (Reason::OutOfOrder, Some(later)) => format!(
-                "step {step}: {came} came, which was recorded later (call {later}); {there} was recorded here"
+                "step {step}: {came} was made, which was recorded later (call {later}); {there} \
+                 was recorded here"
             ),
             (Reason::Added, Some(_)) => format!(
-                "step {step}: {came} came once more than it was recorded; {there} was recorded here"
+                "step {step}: {came} was made once more than recorded; {there} was recorded here"
             ),
             (Reason::Added, None) => format!(
-                "step {step}: {came} came, which was not recorded; {there} was recorded here"
+                "step {step}: {came} was made, which was not recorded; {there} was recorded here"
             ),
             _ if is_same => {
                 at = first_difference(&expected.input, &ahead.actual.input);
@@ -173,7 +175,7 @@ impl Recorder {
                 let hint = hint(&expected, at.as_deref());
                 format!("step {step}: {came}: the input differs{place}{hint}")
             }
-            _ => format!("step {step}: {came} came, and {there} was recorded here"),
+            _ => format!("step {step}: {came} was made, and {there} was recorded here"),
         };
         Divergence {
             step,

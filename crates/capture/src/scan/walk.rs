@@ -72,7 +72,7 @@ pub(super) fn unread(root: &Path, error: Error) -> Result<Option<PathBuf>, ScanE
     let place = place.filter(|path| !path.as_os_str().is_empty());
     let place = place.map(Path::to_owned);
     let error = error.into_io_error();
-    let error = error.unwrap_or_else(|| io::Error::other("the folder cannot be walked through"));
+    let error = error.unwrap_or_else(|| io::Error::other("the folder cannot be read"));
     match place {
         _ if is_gone(&error) && (is_below || place.is_some()) => Ok(None),
         Some(path) => Ok(Some(path)),

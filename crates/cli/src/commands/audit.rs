@@ -18,15 +18,15 @@ const PAGE: usize = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List what was done, oldest first
+    /// List the entries, oldest first
     List(Args),
-    /// Print every entry as it is stored, for a copy elsewhere
+    /// Print every entry as stored, for a copy elsewhere
     Export(verify::ExportArgs),
     /// Recompute hashes, roots and signatures, of the store or of an exported file
     Verify(verify::Args),
-    /// Print the newest checkpoint, to be kept elsewhere and expected later
+    /// Print the newest checkpoint, to keep elsewhere
     Checkpoint(verify::ExportArgs),
-    /// Print the public key that checkpoints are checked with
+    /// Print the public key for checking checkpoints
     Key,
 }
 

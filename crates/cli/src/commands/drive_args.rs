@@ -17,11 +17,11 @@ use crate::session::{Form, Session};
 /// As typed.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DriveArgs {
-    /// Show what the processes write, too
+    /// Also show the output of processes
     #[arg(short, long, conflicts_with_all = ["quiet", "json"])]
     watch: bool,
 
-    /// Say nothing before the end
+    /// Print nothing before the end
     #[arg(short, long)]
     quiet: bool,
 
@@ -47,17 +47,17 @@ pub(crate) struct PortArgs {
     secrets: Option<PathBuf>,
 
     /// Let the workflows of a tenant run programs, confined; TENANT as keys name it [default: only
-    /// workflows that the operator put run programs]
+    /// workflows registered by the operator run programs]
     #[arg(long, value_name = "TENANT", env = env::ALLOW_PROGRAMS, hide_env = true,
           value_delimiter = ',', value_parser = super::keys::tenant)]
     allow_programs: Vec<TenantId>,
 
-    /// Run the programs of those tenants also where this machine cannot confine them: they can then
-    /// read and change all that the server can
+    /// Run the programs of those tenants even if this machine cannot confine them: they can read
+    /// and change everything the server can
     #[arg(long)]
     allow_unconfined_programs: bool,
 
-    /// Which models nodes may ask, and who may use them, as a TOML file
+    /// The models that nodes may use, and their users, as a TOML file
     #[arg(long, value_name = "FILE", env = env::PROVIDERS, hide_env = true)]
     providers: Option<PathBuf>,
 }

@@ -48,7 +48,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See it all in half a minute: a server, a run, a kill -9, and the run going on
+    /// Show a server, a run, a kill -9 and the run continuing, in half a minute
     Demo(demo::Args),
     /// Run a workflow to its end
     Run(run::Args),
@@ -66,21 +66,21 @@ pub(crate) enum Command {
     /// Check, draw and register workflows
     #[command(subcommand)]
     Workflow(workflow::Command),
-    /// Make and take back the keys that open a server
+    /// Create, list, rotate and revoke API keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// Keep the secrets that workflows name
+    /// Store the secrets that workflows use
     #[command(subcommand)]
     Secrets(secrets::Command),
-    /// Tell addresses of what happens to runs
+    /// Manage webhooks for run events
     #[command(subcommand)]
     Webhooks(webhooks::Command),
-    /// Show what was done that matters, and by whom
+    /// Show and verify the audit trail
     #[command(subcommand)]
     Audit(audit::Command),
     /// Keep the authority lease, dispatch backlog and mailboxes of a runtime (as `omx-runtime`)
     Runtime(coordinator::Args),
-    /// Take tasks of a queue and run a program for each
+    /// Take tasks from a queue and run a program for each
     Worker(worker::Args),
     /// Import, export and verify run bundles of the LLM Workbench
     #[command(subcommand)]
@@ -90,7 +90,7 @@ pub(crate) enum Command {
     Snapshot(snapshot::Command),
     /// Check every log, state and index of the store
     Verify(verify::Args),
-    /// Check the surroundings: store, disk, leftovers
+    /// Check the environment: store, disk, leftovers
     Doctor(doctor::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),

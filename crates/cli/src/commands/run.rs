@@ -49,11 +49,11 @@ pub(crate) struct Args {
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
     pub(crate) inputs: Vec<Given>,
 
-    /// Inputs from a JSON file; --input is stronger
+    /// Inputs from a JSON file; --input overrides it
     #[arg(long, value_name = "FILE")]
     pub(crate) input_file: Option<String>,
 
-    /// A workflow that this one starts; registered under its id first
+    /// A workflow that this one starts; it is registered first
     #[arg(long, value_name = "FILE")]
     pub(crate) with: Vec<String>,
 
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
 
-    /// Nodes that may run at a time
+    /// The most nodes that run at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_parallel: Option<u32>,
 

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Put(NamedArgs),
     /// List the secrets that runs of a principal can use, without their values
     List(Whose),
-    /// Take a secret away
+    /// Remove a secret
     Remove(NamedArgs),
 }
 

@@ -15,17 +15,17 @@ pub(crate) struct TelemetryArgs {
     #[arg(long, value_name = "URL", env = env::OTLP_ENDPOINT, hide_env = true)]
     otlp_endpoint: Option<Url>,
 
-    /// How the collector is spoken to
+    /// The protocol of the collector
     #[arg(long, value_name = "PROTOCOL", env = env::OTLP_PROTOCOL, hide_env = true,
           default_value = "http/protobuf")]
     otlp_protocol: Spoken,
 
-    /// Headers for the collector, as NAME=VALUE between commas
+    /// Headers for the collector, as NAME=VALUE separated by commas
     #[arg(long, value_name = "HEADERS", env = env::OTLP_HEADERS, hide_env = true,
           hide_env_values = true)]
     otlp_headers: Option<String>,
 
-    /// What this server is called there
+    /// The name of this server there
     #[arg(long, value_name = "NAME", env = env::OTLP_SERVICE, hide_env = true,
           default_value = "runwright")]
     otlp_service: String,

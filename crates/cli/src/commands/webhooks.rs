@@ -19,13 +19,13 @@ use crate::{compose, style, talk, text};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Register an address and print its secret; this is the only time it is shown
+    /// Register an address and print its secret; it is shown only now
     Create(CreateArgs),
     /// List webhooks, newest first; never their secrets
     List(Whose),
-    /// Show how deliveries to a webhook go: what waits, what was given up
+    /// Show the deliveries to a webhook: waiting, delivered, given up
     Deliveries(OneArgs),
-    /// Tell an address nothing more
+    /// Delete a webhook
     Delete(OneArgs),
 }
 
@@ -46,7 +46,7 @@ receiver checks them.
   runwright webhooks create https://example.com/hook --events run.completed,run.failed"
 )]
 pub(crate) struct CreateArgs {
-    /// Where deliveries go
+    /// The address for deliveries
     url: String,
 
     /// Event types to deliver, separated by commas; * for all
@@ -66,7 +66,7 @@ pub(crate) struct CreateArgs {
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<String>,
 
-    /// Let it lead anywhere, on a store whose server says --allow-private-webhooks
+    /// Allow any address, for a server with --allow-private-webhooks
     #[arg(long)]
     allow_private: bool,
 

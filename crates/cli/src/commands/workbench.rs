@@ -61,7 +61,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Take a bundle without a hash, or with a wrong one
+    /// Accept a bundle without a hash, or with a wrong one
     #[arg(long)]
     ignore_integrity: bool,
 
@@ -71,7 +71,7 @@ pub(crate) struct ImportArgs {
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct ExportArgs {
-    /// The run: the id its app gave it, that of its log, or an end of one of them
+    /// The run: its app's id, the id of its log, or the end of one of them
     #[arg(value_name = "RUN")]
     run: String,
 

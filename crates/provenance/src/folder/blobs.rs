@@ -44,7 +44,7 @@ impl Folder {
         } else {
             Err(FolderError::Damaged {
                 path,
-                why: "the content is not what its name says".to_owned(),
+                why: "the content does not match its name".to_owned(),
             })
         }
     }
@@ -65,7 +65,7 @@ impl Folder {
         } else {
             Err(FolderError::Damaged {
                 path,
-                why: "the content is not what its name says".to_owned(),
+                why: "the content does not match its name".to_owned(),
             })
         }
     }

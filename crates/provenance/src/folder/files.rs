@@ -19,7 +19,7 @@ pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderEr
         path: path.to_owned(),
         why,
     };
-    let link = || damaged("this is a symbolic link, where a regular file belongs".to_owned());
+    let link = || damaged("this is a symbolic link, not a regular file".to_owned());
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened = OpenOptions::new()
         .read(true)
@@ -38,9 +38,7 @@ pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Option<File>, FolderEr
         } else {
             "a device, a pipe or a socket"
         };
-        return Err(damaged(format!(
-            "this is {kind}, where a regular file belongs"
-        )));
+        return Err(damaged(format!("this is {kind}, not a regular file")));
     }
     if facts.len() > max_bytes {
         Err(damaged(format!(

@@ -201,13 +201,13 @@ impl Folder {
                 Kind::Beside(stem) if names.binary_search(&format!("{stem}.json")).is_err() => {
                     listing.broken.push(Broken {
                         file: name.clone(),
-                        why: "the snapshot it belongs to is not there".to_owned(),
+                        why: "its snapshot is missing".to_owned(),
                     });
                 }
                 Kind::Beside(_) | Kind::Other => {}
                 Kind::Unfinished => listing.broken.push(Broken {
                     file: name.clone(),
-                    why: "it was not written to its end".to_owned(),
+                    why: "it is incomplete".to_owned(),
                 }),
             }
         }

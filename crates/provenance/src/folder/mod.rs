@@ -217,7 +217,7 @@ impl Folder {
         let read = bytes.map(|bytes| serde_json::from_slice(&bytes));
         read.transpose().map_err(|error| FolderError::Damaged {
             path,
-            why: format!("this is no signature: {error}"),
+            why: format!("this is not a signature: {error}"),
         })
     }
 

@@ -105,7 +105,7 @@ impl Folder {
             && check_replays(&kept.document, &attempts[..before], &name).is_empty()
         {
             let message =
-                "the last attempt is in the record alone; the next one brings it up to date";
+                "the last attempt is only in the record; the next attempt updates the snapshot";
             found = vec![Finding::warning(
                 "/replay_status",
                 "replay_unfinished",

@@ -149,7 +149,7 @@ impl Writer {
         }
         Err(FolderError::Damaged {
             path: folder,
-            why: "no name is free for the snapshot".to_owned(),
+            why: "the snapshot's possible names are all taken".to_owned(),
         })
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY", value_parser = public_key)]
     public_key: Option<PublicKey>,
 
-    /// A checkpoint that has to be there, as `runwright audit checkpoint` printed it
+    /// A checkpoint that must exist, as `runwright audit checkpoint` printed it
     #[arg(long, value_name = "SEQ:ROOT", value_parser = anchor)]
     expect: Option<Anchor>,
 }

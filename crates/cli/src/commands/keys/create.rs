@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WORKSPACE")]
     workspace: Option<String>,
 
-    /// Who acts with it, as runs and the audit trail name them [default: the key's id]
+    /// The principal of the key, shown in runs and the audit trail [default: the key's id]
     #[arg(long, value_name = "PRINCIPAL")]
     principal: Option<String>,
 
@@ -40,19 +40,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SCOPES", default_value = "*", value_parser = scopes)]
     scopes: Scopes,
 
-    /// Groups its bearer belongs to, for gates that name some; separated by commas
+    /// Groups of its bearer, for gates with groups; separated by commas
     #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
     groups: Vec<String>,
 
-    /// Roles its bearer has, for gates that name some; separated by commas
+    /// Roles of its bearer, for gates with roles; separated by commas
     #[arg(long, value_name = "ROLES", value_delimiter = ',')]
     roles: Vec<String>,
 
-    /// For how long it works, such as 12h or 30d [default: until it is revoked]
+    /// Its lifetime, such as 12h or 30d [default: until it is revoked]
     #[arg(long, value_name = "SPAN")]
     expires: Option<Span>,
 
-    /// What you call it
+    /// A name for the key
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

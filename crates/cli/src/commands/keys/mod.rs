@@ -27,13 +27,13 @@ const SHORTEST: usize = 4;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a key and print it; this is the only time it is shown
+    /// Create a key and print it; it is shown only now
     Create(create::Args),
     /// List keys, newest first; never their secrets
     List(list::Args),
-    /// Take a key back; every server on the store refuses it within a second
+    /// Revoke a key; every server on the store refuses it within a second
     Revoke(revoke::Args),
-    /// Make a successor of a key and let the key end
+    /// Replace a key: create its successor and let the key expire
     Rotate(rotate::Args),
 }
 

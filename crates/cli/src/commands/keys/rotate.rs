@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     whose: Whose,
 
-    /// For how long both work: a day or more
+    /// How long both are valid: a day or more
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     overlap: Span,
 }

@@ -23,11 +23,11 @@ pub(super) struct Args {
     #[arg(value_name = "TEMPLATE")]
     template: String,
 
-    /// The form of the picture
+    /// The format of the picture
     #[arg(short, long, value_enum, default_value_t = Picture::Mermaid)]
     format: Picture,
 
-    /// Save it as this file instead of printing it
+    /// Write it to this file instead of printing it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -100,7 +100,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = budget::tokens, allow_negative_numbers = true)]
     budget_tokens: Option<u64>,
 
-    /// Nodes that may run at a time [default: one per processor]
+    /// The most nodes that run at a time [default: one per processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     jobs: Option<u32>,
 

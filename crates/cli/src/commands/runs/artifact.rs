@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ARTIFACT")]
     pub(crate) artifact: String,
 
-    /// Save it as this file, which must not exist yet, instead of printing it
+    /// Write it to this file, which must not exist yet, instead of printing it
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

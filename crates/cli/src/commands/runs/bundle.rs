@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     pub(crate) max_events: Option<usize>,
 
-    /// Save it as this file, which must not exist yet, instead of printing it
+    /// Write it to this file, which must not exist yet, instead of printing it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -102,7 +102,8 @@ impl Again {
         if let Some(run) = more.and_then(|more| more.run_id.as_deref()) {
             if self.typed.is_of_commands() {
                 return Err(Failure::new(
-                    "a run is done again as its workflow says: --in-place, --on-miss and a command are for commands",
+                    "--in-place, --on-miss and a command are only for snapshots of commands, not \
+                     of runs",
                 )
                 .hint("remove these options; `--kind` selects what runs live")
                 .into());
@@ -228,8 +229,8 @@ fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome) -> MatchStatus {
 fn warn_of(outcome: &Outcome) {
     if let Wall::Missing(why) = &outcome.wall {
         crate::talk::say(format!(
-            "{} UNVERIFIED: nothing keeps the replay from asking servers here, so it is no exact match: \
-             {why}",
+            "{} UNVERIFIED: this machine cannot keep the replay from the network, so it is not an \
+             exact match: {why}",
             crate::style::warn("warning:")
         ));
     }

@@ -9,16 +9,16 @@ use crate::session::Session;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Of a run, or of a command: the command after `--` runs, and its calls of models go \
-through a recording proxy that it finds by OPENAI_BASE_URL and ANTHROPIC_BASE_URL, and what becomes of \
-the folder is written down. Tools can be replayed where they are run with `runwright snapshot tool`.
+    after_help = "Captures a run, or a command after `--`. The model calls of the command go through a recording proxy,
+which it finds by OPENAI_BASE_URL and ANTHROPIC_BASE_URL; changes of the folder are recorded. Tools
+can be replayed if they are run with `runwright snapshot tool`.
 
   runwright snapshot capture --run last
   runwright snapshot capture --workflow tidy --context README.md -- ./agent.py
   runwright snapshot capture --no-redact --yes -- ./agent.py
   runwright snapshot capture --mode strict --temperature 0 --seed 7 --max-tokens 512 -- ./agent.py
 
-Exits as the run or the command ended: 0 well, 1 not, 2 nothing was captured, 130 a signal came."
+Exits as the run or the command ended: 0 success, 1 failure, 2 nothing was captured, 130 a signal."
 )]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
@@ -44,15 +44,13 @@ pub(crate) struct Args {
 pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     match &args.run {
         Some(_) if args.command.no_redact => Err(Failure::new(
-            "--no-redact is for commands: secrets were taken out of the log of a run when it was \
-             recorded, and nothing puts them back",
+            "--no-redact is for commands: the log of a run was recorded without its secrets",
         )
-        .hint("capture the command itself, or leave the option away")),
+        .hint("capture the command itself, or remove the option")),
         Some(run) => from_run::capture(run, args.name, &args.rooted, session).await,
-        None if args.argv.is_empty() => Err(Failure::new(
-            "nothing is named that could be captured",
-        )
-        .hint("write a command behind `--`, as `-- ./agent.py`, or name a run, as `--run last`")),
+        None if args.argv.is_empty() => Err(Failure::new("there is nothing to capture").hint(
+            "write a command after `--`, as `-- ./agent.py`, or name a run, as `--run last`",
+        )),
         None => command::capture(args.command, args.argv, args.name, &args.rooted, session).await,
     }
 }

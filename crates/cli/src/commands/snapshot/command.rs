@@ -42,7 +42,7 @@ const MAX_STDIN: u64 = 64 << 20;
 /// Command-line arguments about a command.
 #[derive(clap::Args, Debug)]
 pub(crate) struct CommandArgs {
-    /// What is carried out, in your words [default: the name of the program]
+    /// The name of the workflow [default: the name of the program]
     #[arg(long, value_name = "ID")]
     workflow: Option<String>,
 
@@ -55,15 +55,15 @@ pub(crate) struct CommandArgs {
     )]
     mode: TypedMode,
 
-    /// What is asked of the command, or the file that has it
+    /// The prompt of the command, or its file
     #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "run")]
     prompt: Option<String>,
 
-    /// A file that goes into it; may be given several times
+    /// An input file; may be given several times
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
     context: Vec<PathBuf>,
 
-    /// The model; it takes the place of the one that is asked for
+    /// The model for every request, in place of the requested one
     #[arg(long, value_name = "ID", conflicts_with = "run")]
     model: Option<String>,
 
@@ -75,7 +75,7 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "N", conflicts_with = "run")]
     seed: Option<u64>,
 
-    /// The most tokens of an answer
+    /// The token limit of an answer
     #[arg(long, value_name = "N", conflicts_with = "run")]
     max_tokens: Option<u64>,
 
@@ -83,11 +83,11 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "P", conflicts_with = "run")]
     top_p: Option<f64>,
 
-    /// Refuse requests to a provider that does not know one of these settings
+    /// Refuse requests to a provider that does not support one of these settings
     #[arg(long, conflicts_with = "run")]
     require_honored: bool,
 
-    /// What tells the model who it is, or the file that has it
+    /// The system prompt, or its file
     #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "run")]
     system_prompt: Option<String>,
 
@@ -99,15 +99,15 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "run")]
     tool: Vec<String>,
 
-    /// A rule the agent is under; may be given several times
+    /// A rule for the agent; may be given several times
     #[arg(long, value_name = "NAME", conflicts_with = "run")]
     rule: Vec<String>,
 
-    /// A variable to write down besides LANG, LC_*, TZ, CI, RUST_LOG, NODE_ENV and *_SEED
+    /// A variable to record in addition to LANG, LC_*, TZ, CI, RUST_LOG, NODE_ENV and *_SEED
     #[arg(long, value_name = "NAME", conflicts_with = "run")]
     env: Vec<String>,
 
-    /// Watch these files although they would be left out, as '*.log'
+    /// Watch these files, which are left out by default, as '*.log'
     #[arg(long, value_name = "GLOB", conflicts_with = "run")]
     include: Vec<String>,
 
@@ -115,25 +115,25 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "GLOB", conflicts_with = "run")]
     exclude: Vec<String>,
 
-    /// Leave this out of a tool's input before it is hashed and matched: a time, an id
+    /// Remove this from a tool's input before it is hashed and matched: a time, an id
     #[arg(long, value_name = "TOOL=/POINTER", value_parser = Ignored::parse, conflicts_with = "run")]
     ignore: Vec<(String, String)>,
 
-    /// A field of requests to models that a replay does not match by, such as one with the time in it
-    /// (a JSON pointer: /messages/0/content); may be given several times
+    /// A field of model requests that a replay does not compare, such as one with the time in it (a
+    /// JSON pointer: /messages/0/content); may be given several times
     #[arg(long, value_name = "POINTER", value_parser = Ignored::parse_request, conflicts_with = "run")]
     ignore_request: Vec<String>,
 
-    /// Give the command this program's standard input; without it there is none
+    /// Pass this program's standard input to the command; without it there is none
     #[arg(long, conflicts_with = "run")]
     stdin: bool,
 
-    /// Let the command connect to anything, past the proxy. Such requests are not recorded, and the
-    /// snapshot is marked as unverified
+    /// Let the command connect past the proxy. Such requests are not recorded, and the snapshot is
+    /// marked as unverified
     #[arg(long, conflicts_with = "run")]
     open_network: bool,
 
-    /// What is kept of texts and contents; of hashes alone nothing can be replayed
+    /// What to keep of texts and contents; hashes alone cannot be replayed
     #[arg(
         long,
         value_name = "WHAT",
@@ -142,26 +142,26 @@ pub(crate) struct CommandArgs {
     )]
     content: TypedContents,
 
-    /// Keep secrets as they are, but for the keys of models' servers; asks whether it may
+    /// Keep secrets in clear, except the keys of model servers; asks for confirmation
     #[arg(long)]
     pub(super) no_redact: bool,
 
-    /// Allow it where no terminal can ask
+    /// Confirm it without a terminal
     #[arg(long, requires = "no_redact")]
     yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum TypedMode {
-    /// Temperature 0, a seed, a bound of tokens
+    /// Temperature 0, a seed, a token limit
     #[value(alias = "audit")]
     Strict,
     /// A seed
     Seeded,
-    /// Everything is kept, nothing is asked for
+    /// Everything is kept, nothing is required
     #[value(alias = "cached")]
     Logged,
-    /// Nothing is asked for
+    /// Nothing is required
     #[value(alias = "standard")]
     Default,
 }
@@ -216,7 +216,8 @@ pub(super) async fn capture(
             "logged"
         };
         lines.push(format!(
-            "--content: {word} mode keeps what was said, and hashes_only does not; leave one of them out"
+            "--content: {word} mode keeps prompts and responses, and hashes_only does not; remove \
+             one of them"
         ));
     }
     if !lines.is_empty() {
@@ -351,7 +352,7 @@ pub(super) fn write_down(
     }
     let sealed = seal(draft, &mut |value| cleaner.value(value));
     let sealed =
-        sealed.map_err(|error| Failure::new(format!("no snapshot came of it: {error}")))?;
+        sealed.map_err(|error| Failure::new(format!("the snapshot cannot be built: {error}")))?;
     for body in [
         &outcome.stdout,
         &outcome.stderr,
@@ -372,11 +373,7 @@ pub(super) fn write_down(
     let kept = writer.write(&sealed, &calls).map_err(failed)?;
     key::sign(&writer, &kept);
     keep.close();
-    say_unread(
-        &outcome.unreadable,
-        cleaner,
-        "and the snapshot says nothing of them but that",
-    );
+    say_unread(&outcome.unreadable, cleaner, " and are not in the snapshot");
     unredacted::warn(&sealed);
     for pointer in &outcome.recorded.ignored_nothing {
         let pointer = text::one_line(pointer, 200);
@@ -397,8 +394,8 @@ pub(super) fn write_down(
             let method = text::one_line(&one.method, 80);
             let note = style::warn("note:");
             talk::say(format!(
-                "{note} step {}: a server of tools asked its client {method} and had no answer in time; a \
-                 replay asks it again and waits for none",
+                "{note} step {}: a tool server sent its client the request {method} and got no \
+                 answer in time; a replay sends it again and does not wait",
                 one.step
             ));
         }
@@ -450,7 +447,7 @@ pub(super) fn say_unread(paths: &[String], cleaner: &Cleaner, so: &str) {
     }
     let shown = text::one_line(&shown, 400);
     let note = style::warn("note:");
-    talk::say(format!("{note} these cannot be read, {so}: {shown}"));
+    talk::say(format!("{note} these files cannot be read{so}: {shown}"));
 }
 
 /// A folder's own path, and those that lead to it through links: as typed, and as the shell calls
@@ -582,7 +579,7 @@ pub(super) fn not_honoured(snapshot: &Snapshot) -> Option<String> {
         None
     } else {
         Some(format!(
-            "strict was asked for, and a provider that answered has no {}",
+            "strict mode: a provider that answered supports no {}",
             missing.join(", no ")
         ))
     }
@@ -608,8 +605,8 @@ fn taken_out(snapshot: &Snapshot) -> Option<String> {
     };
     let count = usize::try_from(redaction.count).unwrap_or(usize::MAX);
     Some(format!(
-        "{} taken out of what is kept ({}{of_files}); `docs/reference/provenance.md`, Values that were taken out, says \
-         how a replay gets them",
+        "{} removed from the snapshot ({}{of_files}); `docs/reference/provenance.md`, Values that \
+         were taken out, describes how a replay gets them",
         text::count(count, "value"),
         listed(&redaction.kinds),
     ))
@@ -649,9 +646,9 @@ fn nothing_came(outcome: &Outcome) -> Option<String> {
         return None;
     }
     Some(
-        "nothing came through the recorder: the command made no connection to it. If it asked a model, it did \
-         not take the address from OPENAI_BASE_URL or ANTHROPIC_BASE_URL; have it read one of these \
-         variables, and capture it again"
+        "the command made no connection to the recorder. If it called a model, it did not read \
+         OPENAI_BASE_URL or ANTHROPIC_BASE_URL; make it read one of these variables and capture it \
+         again"
             .to_owned(),
     )
 }
@@ -667,15 +664,16 @@ async fn turn(folder: &Folder, stop: &Stop) -> Result<std::fs::File, Failure> {
         if !is_told {
             is_told = true;
             talk::say(format!(
-                "waiting for another capture in {} to end: what two commands change at the same time cannot \
-                 be told apart",
+                "waiting for another capture in {} to end: two captures in one folder would mix \
+                 their changes",
                 folder.snapshots().display()
             ));
         }
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
             () = stop.cancelled() => {
-                return Err(Failure::new("stopped while waiting for another capture; nothing was run"));
+                return Err(Failure::new("stopped while waiting for another capture; the command \
+                                         was not run"));
             }
         }
     }
@@ -690,41 +688,41 @@ pub(super) fn network(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     match &outcome.wall {
         Wall::Held if outcome.status == Status::Failed => lines.push(
-            "the command could connect to the recording proxy alone; a program that connects by \
-             itself, and does not read OPENAI_BASE_URL, ANTHROPIC_BASE_URL or HTTPS_PROXY, is refused \
-             (--open-network lets it, unrecorded)"
+            "the command could connect only to the recording proxy; a program that ignores \
+             OPENAI_BASE_URL, ANTHROPIC_BASE_URL and HTTPS_PROXY is refused (--open-network allows \
+             it, unrecorded)"
                 .to_owned(),
         ),
         Wall::Held => {}
         Wall::Open => lines.push(
-            "UNVERIFIED: what the command asked past the proxy is not recorded".to_owned(),
+            "UNVERIFIED: requests that did not go through the proxy are not recorded".to_owned(),
         ),
         Wall::Missing(why) => lines.push(format!(
-            "UNVERIFIED: nothing keeps the command from asking past the proxy here: {why}"
+            "UNVERIFIED: this machine cannot keep the command from connecting past the proxy: {why}"
         )),
     }
     if !outcome.seen.refused.is_empty() {
         let servers = named(&outcome.seen.refused);
         lines.push(format!(
-            "refused: {servers}; a program whose text has the address of a model is to take the base \
-             URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
+            "refused: {servers}; a program with the address of a model in its text must take the \
+             base URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
         ));
     }
     if !outcome.seen.passed.is_empty() {
         let servers = named(&outcome.seen.passed);
-        lines.push(format!("asked besides models, and not recorded: {servers}"));
+        lines.push(format!("other servers, not recorded: {servers}"));
     }
     if !outcome.told.secret.is_empty() {
         lines.push(format!(
-            "random bytes were drawn by {}: as they may be a key, they are not recorded. Where they stand in a \
-             request, a replay needs --ignore-request POINTER",
+            "{} drew random bytes: they may be a key, so they are not recorded. If a request \
+             contains them, a replay needs --ignore-request POINTER",
             named(&outcome.told.secret)
         ));
     }
     for problem in &outcome.told.problems {
         let problem = text::one_line(problem, 200);
         lines.push(format!(
-            "the clock and chance are not recorded whole: {problem}"
+            "clock and random values are not completely recorded: {problem}"
         ));
     }
     lines
@@ -740,7 +738,7 @@ pub(super) fn not_run(error: RunError) -> Failure {
     let failure = Failure::new(error.to_string());
     match error {
         RunError::NotStarted { .. } => {
-            failure.hint("write the command behind `--`, as `-- ./agent.py`")
+            failure.hint("write the command after `--`, as `-- ./agent.py`")
         }
         _ => failure,
     }

@@ -19,19 +19,19 @@ use crate::{style, talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Two texts match when they are the same after normalising, and differ where one of five \
-rules says so: numbers, identifiers, negation, opposites, word order. Everything else needs review: \
-by you, or by a model that is named here.
+    after_help = "Two texts match when they are the same after normalising, and differ where one of five rules says so:
+numbers, identifiers, negation, opposites, word order. Everything else needs review: by you, or by a
+model given here.
 
   runwright snapshot compare 01a203d4-3b14 latest
   runwright snapshot compare first latest --judge-url http://localhost:11434/v1 --judge-model llama3
   runwright snapshot compare first latest --strategy structural --html report.html
 
-Exits with 0 if the comparison passes, 1 if it does not, 3 if it needs review or there is nothing to \
-compare, 4 if a snapshot is not what was written, 130 if a signal ended it."
+Exits with 0 if the comparison passes, 1 if it does not, 3 if it needs review or there is nothing to
+compare, 4 if a snapshot was changed after it was written, 130 if a signal ended it."
 )]
 pub(crate) struct Args {
-    /// The snapshot to measure by: its id, the beginning of it, its name, `latest`, or a path
+    /// The reference snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]
     a: String,
 
@@ -116,7 +116,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 
 fn interrupted() -> Exit {
     talk::say(format!(
-        "{} nothing was compared, or not all of it was written",
+        "{} nothing was compared, or the result was not completely written",
         style::warn("interrupted:")
     ));
     Exit::Interrupted

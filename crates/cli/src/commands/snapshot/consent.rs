@@ -33,7 +33,7 @@ pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(),
     let line = text::one_line(&words.collect::<Vec<_>>().join(" "), 4000);
     let within = text::one_line(&cwd.display().to_string(), 400);
     talk::say(format!(
-        "{} this snapshot was not captured by you; it runs this command:\n  {line}\n  in {within}",
+        "{} you did not capture this snapshot; it runs this command:\n  {line}\n  in {within}",
         style::warn("note:")
     ));
     if answer == Answer::Yes {
@@ -42,7 +42,8 @@ pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(),
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     if !(stdin.is_terminal() && stderr.is_terminal()) {
         return Err(Failure::new(
-            "nothing was run: the command is somebody else's, and there is no terminal to ask at",
+            "nothing was run: another person captured the command, and there is no terminal to \
+             confirm it",
         )
         .hint("read the command above; --yes runs it"));
     }
@@ -52,7 +53,7 @@ pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(),
     if read.is_ok() && typed.trim() == WORD {
         Ok(())
     } else {
-        Err(Failure::new("nothing was run: that was not the word"))
+        Err(Failure::new("nothing was run: the word was not typed"))
     }
 }
 

@@ -21,8 +21,8 @@ const SHOWN: usize = 8;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The steps are the calls of models and tools, with what they were given and what they \
-said; ids and times of answers do not count. `compare` judges the outcome, with files.
+    after_help = "The steps are the model and tool calls with their inputs and results; ids and times of answers do not
+count. `compare` compares the outcome, with files.
 
   runwright snapshot diff 0199 latest
 
@@ -195,7 +195,7 @@ fn tell(data: &mut Data, change: &Value) -> Result<(), Failure> {
     }
     if places.len() > SHOWN {
         data.line(format!(
-            "  and {} more; --json has all",
+            "  and {} more; --json lists all",
             places.len() - SHOWN
         ))?;
     }

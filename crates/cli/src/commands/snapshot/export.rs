@@ -11,8 +11,8 @@ use crate::session::Session;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "In the words of others only paths and hashes go out, no text of a prompt or a response. \
-A bundle has everything: `runwright snapshot import` takes it in.
+    after_help = "PROV-JSON and OpenLineage contain only paths and hashes, no text of a prompt or a response. A bundle
+contains everything: `runwright snapshot import` reads it.
 
   runwright snapshot export latest
   runwright snapshot export latest --format bundle > evidence.json"
@@ -22,11 +22,11 @@ pub(crate) struct Args {
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
 
-    /// In which words
+    /// The format
     #[arg(long, value_name = "FORMAT", default_value = "prov-json")]
     format: Format,
 
-    /// Hand on a bundle with secrets in it, of a snapshot that was captured with --no-redact
+    /// Allow a bundle with secrets, of a snapshot captured with --no-redact
     #[arg(long)]
     unredacted: bool,
 
@@ -38,9 +38,9 @@ pub(crate) struct Args {
 enum Format {
     /// W3C PROV as JSON
     ProvJson,
-    /// The two run events of OpenLineage, one on a line
+    /// The two run events of OpenLineage, one per line
     Openlineage,
-    /// The snapshot with its calls, replays and contents, to be imported elsewhere
+    /// The snapshot with its calls, replays and contents, for import
     Bundle,
 }
 
@@ -51,10 +51,11 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let snapshot = &kept.document.snapshot;
     unredacted::warn(snapshot);
     if snapshot.is_unredacted() && matches!(args.format, Format::Bundle) && !args.unredacted {
-        return Err(Failure::new(
-            "a bundle of this snapshot would hand on the secrets that stand in it",
-        )
-        .hint("capture it again without --no-redact, or hand the secrets on with --unredacted"));
+        return Err(
+            Failure::new("a bundle of this snapshot would contain its secrets").hint(
+                "capture it again without --no-redact, or export the secrets with --unredacted",
+            ),
+        );
     }
     let mut data = Data::new();
     match args.format {

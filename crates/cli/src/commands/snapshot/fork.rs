@@ -16,24 +16,24 @@ use crate::{style, talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The first N calls are answered from the recording, later ones are made for real, in a \
-copy of the folder as it was before the recording. The new snapshot names the other as its parent, \
-which does not change. Outside effects of the first calls are neither undone nor repeated.
+    after_help = "The first N calls are answered from the recording; later calls are made for real, in a copy of the
+folder as it was before the recording. The new snapshot names the other, unchanged, as its parent.
+Outside effects of the first calls are neither undone nor repeated.
 
   runwright snapshot fork latest --at 3 -- ./agent.py --other-prompt
 
-Exits as `snapshot capture` does, and with 3 if the first calls are not those that were recorded."
+Exits as `snapshot capture` does, and with 3 if the first calls differ from the recording."
 )]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
 
-    /// How many calls are taken from the recording
+    /// The number of calls to take from the recording
     #[arg(long, value_name = "N")]
     at: u64,
 
-    /// Work in the folder itself, not in a copy of what it was
+    /// Work in the folder itself, not in a copy of its recorded state
     #[arg(long)]
     in_place: bool,
 
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     rooted: Rooted,
 
-    /// Another command in the place of the recorded one
+    /// Another command in place of the recorded one
     #[arg(last = true, value_name = "CMD")]
     argv: Vec<String>,
 }

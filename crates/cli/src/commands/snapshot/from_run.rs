@@ -57,7 +57,7 @@ pub(super) async fn capture(
     }
     let mut data = Data::new();
     if !written.is_new() {
-        talk::say("nothing has happened in the run since it was captured");
+        talk::say("the run has no new event since it was captured");
     }
     match session.form {
         Form::Text => data.line(kept.path.display().to_string())?,
@@ -88,7 +88,7 @@ async fn document_named(door: &Door, name: &RunName) -> Result<Option<StreamId>,
             "several workspaces have a run {}",
             quoted(name.as_str())
         ))
-        .hint("name it by the id it has here, which begins with doc-")),
+        .hint("give its local id, which starts with doc-")),
         (one, _) => Ok(one.map(|row| row.stream.clone())),
     }
 }
@@ -124,7 +124,7 @@ pub(super) async fn read(
         capture.take(mask, &event, &mut |value| redaction.value(value));
     }
     let captured = capture.build(&run);
-    captured.ok_or_else(|| Failure::new("nothing has happened in this run"))
+    captured.ok_or_else(|| Failure::new("this run has no event"))
 }
 
 /// The log of a run up to the read event.

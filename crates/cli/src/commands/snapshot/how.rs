@@ -31,7 +31,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "STRATEGY")]
     strategy: Option<Word>,
 
-    /// Whether sentences, list items and blocks may stand in another order
+    /// Whether sentences, list items and blocks may have another order
     #[arg(long, value_name = "ORDER", default_value = "kept")]
     order: OrderWord,
 
@@ -48,7 +48,7 @@ pub(crate) struct How {
     )]
     fields: Vec<FieldWord>,
 
-    /// An OpenAI-compatible endpoint of embeddings, to read meaning with; texts are sent there
+    /// An OpenAI-compatible embeddings endpoint for the meaning of texts; texts are sent there
     #[arg(
         long,
         value_name = "URL",
@@ -65,7 +65,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "NAME", requires = "embeddings_url")]
     embeddings_key_env: Option<String>,
 
-    /// An OpenAI-compatible endpoint of chat completions, whose model judges what the rules leave
+    /// An OpenAI-compatible chat completions endpoint whose model judges what the rules leave
     /// undecided; texts are sent there
     #[arg(long, value_name = "URL", requires = "judge_model")]
     judge_url: Option<Url>,
@@ -204,9 +204,13 @@ impl Judge {
         let is_sent = how.embeddings_url.is_some() || how.judge_url.is_some();
         if is_sent && mode == Mode::Strict {
             return Err(Failure::new(
-                "an execution of the mode strict is not compared by an endpoint: its text would be sent there",
+                "an execution in strict mode is not compared by an endpoint, because its text \
+                 would be sent there",
             )
-            .hint("leave out --embeddings-url and --judge-url; what the rules do not decide needs review"));
+            .hint(
+                "remove --embeddings-url and --judge-url; pairs that the rules do not decide \
+                   need review",
+            ));
         }
         Self::new(how)
     }

@@ -13,9 +13,9 @@ use crate::{style, talk};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Every capture of a command or of a run is signed with your key, which lies in \
-$XDG_CONFIG_HOME/runwright/snapshot.key (by default in ~/.config) and is made at the first capture. Give \
-others the public key that this prints: with it they check your snapshots.
+    after_help = "Every capture is signed with your key, $XDG_CONFIG_HOME/runwright/snapshot.key (by default in
+~/.config), which the first capture creates. Give others the public key that this command prints, so
+that they can check your snapshots.
 
   runwright snapshot key > me.pub
   runwright snapshot verify latest --key me.pub"

@@ -10,20 +10,20 @@ use crate::exit::Failure;
 /// The kind of replay, as typed.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Typed {
-    /// What answers: the recording, or the real thing [default: model for the mode seeded, whose
-    /// seed asks the model again; else verify]
+    /// What answers: the recording or the real systems [default: model for the mode seeded; else
+    /// verify]
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
 
-    /// What to do about a call that the recording does not have
+    /// What to do with a call that was not recorded
     #[arg(long, value_name = "WHAT", default_value = "stop")]
     on_miss: TypedMiss,
 
-    /// Work in the folder itself, not in a copy of what it was
+    /// Work in the folder itself, not in a copy of its recorded state
     #[arg(long)]
     pub(super) in_place: bool,
 
-    /// A field of requests to models that is not matched by, such as one with the time in it (a JSON
+    /// A field of model requests that is not compared, such as one with the time in it (a JSON
     /// pointer: /messages/0/content); may be given several times
     #[arg(long, value_name = "POINTER", value_parser = Ignored::parse_request)]
     pub(super) ignore_request: Vec<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Typed {
     #[arg(long)]
     pub(super) yes: bool,
 
-    /// Another command in the place of the recorded one
+    /// Another command in place of the recorded one
     #[arg(last = true, value_name = "CMD")]
     pub(super) argv: Vec<String>,
 }
@@ -40,11 +40,11 @@ pub(crate) struct Typed {
 /// Whether models and tools are served from the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Models and tools are: did our own code change?
+    /// The recording answers models and tools: did our code change?
     Verify,
-    /// Models are, tools are run: did the surroundings change?
+    /// The recording answers models, tools run: did the environment change?
     Env,
-    /// Tools are, models are asked: does the model behave otherwise?
+    /// The recording answers tools, models are called: does the model behave differently?
     Model,
     /// Nothing is
     Rerun,
@@ -54,7 +54,7 @@ pub(crate) enum Kind {
 enum TypedMiss {
     /// The replay ends there
     Stop,
-    /// A tool that only reads is run, and the replay is called mixed; anything else ends it
+    /// A read-only tool is run, and the replay is marked mixed; any other call ends it
     Live,
 }
 
@@ -130,10 +130,10 @@ impl Typed {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotReplayed {
     /// The snapshot has hashes alone.
-    #[error("what the execution was given and gave is not kept, only its hashes")]
+    #[error("the snapshot has only hashes of the inputs and outputs")]
     ContentUnavailable,
     /// A recorded call has no result.
-    #[error("step {step}: {name} was ended before it had a result, so it cannot be answered")]
+    #[error("step {step}: {name} ended without a result, so it cannot be replayed")]
     NoResult {
         /// Which step.
         step: u64,
@@ -147,12 +147,10 @@ pub(super) enum NotReplayed {
     #[error("{0}")]
     NoWorkspace(String),
     /// It does not name a command.
-    #[error("the snapshot does not say which command was run")]
+    #[error("the snapshot does not name its command")]
     NoCommand,
     /// A browser carried it out.
-    #[error(
-        "a browser carried the run out; its record can be read again (--kind verify), not done again"
-    )]
+    #[error("a browser executed the run; it can be verified (--kind verify) but not rerun")]
     OfBrowser,
     /// Child runs have logs of their own.
     #[error(
@@ -160,10 +158,10 @@ pub(super) enum NotReplayed {
     )]
     NoStarted(String),
     /// The recording has no answer for it.
-    #[error("the run waits for somebody or something that the recording does not have")]
+    #[error("the run waits for an answer or a signal that the recording does not have")]
     Waits,
     /// The run is missing in this store.
-    #[error("the run {0} is not in this store, so its log cannot be decided again")]
+    #[error("the run {0} is not in this store, so its log cannot be replayed")]
     NoRun(String),
     /// The command could not be started.
     #[error("the command could not be started, so nothing was replayed: {0}")]
@@ -172,7 +170,7 @@ pub(super) enum NotReplayed {
     #[error("the replay was stopped; it does not count")]
     Cancelled,
     /// Without a response on both sides, a comparison is impossible.
-    #[error("there is no response on both sides to compare")]
+    #[error("there are not two responses to compare")]
     NotComparable,
 }
 

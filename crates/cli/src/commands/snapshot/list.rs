@@ -17,11 +17,11 @@ use crate::{style, talk, text};
 #[command(after_help = "  runwright snapshot list
   runwright snapshot list --json")]
 pub(crate) struct Args {
-    /// Of this workflow only
+    /// Only snapshots of this workflow
     #[arg(long, value_name = "WORKFLOW")]
     workflow: Option<String>,
 
-    /// Made of this run only: its id, or the beginning or the end of it
+    /// Only snapshots of this run: its id, or the start or the end of it
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
 

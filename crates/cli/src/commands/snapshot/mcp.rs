@@ -25,9 +25,9 @@ use crate::exit::{Exit, Failure};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "To be configured in the place of a server of tools on standard streams. Its calls are \
-recorded; in a replay whose tools come from the recording the server is not started. Where nothing is \
-captured everything is passed on as it is.
+    after_help = "Configure it in place of a tool server on standard streams. Its calls are recorded. A replay that
+takes tools from the recording does not start the server. Outside a capture everything is passed on
+unchanged.
 
   runwright snapshot mcp -- npx some-server --stdio"
 )]

@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Check a snapshot: its shape, its hashes, its contents
     Verify(verify::Args),
-    /// Compare two snapshots: how far they agree, and where they begin to differ
+    /// Compare two snapshots and show where they first differ
     Compare(Box<compare::Args>),
     /// Show step by step where two executions differ
     Diff(diff::Args),
@@ -62,21 +62,21 @@ pub(crate) enum Command {
     Fork(fork::Args),
     /// Rerun a snapshot several times for real and report how often the results match
     Validate(Box<validate::Args>),
-    /// Run a tool of a captured command, so that it is recorded
+    /// Run a tool of a captured command and record the call
     Tool(tool::Args),
-    /// Stand before a server of tools of a captured command, so that its calls are recorded
+    /// Proxy a tool server of a captured command and record its calls
     Mcp(mcp::Args),
-    /// Keep a snapshot beyond its time, or no longer
+    /// Pin a snapshot, so that it is not pruned, or unpin it
     Pin(pin::Args),
-    /// Remove snapshots, and the contents that only they name
+    /// Remove snapshots, and their contents without other references
     Rm(remove::Args),
     /// Print the public key that your captures are signed with
     Key(key::Args),
-    /// Show which snapshots are past their time, or let them go
+    /// Show expired snapshots, or remove them
     Prune(prune::Args),
     /// Print a snapshot as PROV-JSON, as OpenLineage, or as a bundle with all its files
     Export(export::Args),
-    /// Take in a snapshot from elsewhere
+    /// Import a snapshot
     Import(import::Args),
 }
 
@@ -190,8 +190,9 @@ pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
             }
             let failure = Failure::new(other.to_string());
             return Err(match (other, broken.first()) {
-                (Unresolved::Ambiguous { .. }, _) => failure
-                    .hint("write more of the id, or its name; ids made close in time begin alike"),
+                (Unresolved::Ambiguous { .. }, _) => failure.hint(
+                    "write more of the id, or the name; ids created close in time start alike",
+                ),
                 // An unreadable file may be the one that was meant.
                 (_, Some(broken)) => failure.hint(format!(
                     "{} cannot be read: {}",
@@ -199,7 +200,8 @@ pub(crate) fn find(folder: &Folder, typed: &str) -> Result<Kept, Failure> {
                     crate::text::one_line(&broken.why, 200)
                 )),
                 (_, None) => failure.hint(
-                    "`runwright snapshot list` shows them; an id, its beginning from four characters on, a name or a path names one",
+                    "`runwright snapshot list` shows them; give an id, at least four characters of \
+                     its start, a name or a path",
                 ),
             });
         }
@@ -219,15 +221,15 @@ pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> 
         State::Unverified => {
             let note = crate::style::warn("unverified:");
             talk::say(format!(
-                "{note} the command of the snapshot {id} could connect past the recorder, so it may lack \
-                 calls"
+                "{note} the command of the snapshot {id} could connect past the recorder, so calls \
+                 may be missing"
             ));
             Ok(kept)
         }
         State::Unsealed => {
             let note = crate::style::warn("unsealed:");
             talk::say(format!(
-                "{note} the snapshot {id} has no seal: nothing shows that it was not changed"
+                "{note} the snapshot {id} has no seal: changes to it cannot be detected"
             ));
             Ok(kept)
         }
@@ -241,7 +243,10 @@ pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> 
                 )
             });
             let why: String = errors.collect();
-            let what = format!("the snapshot {id} is tampered; it is not what was sealed{why}");
+            let what = format!(
+                "the snapshot {id} is tampered: it was changed after it was \
+                                sealed{why}"
+            );
             Err(Failure::Damaged { what })
         }
     }

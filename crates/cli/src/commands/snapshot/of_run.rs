@@ -277,7 +277,7 @@ async fn drive(
 /// Cancels a branch that cannot finish.
 async fn give_up(engine: &Engine, fork: &StreamId) -> Result<(), Failure> {
     let command = Command::Cancel {
-        reason: Some("the replay was given up".into()),
+        reason: Some("the replay was abandoned".into()),
         by: Some(Actor::operator()),
         parent: None,
     };
@@ -310,7 +310,10 @@ fn decided_otherwise(divergence: &replay::Divergence, mask: Mask<'_>) -> Diverge
         },
         at: None,
         recorded_step: Some(divergence.seq),
-        message: format!("event {}: {name} is decided otherwise now", divergence.seq),
+        message: format!(
+            "event {}: {name} is decided differently now",
+            divergence.seq
+        ),
         expected,
         actual,
     }

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
 
-    /// Let time decide again
+    /// Unpin it
     #[arg(long)]
     remove: bool,
 

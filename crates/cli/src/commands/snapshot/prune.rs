@@ -14,14 +14,14 @@ use crate::{style, talk, text};
 #[command(after_help = "  runwright snapshot prune
   runwright snapshot prune --apply
 
-A snapshot is kept for 90 days after it was captured, and for 180 days after a \
-replay of it failed. One that is pinned, or that another one needs, is kept for good.")]
+A snapshot is kept for 90 days after its capture, and for 180 days after a failed replay. A snapshot
+that is pinned, or that another one needs, is kept.")]
 pub(crate) struct Args {
-    /// Let them go, with what only they needed; without it they are only shown
+    /// Remove them and their contents without other references; without it they are only shown
     #[arg(long)]
     apply: bool,
 
-    /// Show what may go, which is what happens without --apply
+    /// Show what can be removed; the default
     #[arg(long, conflicts_with = "apply")]
     dry_run: bool,
 
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             ("expired", Some(until)) => format!("{} since {until}", style::warn("expired")),
             ("kept", Some(until)) => format!("kept until {until}"),
             ("clock_behind", _) => style::warn("kept: it was captured in the future"),
-            ("needed", _) => "kept: another one needs it".to_owned(),
+            ("needed", _) => "kept: another snapshot needs it".to_owned(),
             (word, _) => word.to_owned(),
         };
         table.row([
@@ -85,16 +85,16 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             let expired = plan.fates.iter().filter(|fate| fate.is_expired()).count();
             if expired > 0 {
                 let expired = text::count(expired, "snapshot");
-                talk::say(format!("{expired} may go; `--apply` lets them go"));
+                talk::say(format!("{expired} can be removed; `--apply` removes them"));
             }
         }
         Some(pruned) => {
             let snapshots = text::count(pruned.snapshots.len(), "snapshot");
             let contents = usize::try_from(pruned.blobs).unwrap_or(usize::MAX);
             let contents = text::count(contents, "content");
-            talk::say(format!("let go of {snapshots} and {contents}"));
+            talk::say(format!("removed {snapshots} and {contents}"));
             if !pruned.has_swept {
-                talk::say("contents were kept: a file here cannot be read, and may need them");
+                talk::say("contents were kept: a file here cannot be read and may need them");
             }
         }
     }

@@ -14,8 +14,8 @@ use crate::{talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Removes the document, its calls, its record of replays, its signature, and the \
-contents that no other snapshot names. A snapshot that is pinned, or that another one needs, stays.
+    after_help = "Removes the document, its calls, its record of replays, its signature, and the contents without other
+references. A snapshot that is pinned, or that another one needs, is kept.
 
   runwright snapshot rm 0199 --yes"
 )]
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let goes = ids.contains(&*entry.snapshot_id);
         if goes && entry.is_pinned {
             return Err(Failure::new(format!("the snapshot {id} is pinned"))
-                .hint(format!("`runwright snapshot pin {id} --remove` lets it go")));
+                .hint(format!("`runwright snapshot pin {id} --remove` unpins it")));
         }
         let needed = entry
             .needs
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             }
             let blobs = usize::try_from(removed.blobs).unwrap_or(usize::MAX);
             data.line(format!(
-                "removed {} that nothing else names",
+                "removed {} without other references",
                 text::count(blobs, "content")
             ))?;
         }
@@ -90,7 +90,7 @@ fn ask(count: usize) -> Result<(), Failure> {
     let stdin = std::io::stdin();
     if !(stdin.is_terminal() && std::io::stderr().is_terminal()) {
         return Err(
-            Failure::new("nothing was removed: there is no terminal to ask at")
+            Failure::new("nothing was removed: there is no terminal for the question")
                 .hint("--yes removes without asking"),
         );
     }

@@ -23,19 +23,19 @@ use kernel::time::Timestamp;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The kinds say what answers: verify takes models and tools from the recording, env runs \
-the tools, model asks the models, rerun does both for real. The command works in a copy of the folder as \
-it was before the recording. A replay of a run is a fork of it: verify decides its log again, the others
-are branches from its beginning, in which nodes are answered from the log or do their work. What is
-served must come to the same bytes: verify asks for the strategy exact unless another one is typed.
+    after_help = "The kind decides what answers: verify takes models and tools from the recording, env runs the tools,
+model calls the models, rerun does both. The command works in a copy of the folder as it was before
+the recording. A replay of a run is a fork of it: verify repeats the decisions of its log, the other
+kinds are branches from its start whose nodes take results from the log or run again. verify compares
+with the strategy exact unless another one is given.
 
   runwright snapshot replay latest
   runwright snapshot replay latest --kind rerun --json
   runwright snapshot replay --all --junit report.xml
   runwright snapshot replay 0199 -- ./agent.py --new-code
 
-Exits with 0 if it passes, 1 if not, 2 for wrong usage, 3 if it left the recording or cannot be compared, \
-4 if the snapshot is not what was written."
+Exits with 0 if it passes, 1 if not, 2 for wrong usage, 3 if it left the recording or cannot be
+compared, 4 if the snapshot was changed after it was written."
 )]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
@@ -85,9 +85,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Form::Text => {
             tell(&mut data, replayed, kind)?;
             if one.calls == 0 {
-                data.line(
-                    "  no recorded calls: nothing but the outcome was held against the recording",
-                )?;
+                data.line("  no recorded calls: only the outcome was compared with the recording")?;
             }
         }
     }

@@ -39,17 +39,17 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     match seal::read(&kept.document) {
         Seal::Sealed => {}
         Seal::Unsealed => talk::say(format!(
-            "{} nothing shows that the snapshot was not changed",
+            "{} the snapshot has no seal: changes to it cannot be detected",
             style::warn("UNSEALED:")
         )),
         Seal::Tampered => talk::say(format!(
-            "{} what follows is not what was sealed; `runwright snapshot verify` says why",
+            "{} the snapshot was changed after it was sealed; `runwright snapshot verify` shows why",
             style::bad("TAMPERED:")
         )),
     }
     if kept.document.snapshot.is_unverified() {
         talk::say(format!(
-            "{} the command could connect past the recorder: what it asked there is not recorded",
+            "{} the command could connect past the recorder: those requests are not recorded",
             style::warn("UNVERIFIED:")
         ));
     }

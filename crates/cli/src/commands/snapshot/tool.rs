@@ -32,24 +32,22 @@ const REST: Duration = Duration::from_secs(2);
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "To be called by the command that is captured. In a replay whose tools come from the \
-recording nothing is run: output, exit code and changed files are those of the recording. Where nothing \
-is captured the tool is run and that is all.
+    after_help = "The captured command calls it. A replay that takes tools from the recording runs nothing: output,
+exit code and changed files come from the recording. Outside a capture the tool is only run.
 
   runwright snapshot tool search --effect read -- grep -rn price src
 
 Exits as the tool does."
 )]
 pub(crate) struct Args {
-    /// What the tool is called
+    /// The name of the tool
     name: String,
 
-    /// What it does to the world
+    /// Its effect
     #[arg(long, value_name = "CLASS", default_value = "unknown")]
     effect: Effect,
 
-    /// Give it this program's standard input as it comes, which is recorded (of the first 16 MiB);
-    /// without it there is none
+    /// Pass and record this program's standard input (the first 16 MiB); without it there is none
     #[arg(long)]
     stdin: bool,
 
@@ -61,11 +59,11 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum Effect {
-    /// It reads
+    /// Reads only
     Read,
-    /// It writes below the working folder
+    /// Writes below the working folder
     WriteLocal,
-    /// It reaches further
+    /// Has effects outside the working folder
     External,
     /// Not declared; treated as external
     Unknown,
@@ -87,7 +85,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let client = match std::env::var(CAPTURE_URL) {
         Ok(url) => Some(Client::new(&url).map_err(said)?),
         Err(_) => {
-            talk::say("nothing is captured here: the tool is run and not recorded");
+            talk::say("no capture is active: the tool is run and not recorded");
             None
         }
     };

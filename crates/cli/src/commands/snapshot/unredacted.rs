@@ -22,13 +22,14 @@ pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     if !(stdin.is_terminal() && stderr.is_terminal()) {
         return Err(Failure::new(
-            "--no-redact keeps secrets on the disk, and there is no terminal to ask at whether it may",
+            "--no-redact keeps secrets on the disk, and there is no terminal for the question \
+             whether it may",
         )
-        .hint("--yes says that it may"));
+        .hint("confirm with --yes"));
     }
     talk::say(format!(
-        "{} passwords, tokens and keys that the command meets will stand in the snapshot as they are, for \
-         whoever reads its files. Type `{WORD}` to go on:",
+        "{} the snapshot will contain passwords, tokens and keys of the command in clear, for \
+         every reader of its files. Type `{WORD}` to continue:",
         style::bad("--no-redact:")
     ));
     let mut typed = String::new();
@@ -36,7 +37,7 @@ pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
     if read.is_ok() && typed.trim() == WORD {
         Ok(())
     } else {
-        Err(Failure::new("nothing was captured: that was not the word"))
+        Err(Failure::new("nothing was captured: the word was not typed"))
     }
 }
 
@@ -53,7 +54,7 @@ pub(super) fn policy_of(snapshot: &Snapshot) -> Policy {
 pub(super) fn warn(snapshot: &Snapshot) {
     if snapshot.is_unredacted() {
         talk::say(format!(
-            "{} secrets were not taken out of this snapshot; whoever reads its files has them",
+            "{} this snapshot contains secrets in clear; every reader of its files has them",
             style::bad("UNREDACTED:")
         ));
     }

@@ -17,24 +17,24 @@ use crate::{style, talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Each run is a replay in which everything is real; the snapshot is what they are held \
-against. With so few runs a rate below 1 means that one of them was another: five runs cannot come to 0.95.
+    after_help = "Each run is a replay in which everything is real; it is compared with the snapshot. With few runs, a
+rate below 1 means that at least one differed: five runs cannot reach 0.95 otherwise.
 
   runwright snapshot validate latest --runs 5
 
-Exits with 0 if the rate is reached, 1 if not, 3 if nothing could be compared, 130 if a \
-signal ended it."
+Exits with 0 if the rate is reached, 1 if not, 3 if nothing could be compared, 130 if a signal ended
+it."
 )]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]
     snapshot: String,
 
-    /// How many executions are compared, that of the snapshot included
+    /// The number of executions to compare, including the snapshot
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100))]
     runs: u32,
 
-    /// The part of them that must come to the same, from 0 to 1
+    /// The share of them that must match, from 0 to 1
     #[arg(long, value_name = "RATE", default_value_t = 0.95)]
     match_rate: f64,
 
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     rooted: Rooted,
 
-    /// Another command in the place of the recorded one
+    /// Another command in place of the recorded one
     #[arg(last = true, value_name = "CMD")]
     argv: Vec<String>,
 }
@@ -160,7 +160,7 @@ fn variance(baseline: &Snapshot, others: &[Snapshot]) -> Vec<String> {
             Some("read" | "write_local")
         )
     }) {
-        sources.push("tools reach outside, or nobody says that they do not".to_owned());
+        sources.push("tools have outside effects, or do not declare their effects".to_owned());
     }
     sources
 }

@@ -16,10 +16,10 @@ use crate::{style, text};
 #[command(after_help = "  runwright snapshot verify
   runwright snapshot verify latest --strict
 
-A snapshot is valid, unverified (its command could connect past the recorder, so that it may lack
-calls), unsealed (it has no seal, so that nothing shows whether it was changed), tampered or
-malformed. Exits with 0 if all are valid or, without --strict, unverified; else with 4. What a capture
-left that was killed, or that is still at it, is told of and counts for nothing.")]
+A snapshot is valid, unverified (its command could connect past the recorder, so calls may be
+missing), unsealed (it has no seal, so changes cannot be detected), tampered or malformed. Exits with
+0 if all are valid or, without --strict, unverified; else with 4. Files of a capture that was killed
+or is still running are listed and do not count.")]
 pub(crate) struct Args {
     /// The snapshots: ids, the beginnings of them, names, `latest`, or paths [default: all]
     #[arg(value_name = "SNAPSHOT")]
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
-    /// Demand a signature by this key: the key, or the file that has it; may be given several times
+    /// Require a signature by this key: the key, or its file; may be given several times
     #[arg(long, value_name = "KEY|FILE")]
     key: Vec<String>,
 
@@ -140,10 +140,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 if let Some(signer) = &verified.signed_by {
                     let whose = match () {
                         () if Some(signer) == own.as_ref() => "your key",
-                        () if keys.contains(signer) => "a key that was named",
-                        () => {
-                            "a key that is not known here: whose it is, nothing shows; --key names one to trust"
-                        }
+                        () if keys.contains(signer) => "a key that was given",
+                        () => "an unknown key; give a trusted one with --key",
                     };
                     let is_good = verified.state != State::Tampered;
                     if is_good {

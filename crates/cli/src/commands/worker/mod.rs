@@ -70,12 +70,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
 
-    /// Tasks at a time
+    /// The most tasks at a time
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=MAX_TAKEN_AT_ONCE as i64))]
     concurrency: u16,
 
-    /// Start the program once for each task at a time, and give it one task per line
+    /// Keep the program running and give it one task per line
     #[arg(long)]
     keep_running: bool,
 

@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     run: Option<RunName>,
 
-    /// The form of the picture [default: mermaid]
+    /// The format of the picture [default: mermaid]
     #[arg(short, long, value_enum)]
     format: Option<Picture>,
 
-    /// Save it as this file instead of printing it
+    /// Write it to this file instead of printing it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

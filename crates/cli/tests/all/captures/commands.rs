@@ -246,12 +246,12 @@ fn a_call_that_is_another_is_named_at_its_step() {
     };
     let (found, told) = env(&moved, 0);
     assert_eq!(found, (json!(2), json!("out_of_order")));
-    let message = "step 2: tool note: a call came that was recorded later";
+    let message = "step 2: tool note: a call was made that was recorded later";
     assert_eq!(told, (json!(message), json!(3)));
     assert_eq!(env(&dropped, 1).0, (json!(2), json!("missing")));
     let (found, told) = env(&with(note + 1, extra), 1);
     assert_eq!(found, (json!(4), json!("added")));
-    let message = "step 4: tool extra: a call that was not recorded came";
+    let message = "step 4: tool extra: an unrecorded call was made";
     assert_eq!(told, (json!(message), Value::Null));
     assert_eq!(env(&changed, 1).0, (json!(3), json!("changed")));
 }

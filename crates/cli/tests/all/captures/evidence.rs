@@ -154,7 +154,7 @@ fn a_command_without_model_calls_is_reported() {
     let lab = Lab::new();
     lab.call(&["snapshot", "capture", "--", "true"])
         .with(0)
-        .says("nothing came through the recorder")
+        .says("made no connection to the recorder")
         .says("OPENAI_BASE_URL");
 }
 
@@ -208,7 +208,7 @@ fn a_foreign_command_is_shown_and_asked_for() {
     call(&["snapshot", "import", "../b.json"]).with(0);
     call(&["snapshot", "verify"])
         .with(0)
-        .prints("not known here");
+        .prints("an unknown key");
     call(&["snapshot", "replay", "latest"])
         .with(2)
         .says(script)
@@ -250,7 +250,7 @@ fn a_folder_outside_is_refused() {
     fs::remove_file(path.with_extension("sig")).unwrap();
     lab.call(&["snapshot", "replay", "latest", "--yes"])
         .with(2)
-        .says("not in its folder");
+        .says("is not in its root");
 }
 
 #[test]

@@ -118,9 +118,7 @@ fn a_run_that_a_browser_recorded_becomes_a_snapshot() {
         let report = lab.call(&replay).with(0).json();
         assert_eq!(report["match_status"], "exact_match", "{report}");
         let rerun: Vec<&str> = replay.iter().chain(&["--kind", "rerun"]).copied().collect();
-        lab.call(&rerun)
-            .with(3)
-            .says("a browser carried the run out");
+        lab.call(&rerun).with(3).says("a browser executed the run");
     }
 }
 

@@ -52,9 +52,7 @@ fn redactions_are_listed_by_kind_and_file() {
     let snapshot = super::read(std::path::Path::new(told["path"].as_str().unwrap()));
     assert_eq!(snapshot["extensions"]["redaction"], *redaction);
     let told = capture(&[]);
-    told.says("values taken out")
-        .says("2 field")
-        .says("2 app.py");
+    told.says("values removed").says("2 field").says("2 app.py");
 }
 
 fn replay(bench: &Bench, more: &[&str], variables: &[(&str, &str)], code: i32) -> Value {
@@ -159,7 +157,7 @@ fn redacted_command_input_is_not_replayed_without_values() {
     Ended::from(command.output().unwrap()).with(0);
     let args = "snapshot replay latest --root shop";
     let args: Vec<&str> = args.split(' ').collect();
-    let refused = bench.call(&args).with(2).says("what the command read");
+    let refused = bench.call(&args).with(2).says("the input of the command");
     assert!(!refused.stderr.contains("planted"), "{refused:?}");
 }
 

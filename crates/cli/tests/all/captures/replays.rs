@@ -622,12 +622,15 @@ urllib.request.urlopen(urllib.request.Request(os.environ[sys.argv[1]] + sys.argv
             .call(&["snapshot", "show", "latest", "--root", "shop"])
             .with(0)
     };
-    const SAID: &str = "strict was asked for, and a provider that answered has no seed";
+    const SAID: &str = "strict mode: a provider that answered supports no seed";
     capture(&["ANTHROPIC_BASE_URL", "/v1/messages"]).says(SAID);
     show().prints(SAID);
     let ended = capture(&["OPENAI_BASE_URL", "/chat/completions"]);
-    assert!(!ended.stderr.contains("strict was asked for"), "{ended:?}");
-    assert!(!show().stdout.contains("strict was asked for"));
+    assert!(
+        !ended.stderr.contains("strict mode: a provider"),
+        "{ended:?}"
+    );
+    assert!(!show().stdout.contains("strict mode: a provider"));
 }
 
 #[test]

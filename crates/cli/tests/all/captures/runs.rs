@@ -200,7 +200,7 @@ fn where_a_run_leaves_its_recording_is_named_at_the_step() {
     assert_eq!(
         found["message"].as_str().unwrap(),
         format!(
-            "step {}: node count (runwright.process) came to something else at /outputs/stdout",
+            "step {}: node count (runwright.process) had another result at /outputs/stdout",
             found["step"]
         )
     );
@@ -305,7 +305,7 @@ fn recorded_human_answers_are_replayed_and_missing_ones_not() {
     assert_ne!(first["snapshot_id"], second["snapshot_id"]);
     assert_eq!(second["extensions"]["follows"], first["snapshot_id"]);
     // A repeated capture gives the same file, and reports this.
-    let again = lab.call(&capture).with(0).says("nothing has happened");
+    let again = lab.call(&capture).with(0).says("has no event");
     let again = again.json();
     assert_eq!(
         (&again["path"], &again["new"]),
@@ -320,7 +320,9 @@ fn recorded_human_answers_are_replayed_and_missing_ones_not() {
     // Options for commands are rejected for runs.
     for odd in [&["--in-place"][..], &["--on-miss", "live"], &["--", "true"]] {
         let args: Vec<&str> = rerun[..3].iter().chain(odd).copied().collect();
-        lab.call(&args).with(2).says("are for commands");
+        lab.call(&args)
+            .with(2)
+            .says("are only for snapshots of commands");
     }
 }
 

@@ -124,7 +124,7 @@ impl Again {
             .map_err(said)?
         };
         match prepared {
-            Ok(unread) => say_unread(&unread, &cleaner, "and are empty in the copy"),
+            Ok(unread) => say_unread(&unread, &cleaner, " and are empty in the copy"),
             Err(
                 error @ (scratch::ScratchError::ContentUnavailable { .. }
                 | scratch::ScratchError::NameUnavailable { .. }),
@@ -133,15 +133,17 @@ impl Again {
             }
             Err(error @ scratch::ScratchError::ContentRedacted { .. }) => {
                 return Err(NotReplayed::NoWorkspace(format!(
-                    "{error}; give the variable that had them, put the file back as it was then and \
-                     replay again, or put the whole folder back and replay with --in-place"
-                )).into());
+                    "{error}; set the variable that had them, restore the file and replay again, \
+                     or restore the whole folder and replay with --in-place"
+                ))
+                .into());
             }
             Err(error @ scratch::ScratchError::ValueChanged { .. }) => {
                 return Err(NotReplayed::NoWorkspace(format!(
-                    "{error}; put the whole folder back as it was and replay with --in-place, or leave \
-                     the file out of another capture with --exclude"
-                )).into());
+                    "{error}; restore the whole folder and replay with --in-place, or capture \
+                     again and exclude the file with --exclude"
+                ))
+                .into());
             }
             Err(error) => return Err(said(error).into()),
         }
@@ -205,8 +207,8 @@ impl Again {
         names.dedup();
         let names = crate::text::one_line(&names.join(", "), 200);
         talk::say(format!(
-            "{} {} ran inside the program ({names}), which runs them again; `runwright snapshot tool` has \
-             tools answered from the recording",
+            "{} {} ran inside the program ({names}), which runs them again; with `runwright \
+             snapshot tool` they are answered from the recording",
             style::warn("note:"),
             crate::text::count(within.len(), "tool call"),
         ));
@@ -238,14 +240,12 @@ impl Again {
             self.typed.argv.clone()
         };
         if argv.is_empty() {
-            return Err(Failure::new(
-                "the snapshot does not say which command was run",
-            ));
+            return Err(Failure::new("the snapshot does not name its command"));
         }
         if argv.iter().any(|argument| argument.contains("[REDACTED")) {
             return Err(
-                Failure::new("the recorded command had a secret in it, which is not kept")
-                    .hint("give the command again behind `--`"),
+                Failure::new("the recorded command contained a secret, which is not kept")
+                    .hint("give the command again after `--`"),
             );
         }
         let stdin = process["stdin_hash"].as_str();
@@ -261,13 +261,14 @@ impl Again {
                     let whole = is_verbatim.then(|| cleaner.restore_whole(&kept));
                     whole.flatten().ok_or_else(|| {
                         Failure::new(
-                            "values that look like secrets were taken out of what the command read",
+                            "the input of the command was kept without values that look like \
+                             secrets",
                         )
-                        .hint("give the variable that had them, or capture the command again")
+                        .hint("set the variable that had them, or capture the command again")
                     })?
                 }
             }
-            Some(_) => return Err(Failure::new("what the command read is not kept")),
+            Some(_) => return Err(Failure::new("the input of the command is not kept")),
             None => Vec::new(),
         };
         let listed = |list: Option<&Vec<String>>| list.cloned().unwrap_or_default();
@@ -360,9 +361,13 @@ impl Again {
         } else {
             let shown = crate::text::one_line(written, 200);
             Err(Failure::new(format!(
-                    "the snapshot says to run in {shown}, which is not in its folder; nothing was run"
-                ))
-                .hint("give a command of your own behind `--` with --in-place, in the folder that you mean"))
+                "the working folder of the snapshot, {shown}, is not in its root; nothing was \
+                     run"
+            ))
+            .hint(
+                "give a command of your own after `--` with --in-place, in the intended \
+                       folder",
+            ))
         }
     }
 
@@ -421,7 +426,7 @@ impl Again {
         capture::preload::read(&listed, source).map_err(|name| {
             let name = crate::text::one_line(&name, 80);
             Failure::new(format!(
-                "what the clock gave to the process {name} is not kept, so it cannot be given again"
+                "the clock values of the process {name} are not kept, so they cannot be replayed"
             ))
         })
     }
