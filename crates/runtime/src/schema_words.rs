@@ -202,13 +202,10 @@ fn known_keys<'a>(error: &ValidationError<'_>, schema: &'a Value) -> Vec<&'a str
 fn unknown_key(key: &str, known: &[&str]) -> String {
     let key = quoted(key);
     match (closest(key.trim_matches('`'), known.iter().copied()), known) {
-        (Some(meant), _) => format!("there is no field {key} here; did you mean `{meant}`?"),
-        (None, []) => format!("there is no field {key} here; remove it"),
+        (Some(meant), _) => format!("unknown field {key}; did you mean `{meant}`?"),
+        (None, []) => format!("unknown field {key}; remove it"),
         (None, known) => {
-            format!(
-                "there is no field {key} here; there are: {}",
-                known.join(", ")
-            )
+            format!("unknown field {key}; the fields are {}", known.join(", "))
         }
     }
 }

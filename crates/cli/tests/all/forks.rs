@@ -121,7 +121,7 @@ fn a_fork_is_refused_where_there_is_nothing_to_fork() {
     };
     fork(&[]).says("has ended with event").says("--at SEQ");
     fork(&["--at", "99"])
-        .says("lies behind the log of the source")
+        .says("is past the end of the source's log")
         .says("runwright events");
     fork(&["--mode", "replay", "--tag", "x"]).says("leave --tag out");
     fork(&["--at", "-1"]);

@@ -183,7 +183,7 @@ fn a_rotated_key_has_an_end_and_its_successor_may_do_the_same() {
     lab.call(&["keys", "revoke", id]).with(0);
     lab.call(&["keys", "rotate", id])
         .with(2)
-        .says("does not work any more");
+        .says("is no longer valid");
     // Both have the name: the valid one is meant.
     lab.call(&["keys", "revoke", "ci"]).with(0).says(&format!(
         "key {} is revoked",

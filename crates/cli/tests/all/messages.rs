@@ -219,13 +219,13 @@ fn ports_and_names() -> Vec<Wrong> {
             vec![("/edges/0/from", json!("first"))],
             "/edges/0/from",
             "from",
-            &["there is no field", "there are: id, sourceNodeId"],
+            &["unknown field", "the fields are id, sourceNodeId"],
         ),
         wrong(
             process(json!({ "argv": ["true"], "timeoutMS": 1 })),
             "/nodes/0/config/timeoutMS",
             "timeoutMS",
-            &["there is no field", "did you mean `timeoutMs`?"],
+            &["unknown field", "did you mean `timeoutMs`?"],
         ),
         wrong(
             of("core.setVariable", json!({ "name": "x", "valeu": 1 })),
@@ -431,7 +431,7 @@ fn expressions() -> Vec<Wrong> {
         ("variables.city == 'x", &["column 19", "has no end"]),
         ("(variables.city == 'x'", &["`)` is missing"]),
         ("variables.city; true", &["join tests with `&&` or `||`"]),
-        ("#city", &["column 1", "means nothing here"]),
+        ("#city", &["column 1", "is not allowed"]),
         (
             "len(variables.city) > 1",
             &["there is no function", "did you mean size()?"],

@@ -64,8 +64,8 @@ fn describe(plan: &Plan, circle: impl ExactSizeIterator<Item = NodeIx> + Clone) 
     }
     names.extend(circle.clone().next().map(name));
     format!(
-        "the edges run in a circle: {}; remove one of them, or put a `core.loop` at its head, \
-         whose ports `body` and `done` lead into the circle and out of it",
+        "the edges form a cycle: {}; remove one of them, or put a `core.loop` at its head, with \
+         its port `body` into the cycle and its port `done` out of it",
         names.join(" → ")
     )
 }

@@ -147,9 +147,8 @@ impl Search<'_> {
             .filter(|&edge| self.seen[plan.edge(edge).source.index()] == Some(head))
             .collect();
         if back_edges.is_empty() {
-            let message = format!(
-                "nothing leads back to the loop {name}; add an edge from the end of its body"
-            );
+            let message =
+                format!("no edge leads back to the loop {name}; add one from the end of its body");
             self.problem_of(head, message);
             return None;
         }
@@ -243,8 +242,8 @@ impl Search<'_> {
                 Some(DONE) => exits.push(ix),
                 _ => {
                     let message = format!(
-                        "an edge from the loop {name} must say its port: set `sourceOutput` to \
-                         `{BODY}` or `{DONE}`"
+                        "an edge from the loop {name} needs a port: set `sourceOutput` to `{BODY}` \
+                         or `{DONE}`"
                     );
                     self.problem_at(ix, message);
                 }
@@ -291,8 +290,7 @@ impl Search<'_> {
             for &other in body.nodes.iter().filter(|node| *node > head) {
                 if by_head.get(&other).is_some_and(|other| other.holds(*head)) {
                     let message = format!(
-                        "the loops {} and {} run through each other; lead out of the inner one \
-                         by its port `{DONE}` only",
+                        "the loops {} and {} overlap; leave the inner one only by its port `{DONE}`",
                         name(plan, *head),
                         name(plan, other)
                     );

@@ -308,7 +308,7 @@ impl Plan {
 
 /// A capability that a definition needs and this engine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("needs {capability}, which this engine does not have; take it out to run the workflow")]
+#[error("needs {capability}, which this engine does not have; remove it to run the workflow")]
 pub struct Unmet {
     /// The protocol's code for it.
     pub code: &'static str,

@@ -90,15 +90,12 @@ impl<'a> Fields<'a> {
                 (Keys::Closed, Some(meant)) => findings.rule(
                     &path,
                     ProblemCode::UnknownField,
-                    format!("there is no field {shown} here; did you mean `{meant}`?"),
+                    format!("unknown field {shown}; did you mean `{meant}`?"),
                 ),
                 (Keys::Closed, None) => findings.rule(
                     &path,
                     ProblemCode::UnknownField,
-                    format!(
-                        "there is no field {shown} here; there are: {}",
-                        known.join(", ")
-                    ),
+                    format!("unknown field {shown}; the fields are {}", known.join(", ")),
                 ),
                 (Keys::Open | Keys::Settings, Some(meant)) => findings.warning(
                     &path,
@@ -109,7 +106,7 @@ impl<'a> Fields<'a> {
                     &path,
                     ProblemCode::UnknownField,
                     format!(
-                        "the field {shown} is not read; there are: {}",
+                        "the field {shown} is not read; the fields are {}",
                         known.join(", ")
                     ),
                 ),
@@ -215,7 +212,7 @@ impl<'a> Fields<'a> {
                 text.len()
             )
         } else if text.contains(char::is_control) {
-            "must not hold control characters".to_owned()
+            "must not contain control characters".to_owned()
         } else {
             return true;
         };

@@ -48,7 +48,7 @@ pub(super) fn channels(
         let first = channels.entry(name.to_owned()).or_insert(described.clone());
         if *first != described {
             let message = format!(
-                "the channel {} is described otherwise by another node; declare it in `channels`",
+                "another node describes the channel {} differently; declare it in `channels`",
                 quoted(name)
             );
             let path = Path::Key(&at, "config").pointer();

@@ -36,8 +36,8 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
                     Path::Key(&inputs, port).pointer(),
                     ProblemCode::UnknownReference,
                     format!(
-                        "no path of edges leads here from {}, so its output may not be there yet; \
-                         add an edge",
+                        "no path of edges leads here from {}, so its output may be missing; add an \
+                         edge",
                         quoted(plan.node(*source).id.as_str())
                     ),
                 );

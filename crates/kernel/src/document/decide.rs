@@ -75,13 +75,13 @@ pub enum DocumentCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentRejection {
     /// The document has this content already.
-    #[error("the document is this already")]
+    #[error("the document already has this content")]
     Unchanged,
     /// Another client has saved it since.
-    #[error("the run was saved by somebody else since; load it again and apply your changes")]
+    #[error("another client has saved the run since; load it again and apply your changes")]
     Stale,
     /// There is nothing to decide or cancel.
-    #[error("nothing was saved yet")]
+    #[error("the run has no save yet")]
     Unborn,
     /// The workflow has no such step.
     #[error("the workflow has no such step")]
@@ -90,14 +90,14 @@ pub enum DocumentRejection {
     #[error("this gate does not wait for a decision")]
     NotPending,
     /// The run has ended.
-    #[error("the run is not running any more")]
+    #[error("the run is no longer running")]
     NotRunning,
     /// A step is running; its client has to stop it first.
-    #[error("a step is running; its run cannot be cancelled from here")]
+    #[error("a step is running, so the run cannot be cancelled here")]
     StepRunning,
     /// The maximum number of saves is reached.
     #[error(
-        "the run was saved {} times; delete it, or go on under another id",
+        "the run was saved {} times; delete it, or continue with another id",
         limits::MAX_SAVES
     )]
     TooManySaves,

@@ -97,7 +97,7 @@ impl Function {
             return Ok(());
         }
         Err(ExprError::Syntax(format!(
-            "{}() takes {} value{}, the one before the dot included",
+            "{}() takes {} value{}, including the one before the dot",
             self.name(),
             takes.end(),
             if *takes.end() == 1 { "" } else { "s" },

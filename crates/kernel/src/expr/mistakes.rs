@@ -8,7 +8,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("===", "write `==` to compare"),
     ("!==", "write `!=` to compare"),
     ("<>", "write `!=` to compare"),
-    ("**", "there is no power; multiply"),
+    ("**", "there is no power operator; multiply"),
     ("++", "write `+ 1`"),
     ("and", "write `&&` for and"),
     ("or", "write `||` for or"),
@@ -18,7 +18,7 @@ const OTHERS: [(&str, &str); 12] = [
     ("is", "write `==` to compare"),
     (
         "${",
-        "an expression stands without `${ }`; write the name as it is",
+        "an expression is written without `${ }`; write only the name",
     ),
 ];
 
@@ -53,7 +53,7 @@ pub(super) fn explain(text: &str, at: usize) -> String {
         '\'' | '"' => {
             let is_open = rest.matches(first).count() % 2 == 1;
             if is_open {
-                format!("the text that begins here has no end; close it with {first}")
+                format!("the text that starts here has no end; close it with {first}")
             } else {
                 "an operator is missing before this text".to_owned()
             }
@@ -62,10 +62,10 @@ pub(super) fn explain(text: &str, at: usize) -> String {
         '&' => "write `&&` for and".to_owned(),
         '|' => "write `||` for or".to_owned(),
         ';' => "an expression is one value; join tests with `&&` or `||`".to_owned(),
-        '#' => "`#` means nothing here; an expression has no comments".to_owned(),
-        '$' | '@' | '`' | '\\' | '~' | '^' => format!("`{first}` means nothing in an expression"),
+        '#' => "`#` is not allowed; an expression has no comments".to_owned(),
+        '$' | '@' | '`' | '\\' | '~' | '^' => format!("`{first}` is not allowed in an expression"),
         ')' | ']' | '}' => {
-            format!("`{first}` closes what was not opened, or a value is missing before it")
+            format!("`{first}` has no opening bracket, or a value is missing before it")
         }
         ',' | '.' | ':' | '?' => format!("a value is missing before `{first}`"),
         first if first.is_alphanumeric() || first == '_' => {
@@ -130,7 +130,7 @@ mod tests {
     fn unclosed_brackets_are_named() {
         check(
             "variables.a == 'x",
-            "at column 16: the text that begins here has no end; close it with '",
+            "at column 16: the text that starts here has no end; close it with '",
         );
         check(
             "(variables.a == 1",
@@ -158,11 +158,11 @@ mod tests {
         );
         check(
             "#x",
-            "at column 1: `#` means nothing here; an expression has no comments",
+            "at column 1: `#` is not allowed; an expression has no comments",
         );
         check(
             "variables.a == )",
-            "at column 16: `)` closes what was not opened, or a value is missing before it",
+            "at column 16: `)` has no opening bracket, or a value is missing before it",
         );
     }
 }

@@ -126,7 +126,7 @@ pub enum ExprError {
         channel: String,
     },
     /// It needs more work or memory than allowed.
-    #[error("the expression takes more work than allowed; give it smaller lists or texts")]
+    #[error("the expression needs more steps than allowed; use smaller lists or texts")]
     TooCostly,
     /// An operation does not fit its operands.
     #[error("{0}")]
@@ -201,8 +201,7 @@ impl Expression {
         match self.eval(scope)? {
             Value::Bool(b) => Ok(b),
             _ => Err(ExprError::Invalid(
-                "the expression must come to true or false; compare its value with something"
-                    .into(),
+                "the expression must give true or false; compare its value with something".into(),
             )),
         }
     }

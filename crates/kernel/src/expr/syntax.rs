@@ -521,7 +521,7 @@ fn function(name: &str, mut args: Vec<Ast>) -> Result<Ast, ExprError> {
             (args.pop(), args.pop(), args.is_empty())
         else {
             return Err(ExprError::Syntax(
-                "matches() takes a text and a pattern that is written out".into(),
+                "matches() takes a text and a literal pattern".into(),
             ));
         };
         return Ok(Ast::Matches(Box::new(text), compile_pattern(&pattern)?));

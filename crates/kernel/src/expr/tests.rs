@@ -214,7 +214,7 @@ fn functions() {
     check_fails("size(1)", "size() cannot take an integer");
     check_fails(
         "'a'.matches(variables.name)",
-        "matches() takes a text and a pattern that is written out",
+        "matches() takes a text and a literal pattern",
     );
     check_fails(
         "'a'.matches('(')",
@@ -230,7 +230,7 @@ fn functions() {
     );
     check_fails(
         "size()",
-        "size() takes 1 value, the one before the dot included",
+        "size() takes 1 value, including the one before the dot",
     );
     check_fails(
         "timestamp('x')",

@@ -67,9 +67,7 @@ pub struct NewFork {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ForkError {
     /// The source has fewer events.
-    #[error(
-        "{at} lies behind the log of the source, which has {len} events; fork from before {len}"
-    )]
+    #[error("{at} is past the end of the source's log, which has {len} events; use a lower number")]
     BeyondLog {
         /// The requested place.
         at: Seq,
@@ -77,7 +75,7 @@ pub enum ForkError {
         len: u64,
     },
     /// The run has ended before this place.
-    #[error("the run ended with event {seq}; branch off at {seq} or before")]
+    #[error("the run ended with event {seq}; branch at {seq} or before")]
     Ended {
         /// The event that ended it.
         seq: Seq,

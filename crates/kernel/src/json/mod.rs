@@ -65,7 +65,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
         return Err(at(
             Position { line: 1, column: 1 },
             ProblemCode::MalformedJson,
-            "the text begins with a byte order mark; save it as UTF-8 without one",
+            "the text starts with a byte order mark; save it as UTF-8 without one",
         ));
     }
     check_depth(bytes, limits.max_depth.min(MAX_READ_DEPTH))?;
@@ -146,32 +146,35 @@ fn malformed(text: &str, error: &serde_json::Error) -> Problems {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
     let message = match message {
-        "trailing characters" => "something follows the end of the JSON value; remove it",
+        "trailing characters" => "there is text after the end of the JSON value; remove it",
         "number out of range" => "the number is too large for JSON",
         "control character (\\u0000-\\u001F) found while parsing a string" => {
-            "a string holds a raw control character, such as a line break; write it as \\n or \\u…"
+            "a string contains a raw control character, such as a line break; write it as \\n or \
+             \\u…"
         }
         _ if text.trim_ascii().is_empty() => "the document is empty; a JSON value is needed",
-        "trailing comma" => "a comma stands before the closing bracket; remove it",
+        "trailing comma" => "there is a comma before the closing bracket; remove it",
         "key must be a string" => "a key must be a text in double quotes",
         "EOF while parsing an object" => "the text ends within an object; close it with `}`",
         "EOF while parsing a list" => "the text ends within an array; close it with `]`",
         "EOF while parsing a string" => "the text ends within a string; close it with `\"`",
         "EOF while parsing a value" => "the text ends where a value must follow",
         "expected value" => {
-            "a value must stand here: an object, an array, a string in double quotes, a number, \
+            "a value is expected here: an object, an array, a string in double quotes, a number, \
              true, false or null"
         }
-        "expected ident" => "a word must be true, false or null; put any other into double quotes",
-        "expected `:`" => "a `:` must stand between a key and its value",
-        "expected `,` or `}`" => "a `,` or `}` must stand here: a comma may be missing before it",
-        "expected `,` or `]`" => "a `,` or `]` must stand here: a comma may be missing before it",
-        "invalid escape" => {
-            "a string holds an escape that JSON does not have; write a backslash as `\\\\`"
+        "expected ident" => {
+            "a word must be true, false or null; put other words into double quotes"
         }
-        "invalid number" => "this is no number of JSON; write 0.5 and 1, not .5 or 01",
+        "expected `:`" => "a `:` is expected between a key and its value",
+        "expected `,` or `}`" => "a `,` or `}` is expected here; a comma may be missing",
+        "expected `,` or `]`" => "a `,` or `]` is expected here; a comma may be missing",
+        "invalid escape" => {
+            "a string contains an escape that JSON does not have; write a backslash as `\\\\`"
+        }
+        "invalid number" => "this is not a JSON number; write 0.5 and 1, not .5 or 01",
         "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
-            "a string holds half of a surrogate pair; write the other half behind it"
+            "a string contains half of a surrogate pair; write the other half after it"
         }
         message => message,
     };
@@ -262,10 +265,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
                 self.problems.borrow_mut().add(
                     path.pointer(),
                     ProblemCode::DuplicateKey,
-                    format!(
-                        "the key {} stands here twice; keep one of them",
-                        quoted(&key)
-                    ),
+                    format!("the key {} is here twice; keep one of them", quoted(&key)),
                 );
                 continue;
             }

@@ -42,7 +42,8 @@ fn invalid_json_is_located() {
         &[(
             "",
             json,
-            "line 2, column 10: not JSON: a word must be true, false or null; put any other into double quotes",
+            "line 2, column 10: not JSON: a word must be true, false or null; put other words into \
+             double quotes",
         )],
     );
     check(
@@ -50,7 +51,7 @@ fn invalid_json_is_located() {
         &[(
             "",
             json,
-            "line 1, column 4: not JSON: a comma stands before the closing bracket; remove it",
+            "line 1, column 4: not JSON: there is a comma before the closing bracket; remove it",
         )],
     );
     check(
@@ -66,7 +67,7 @@ fn invalid_json_is_located() {
         &[(
             "",
             json,
-            "line 1, column 5: not JSON: something follows the end of the JSON value; remove it",
+            "line 1, column 5: not JSON: there is text after the end of the JSON value; remove it",
         )],
     );
     check(
@@ -82,7 +83,8 @@ fn invalid_json_is_located() {
         &[(
             "",
             json,
-            "line 1, column 1: not JSON: a value must stand here: an object, an array, a string in double quotes, a number, true, false or null",
+            "line 1, column 1: not JSON: a value is expected here: an object, an array, a string \
+             in double quotes, a number, true, false or null",
         )],
     );
     check(
@@ -90,7 +92,7 @@ fn invalid_json_is_located() {
         &[(
             "",
             json,
-            "line 1, column 1: the text begins with a byte order mark; save it as UTF-8 without one",
+            "line 1, column 1: the text starts with a byte order mark; save it as UTF-8 without one",
         )],
     );
     check(
@@ -98,7 +100,8 @@ fn invalid_json_is_located() {
         &[(
             "",
             json,
-            "line 1, column 8: not JSON: a string holds half of a surrogate pair; write the other half behind it",
+            "line 1, column 8: not JSON: a string contains half of a surrogate pair; write the \
+             other half after it",
         )],
     );
     check(

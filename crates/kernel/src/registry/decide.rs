@@ -76,11 +76,11 @@ pub enum RegistryCommand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The registry has this content already.
-    #[error("the registry says so already")]
+    #[error("the registry has this already")]
     Unchanged,
     /// The version of the workflow is registered with other content.
     #[error(
-        "this `version` of the workflow is registered with other content, which stays as it is; \
+        "this `version` of the workflow is registered with other content, which cannot change; \
          give the changed definition another `version`"
     )]
     VersionTaken,
@@ -91,10 +91,10 @@ pub enum Rejection {
     #[error("there is no such key")]
     UnknownKey,
     /// The key is revoked or expired.
-    #[error("the key does not work any more")]
+    #[error("the key is no longer valid")]
     DeadKey,
     /// The maximum number of keys is reached.
-    #[error("the tenant has {} keys that work; revoke some", limits::MAX_KEYS)]
+    #[error("the tenant has {} valid keys; revoke some", limits::MAX_KEYS)]
     TooManyKeys,
     /// The grant violates a limit.
     #[error("{0}")]
@@ -112,7 +112,7 @@ pub enum Rejection {
     #[error("{0}")]
     InvalidWebhook(&'static str),
     /// Deliveries to this webhook can have only one signature.
-    #[error("the webhook takes one signature at a time; remove it and make another")]
+    #[error("this webhook can have only one signature at a time; remove it and create another")]
     NoOverlap,
 }
 
@@ -168,7 +168,7 @@ impl Registry {
                 key::check(&grant, now)?;
                 if TenantId::parse(draft.log.tenant().as_str()).is_none() {
                     return Err(Rejection::InvalidGrant(
-                        "no key opens a tenant of this name",
+                        "a key cannot have a tenant of this name",
                     ));
                 }
                 draft.audit_key(AuditAction::KeyCreated, &key, &grant, by);

@@ -35,7 +35,7 @@ pub enum Rejection {
         what: &'static str,
     },
     /// The attempt is not in flight: it ended, was superseded, or never started.
-    #[error("the attempt is not in flight any more")]
+    #[error("the attempt is no longer in flight")]
     StaleAttempt,
     /// There is nothing to do.
     #[error("there is nothing to do")]
@@ -65,7 +65,7 @@ pub enum Rejection {
     #[error("the interrupt has expired")]
     InterruptExpired,
     /// The node no longer waits for the answer.
-    #[error("nobody waits for this answer any more")]
+    #[error("the run no longer waits for this answer")]
     InterruptGone,
     /// The answer does not fit the question.
     #[error("the answer does not fit the question: {what}")]
@@ -80,22 +80,22 @@ pub enum Rejection {
         what: String,
     },
     /// The event's correlation differs from the expected one.
-    #[error("the event does not match the correlation that is waited for")]
+    #[error("the event does not match the awaited correlation")]
     CorrelationMismatch,
     /// They have voted differently before.
-    #[error("they have voted already")]
+    #[error("this voter has already voted")]
     AlreadyVoted,
     /// They are not among those who may decide.
     #[error("only the approvers of this gate may answer it")]
     NotAnApprover,
     /// Only an authenticated person may answer.
-    #[error("this gate must be answered by somebody who has signed in")]
+    #[error("this gate needs an answer by a signed-in person")]
     AuthRequired,
     /// The signal or outbox message was received before. Its sender may drop it.
-    #[error("it was received before")]
+    #[error("the message was received before")]
     Duplicate,
     /// Too many signals are in the inbox.
-    #[error("too many signals wait for somebody to ask for them")]
+    #[error("too many signals wait to be consumed")]
     InboxFull,
     /// The budget does not allow it.
     #[error("the budget for {dimension} is {limit}, and {observed} would be committed")]
@@ -108,14 +108,14 @@ pub enum Rejection {
         limit: u64,
     },
     /// The budget may allow it after others have returned unused reservations.
-    #[error("the rest of the budget is set aside for others; try again when they have settled")]
+    #[error("the rest of the budget is reserved by other steps; try again when they have ended")]
     BudgetHeld,
     /// No such child run was started, or it has already ended.
-    #[error("no such child run is waited for")]
+    #[error("the run does not wait for such a child run")]
     NoChild,
     /// A newer engine has decided on the run.
     #[error(
-        "the run was written by engine version {wrote}; this one knows the rules up to {}",
+        "the run was written by engine version {wrote}; this engine knows the rules up to {}",
         crate::ENGINE_VERSIONS.end()
     )]
     NewerEngine {

@@ -223,7 +223,7 @@ mod tests {
             process,
             json!({ "argv": ["a"], "xyz": 1 }),
             "/xyz",
-            "there are: argv, captureBytes",
+            "the fields are argv, captureBytes",
         );
         check(process, json!({}), "/argv", "`argv` must be given");
         check(

@@ -283,7 +283,7 @@ async fn an_unknown_field_is_named_unless_that_echoes_input() {
     let answer = host.post("/v1/workflows", &odd).await;
     let text = answer.json()["details"]["errors"].to_string();
     assert!(
-        text.contains("there are: ") && text.contains("outputSensitivity"),
+        text.contains("the fields are ") && text.contains("outputSensitivity"),
         "{text}"
     );
 }

@@ -25,8 +25,8 @@ fn bad_json_has_its_line_and_column() {
     refused(
         "{\n  \"template_id\": \"x\",\n  \"nodes\": [,]\n}",
         &[
-            "line 3, column 13: not JSON: a value must stand here: an object, an array, a string in \
-             double quotes, a number, true, false or null",
+            "line 3, column 13: not JSON: a value is expected here: an object, an array, a string \
+             in double quotes, a number, true, false or null",
         ],
     );
 }

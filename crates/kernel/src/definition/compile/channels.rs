@@ -74,7 +74,7 @@ fn objections(definition: &Definition) -> Problems {
     let mut is_channel = |place: String, name: &str| {
         if definition.channels.contains_key(name) {
             let message = format!(
-                "{} is a channel, which no variable may be called; write it with \
+                "{} is a channel, and a variable cannot have the same name; write it with \
                  `core.channelWrite`, or choose another name",
                 quoted(name)
             );

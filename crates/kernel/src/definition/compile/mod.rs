@@ -239,7 +239,7 @@ fn compile(
         problems.add(
             "/nodes",
             ProblemCode::NoStart,
-            "no node can start the run: every node that no edge leads to is disabled; enable one",
+            "no node can start the run: every node without an incoming edge is disabled; enable one",
         );
     }
     upstream::check(&plan, &mut warnings);
@@ -520,8 +520,8 @@ impl<'d> Compiler<'d> {
         for (index, variable) in self.definition.variables.iter().enumerate() {
             if variable.sensitive && variable.default.is_some() {
                 let path = Path::Index(&list, index);
-                let message = "everybody who sees the definition sees this value of a sensitive \
-                               variable; give it as an input instead";
+                let message = "the definition shows this value of a sensitive variable to its \
+                               readers; give it as an input instead";
                 let path = Path::Key(&path, "defaultValue").pointer();
                 self.warnings.add(path, ProblemCode::InvalidValue, message);
             }
@@ -546,14 +546,14 @@ impl<'d> Compiler<'d> {
             let message = match kind.as_str() {
                 "channel-write" => {
                     self.channel(&Path::Key(&path, "config"), "channel", config);
-                    "is kept and starts no node: a write to a channel starts nothing here; lead \
-                     an edge from the node that writes to the one that is to start"
+                    "is kept and starts no node: a write to a channel starts nothing here; add an \
+                     edge from the writing node to the node to start"
                 }
                 // Unreadable values are reported already.
                 "" | "manual" => continue,
                 _ => {
-                    "is kept and starts no run: this server starts a run when it is asked to; let \
-                     whatever knows when call `POST /v1/runs` or `runwright run`"
+                    "is kept and starts no run: this server has no scheduler; start runs with \
+                     `POST /v1/runs` or `runwright run`"
                 }
             };
             if *enabled {

@@ -167,7 +167,7 @@ impl<'d> Compiler<'d> {
         known.extend(ControlKind::ALL.map(ControlKind::type_id));
         let hint = match closest(type_id, known) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "`runwright workflow nodes` lists those there are".to_owned(),
+            None => "`runwright workflow nodes` lists the types".to_owned(),
         };
         let message = format!("there is no node type {}; {hint}", quoted(type_id));
         let problem = Problem::new(path.pointer(), ProblemCode::UnknownType, message);
@@ -242,8 +242,7 @@ impl<'d> Compiler<'d> {
             self.problems.add(config.pointer() + &place, code, message);
         }
         for place in reads.unfilled {
-            let message = "`{{ }}` stays as it is written: nothing is put into it; for an input \
-                           write `${inputs.NAME}`";
+            let message = "`{{ }}` is not replaced here; for an input write `${inputs.NAME}`";
             let code = ProblemCode::NotDone;
             self.warnings.add(config.pointer() + &place, code, message);
         }

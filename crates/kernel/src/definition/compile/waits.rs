@@ -16,16 +16,15 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
         let how_long = match wait(node) {
             Some(Some(ms)) if ms <= limit => continue,
             Some(Some(ms)) => format!("which it does up to {ms} ms"),
-            Some(None) => "which it does without an end".to_owned(),
+            Some(None) => "which it does without limit".to_owned(),
             None if asks(node) => {
-                "which it does without an end once it failed (`onFailure` is `ask`)".to_owned()
+                "which it does without limit once it failed (`onFailure` is `ask`)".to_owned()
             }
             None => continue,
         };
         let message = format!(
-            "the run fails after {limit} ms, also while node {} waits for somebody, \
-             {how_long}; write `workTimeout` to bound only the time in which the run works, or a \
-             longer `timeout`",
+            "the run fails after {limit} ms, also while node {} waits for an answer, {how_long}; \
+             use `workTimeout` to bound only the working time of the run, or a longer `timeout`",
             quoted(node.id.as_str())
         );
         warnings.add("/settings/timeout", ProblemCode::InvalidValue, message);

@@ -158,7 +158,7 @@ fn entries(fields: &Fields<'_>, key: &'static str) -> Option<Vec<String>> {
             fields.findings().problem(
                 &Path::Index(&path, index),
                 ProblemCode::InvalidValue,
-                "must be a node id, a node type id, or the beginning of one followed by `*`",
+                "must be a node id, a node type id, or the start of one followed by `*`",
             );
         }
     }

@@ -100,7 +100,7 @@ fn definition(findings: &Findings, document: &Value) -> Option<Definition> {
         fields.rule(
             "slug",
             ProblemCode::InvalidValue,
-            "must be lowercase letters, digits, `_` and `-`, and begin with a letter or digit",
+            "must be lowercase letters, digits, `_` and `-`, and start with a letter or digit",
         );
     }
     fields.array("acceptsInheritedArtifacts");
@@ -169,7 +169,7 @@ fn id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
         fields.rule(
             "id",
             ProblemCode::InvalidValue,
-            "must be lowercase letters, digits, `_` and `-`, and begin with a letter",
+            "must be lowercase letters, digits, `_` and `-`, and start with a letter",
         );
     }
     Some(id)

@@ -96,8 +96,8 @@ fn type_id<'a>(fields: &Fields<'a>) -> Option<&'a str> {
             "typeId",
             ProblemCode::InvalidValue,
             format!(
-                "{} is not a type id; it begins with a lowercase letter and holds letters, \
-                 digits, `.`, `_` and `-`",
+                "{} is not a type id; it starts with a lowercase letter and has letters, digits, \
+                 `.`, `_` and `-`",
                 quoted(text)
             ),
         );
@@ -202,7 +202,7 @@ fn either<'a, T>(
         fields.rule(
             second,
             ProblemCode::InvalidValue,
-            format!("says the same as `{first}`; keep one of them"),
+            format!("repeats `{first}`; keep one of them"),
         );
     }
     let first = read(first);

@@ -128,13 +128,15 @@ fn broken_loops_are_explained() {
     check(
         &graph("h:core.loop a b", "h.body>a h.done>b"),
         &[
-            "/nodes/0: invalid_loop: nothing leads back to the loop `h`; add an edge from the end of its body",
+            "/nodes/0: invalid_loop: no edge leads back to the loop `h`; add one from the end of \
+             its body",
         ],
     );
     check(
         &graph("h:core.loop a b", "h.body>a a>h h>b"),
         &[
-            "/edges/2: invalid_loop: an edge from the loop `h` must say its port: set `sourceOutput` to `body` or `done`",
+            "/edges/2: invalid_loop: an edge from the loop `h` needs a port: set `sourceOutput` to \
+             `body` or `done`",
         ],
     );
     check(
@@ -142,7 +144,9 @@ fn broken_loops_are_explained() {
         &[
             "/edges/0: invalid_loop: the body of the loop `h` is empty; put a node into it",
             "/nodes/0: invalid_loop: the loop `h` has no body; add an edge from its port `body`",
-            "/edges/0: cycle: the edges run in a circle: `h` → `h`; remove one of them, or put a `core.loop` at its head, whose ports `body` and `done` lead into the circle and out of it",
+            "/edges/0: cycle: the edges form a cycle: `h` → `h`; remove one of them, or put a \
+             `core.loop` at its head, with its port `body` into the cycle and its port `done` out \
+             of it",
         ],
     );
     check(
@@ -163,7 +167,8 @@ fn broken_loops_are_explained() {
             "o.body>i i.body>b b>i i.done>o b>o",
         ),
         &[
-            "/nodes/0: invalid_loop: the loops `o` and `i` run through each other; lead out of the inner one by its port `done` only",
+            "/nodes/0: invalid_loop: the loops `o` and `i` overlap; leave the inner one only by \
+             its port `done`",
         ],
     );
 }
@@ -191,7 +196,9 @@ fn a_dispatch_may_lead_back_to_its_supervisor() {
     check(
         &graph(&format!("{loopback} x"), "s>d s>x x>s"),
         &[
-            "/edges/2: cycle: the edges run in a circle: `s` → `x` → `s`; remove one of them, or put a `core.loop` at its head, whose ports `body` and `done` lead into the circle and out of it",
+            "/edges/2: cycle: the edges form a cycle: `s` → `x` → `s`; remove one of them, or put \
+             a `core.loop` at its head, with its port `body` into the cycle and its port `done` \
+             out of it",
         ],
     );
 }
@@ -209,13 +216,14 @@ fn a_supervisor_in_a_loop_has_none_of_its_own() {
 
 #[test]
 fn every_circle_is_named() {
-    let hint = "remove one of them, or put a `core.loop` at its head, whose ports `body` and `done` lead into the circle and out of it";
+    let hint = "remove one of them, or put a `core.loop` at its head, with its port `body` into \
+                the cycle and its port `done` out of it";
     check(
         &graph("s a b c x y z", "s>a a>b b>c c>a s>x x>y y>x z>z"),
         &[
-            &format!("/edges/3: cycle: the edges run in a circle: `a` → `b` → `c` → `a`; {hint}"),
-            &format!("/edges/6: cycle: the edges run in a circle: `x` → `y` → `x`; {hint}"),
-            &format!("/edges/7: cycle: the edges run in a circle: `z` → `z`; {hint}"),
+            &format!("/edges/3: cycle: the edges form a cycle: `a` → `b` → `c` → `a`; {hint}"),
+            &format!("/edges/6: cycle: the edges form a cycle: `x` → `y` → `x`; {hint}"),
+            &format!("/edges/7: cycle: the edges form a cycle: `z` → `z`; {hint}"),
         ],
     );
     let ring: String = (0..50)
@@ -236,7 +244,8 @@ fn something_must_be_able_to_start() {
     check(
         &document,
         &[
-            "/nodes: no_start: no node can start the run: every node that no edge leads to is disabled; enable one",
+            "/nodes: no_start: no node can start the run: every node without an incoming edge is \
+             disabled; enable one",
         ],
     );
 }

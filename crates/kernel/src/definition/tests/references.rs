@@ -60,7 +60,7 @@ fn shape_and_references_are_reported_together() {
     check(
         &document,
         &[
-            "/nodes/0/disabeld: unknown_field: there is no field `disabeld` here; did you mean `disabled`?",
+            "/nodes/0/disabeld: unknown_field: unknown field `disabeld`; did you mean `disabled`?",
             "/edges/0/targetNodeId: unknown_reference: there is no node `c`; did you mean `a`? There are `a`, `b`",
         ],
     );
@@ -75,7 +75,8 @@ fn types_are_known_or_not() {
     let types = [
         "/nodes/0/typeId: unknown_type: there is no node type `core.nop`; did you mean `core.noop`?",
         "/nodes/1/typeId: unknown_type: there is no node type `core.delai`; did you mean `core.delay`?",
-        "/nodes/2/typeId: unknown_type: there is no node type `vendor.acme.thing`; `runwright workflow nodes` lists those there are",
+        "/nodes/2/typeId: unknown_type: there is no node type `vendor.acme.thing`; `runwright \
+         workflow nodes` lists the types",
     ];
     let config = "/nodes/3/config/size: missing_field: say a size";
     check(&document, &[types[0], types[1], types[2], config]);
@@ -260,7 +261,8 @@ fn a_trigger_of_a_channel_is_kept_with_a_warning() {
     check_warnings(
         &document,
         &[
-            "/triggers/0/type: not_done: is kept and starts no node: a write to a channel starts nothing here; lead an edge from the node that writes to the one that is to start",
+            "/triggers/0/type: not_done: is kept and starts no node: a write to a channel starts \
+             nothing here; add an edge from the writing node to the node to start",
         ],
     );
     document["triggers"] = trigger(json!({"type": "channel-write", "enabled": false}));
@@ -269,7 +271,8 @@ fn a_trigger_of_a_channel_is_kept_with_a_warning() {
     check_warnings(
         &document,
         &[
-            "/triggers/0/type: not_done: is kept and starts no run: this server starts a run when it is asked to; let whatever knows when call `POST /v1/runs` or `runwright run`",
+            "/triggers/0/type: not_done: is kept and starts no run: this server has no scheduler; \
+             start runs with `POST /v1/runs` or `runwright run`",
         ],
     );
 }
@@ -286,7 +289,8 @@ fn a_connection_needs_a_path() {
     check_warnings(
         &document,
         &[
-            "/nodes/0/inputs/p: unknown_reference: no path of edges leads here from `c`, so its output may not be there yet; add an edge",
+            "/nodes/0/inputs/p: unknown_reference: no path of edges leads here from `c`, so its \
+             output may be missing; add an edge",
         ],
     );
 }

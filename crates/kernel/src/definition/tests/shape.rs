@@ -103,17 +103,29 @@ fn unknown_fields_are_refused_with_a_guess() {
             ("/nodes/0/a~b%2Fc", json!(1)),
         ]),
         &[
-            "/nmae: unknown_field: there is no field `nmae` here; there are: id, name, description, version, type, isActive, status, tenantId, scopeId, slug, nodes, edges, triggers, variables, groups, channels, configurableSchema, defaults, metadata, settings, acceptsInheritedArtifacts, createdAt, updatedAt",
-            "/nodes/0/a~0b%2Fc: unknown_field: there is no field `a~b%2Fc` here; there are: id, typeId, name, position, config, inputs, credentialsRef, settings, outputRole, disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, compensation, irreversibleEffect",
-            "/nodes/0/typeID: unknown_field: there is no field `typeID` here; there are: id, typeId, name, position, config, inputs, credentialsRef, settings, outputRole, disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, compensation, irreversibleEffect",
-            "/nodes/0/unheardOf: unknown_field: there is no field `unheardOf` here; there are: id, typeId, name, position, config, inputs, credentialsRef, settings, outputRole, disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, compensation, irreversibleEffect",
+            "/nmae: unknown_field: unknown field `nmae`; the fields are id, name, description, \
+             version, type, isActive, status, tenantId, scopeId, slug, nodes, edges, triggers, \
+             variables, groups, channels, configurableSchema, defaults, metadata, settings, \
+             acceptsInheritedArtifacts, createdAt, updatedAt",
+            "/nodes/0/a~0b%2Fc: unknown_field: unknown field `a~b%2Fc`; the fields are id, typeId, \
+             name, position, config, inputs, credentialsRef, settings, outputRole, disabled, \
+             notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, \
+             compensation, irreversibleEffect",
+            "/nodes/0/typeID: unknown_field: unknown field `typeID`; the fields are id, typeId, \
+             name, position, config, inputs, credentialsRef, settings, outputRole, disabled, \
+             notes, groupId, agent, envelopeContract, artifactType, cardType, outputSensitivity, \
+             compensation, irreversibleEffect",
+            "/nodes/0/unheardOf: unknown_field: unknown field `unheardOf`; the fields are id, \
+             typeId, name, position, config, inputs, credentialsRef, settings, outputRole, \
+             disabled, notes, groupId, agent, envelopeContract, artifactType, cardType, \
+             outputSensitivity, compensation, irreversibleEffect",
         ],
     );
     check(
         &with(&[("/desciption", json!("x")), ("/nodes/0/setings", json!({}))]),
         &[
-            "/desciption: unknown_field: there is no field `desciption` here; did you mean `description`?",
-            "/nodes/0/setings: unknown_field: there is no field `setings` here; did you mean `settings`?",
+            "/desciption: unknown_field: unknown field `desciption`; did you mean `description`?",
+            "/nodes/0/setings: unknown_field: unknown field `setings`; did you mean `settings`?",
         ],
     );
 }
@@ -131,11 +143,14 @@ fn open_objects_warn_of_likely_misspellings() {
             ),
         ]),
         &[
-            "/nodes/0/settings/retries: unknown_field: the field `retries` is not read; there are: timeout, timeoutMs, maxRetries, retry, onFailure, compensation",
+            "/nodes/0/settings/retries: unknown_field: the field `retries` is not read; the fields \
+             are timeout, timeoutMs, maxRetries, retry, onFailure, compensation",
             "/nodes/0/settings/timeoutMS: unknown_field: the field `timeoutMS` is not read; did you mean `timeoutMs`?",
             "/nodes/0/settings/retry/factr: unknown_field: the field `factr` is not read; did you mean `factor`?",
             "/settings/maxRetrys: unknown_field: the field `maxRetrys` is not read; did you mean `maxRetries`?",
-            "/settings/whatever: unknown_field: the field `whatever` is not read; there are: timeout, workTimeout, maxRetries, logLevel, maxLoopbackIterations, compensation, budget",
+            "/settings/whatever: unknown_field: the field `whatever` is not read; the fields are \
+             timeout, workTimeout, maxRetries, logLevel, maxLoopbackIterations, compensation, \
+             budget",
         ],
     );
 }
@@ -166,13 +181,15 @@ fn wrong_values_are_listed() {
         &[
             "/isActive: wrong_type: must be true or false, not a string",
             "/status: invalid_value: `activ` is not allowed here; did you mean `active`?",
-            "/slug: invalid_value: must be lowercase letters, digits, `_` and `-`, and begin with a letter or digit",
+            "/slug: invalid_value: must be lowercase letters, digits, `_` and `-`, and start with \
+             a letter or digit",
             "/metadata/complianceClass: invalid_value: `secret` is not allowed here; it is one of public, pii, phi, pci, regulated",
             "/metadata/tags/0: wrong_type: must be a string, not a number",
             "/metadata/tags: invalid_value: must be at most 100 tags of 1 to 256 characters",
             "/groups/0/nodeIds/0: wrong_type: must be a string, not a number",
             "/groups/0/size: wrong_type: must be an object, not a number",
-            "/id: invalid_value: must be lowercase letters, digits, `_` and `-`, and begin with a letter",
+            "/id: invalid_value: must be lowercase letters, digits, `_` and `-`, and start with a \
+             letter",
             "/name: invalid_value: must have from 1 to 256 characters, not 0",
             "/version: wrong_type: must be a string, not a number",
             "/settings/logLevel: invalid_value: `loud` is not allowed here; it is one of debug, info, warn, error",
@@ -199,17 +216,19 @@ fn wrong_nodes_are_listed() {
     check(
         &with(&[("/nodes", json!([odd, {"id": "x\u{7}"}, []]))]),
         &[
-            "/nodes/0/typeId: invalid_value: `Core.noop` is not a type id; it begins with a lowercase letter and holds letters, digits, `.`, `_` and `-`",
+            "/nodes/0/typeId: invalid_value: `Core.noop` is not a type id; it starts with a \
+             lowercase letter and has letters, digits, `.`, `_` and `-`",
             "/nodes/0/position/x: wrong_type: must be a number, not a string",
             "/nodes/0/position: missing_field: the field `y` is missing; add a number",
             "/nodes/0/inputs/a: wrong_type: must be an object, not a number",
             "/nodes/0/inputs/b/type: invalid_value: `constant` is not allowed here; it is one of static, expression, connection, variable",
             "/nodes/0/inputs/c: missing_field: the field `value` is missing; add the value",
             "/nodes/0/inputs/d: missing_field: the field `outputKey` is missing; add a string",
-            "/nodes/0/inputs/e/value: unknown_field: there is no field `value` here; there are: type, variableName, optional",
+            "/nodes/0/inputs/e/value: unknown_field: unknown field `value`; the fields are type, \
+             variableName, optional",
             "/nodes/0/inputs/f: missing_field: the field `type` is missing; add a string",
             "/nodes/0/outputSensitivity/x: wrong_type: must be true or false",
-            "/nodes/1/id: invalid_value: must not hold control characters",
+            "/nodes/1/id: invalid_value: must not contain control characters",
             "/nodes/1: missing_field: the field `typeId` is missing; add a string",
             "/nodes/1: missing_field: the field `name` is missing; add a string",
             "/nodes/1: missing_field: the field `position` is missing; add an object with the numbers `x` and `y`",
@@ -318,7 +337,8 @@ fn edges_and_conditions_have_a_shape() {
     check(
         &edge(json!({"triggerRule": "all_sucess", "weight": 1, "sourceOutput": ""})),
         &[
-            "/edges/0/weight: unknown_field: there is no field `weight` here; there are: id, sourceNodeId, sourceOutput, targetNodeId, targetInput, condition, label, triggerRule",
+            "/edges/0/weight: unknown_field: unknown field `weight`; the fields are id, \
+             sourceNodeId, sourceOutput, targetNodeId, targetInput, condition, label, triggerRule",
             "/edges/0/sourceOutput: invalid_value: must not be empty",
             "/edges/0/triggerRule: invalid_value: `all_sucess` is not allowed here; did you mean `all_success`?",
         ],
@@ -390,9 +410,11 @@ fn triggers_and_channels_have_a_shape() {
             "/channels/b/ttlMs: invalid_value: must be from 0 to 31536000000",
             "/channels/c/access: invalid_value: `secret` is not allowed here; write `public`, `private`, or an object with `readers` and `writers`",
             "/channels/d/compatibleWith/0: invalid_value: must be a schema version, which is an integer from 1",
-            "/channels/d/access/writer: unknown_field: there is no field `writer` here; did you mean `writers`?",
+            "/channels/d/access/writer: unknown_field: unknown field `writer`; did you mean \
+             `writers`?",
             "/channels/e/access/readers/3: wrong_type: must be a string, not a number",
-            "/channels/e/access/readers/0: invalid_value: must be a node id, a node type id, or the beginning of one followed by `*`",
+            "/channels/e/access/readers/0: invalid_value: must be a node id, a node type id, or \
+             the start of one followed by `*`",
         ],
     );
 }

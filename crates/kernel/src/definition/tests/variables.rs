@@ -90,7 +90,8 @@ fn declarations_are_checked() {
         &[
             "/variables/0/type: invalid_value: `integer` is not allowed here; it is one of string, number, boolean, object, array",
             "/variables/1/defaultValue: wrong_type: must be of type number, not a string",
-            "/variables/2/default: unknown_field: there is no field `default` here; there are: name, type, description, required, defaultValue, sensitive, format",
+            "/variables/2/default: unknown_field: unknown field `default`; the fields are name, \
+             type, description, required, defaultValue, sensitive, format",
             "/variables/2/required: wrong_type: must be true or false, not a string",
         ],
     );
@@ -108,7 +109,8 @@ fn a_sensitive_variable_has_no_default() {
     super::check_warnings(
         &variable(true),
         &[
-            "/variables/0/defaultValue: invalid_value: everybody who sees the definition sees this value of a sensitive variable; give it as an input instead",
+            "/variables/0/defaultValue: invalid_value: the definition shows this value of a \
+             sensitive variable to its readers; give it as an input instead",
         ],
     );
 }

@@ -136,7 +136,7 @@ impl BudgetPolicy {
                 return Err((ProblemCode::InvalidValue, what.to_owned()));
             }
             _ => {
-                let what = format!("there is no field {} here; {}", quoted(field), known(place));
+                let what = format!("unknown field {}; {}", quoted(field), known(place));
                 return Err((ProblemCode::UnknownField, what));
             }
         }
