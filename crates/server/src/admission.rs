@@ -130,7 +130,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         Err(Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
             "rate_limited",
-            "too many requests; go on after the time that Retry-After says",
+            "too many requests; try again after the time in Retry-After",
         )
         .retry_after(ms.div_ceil(1_000))
         .with("retryAfterMs", ms)
@@ -188,8 +188,9 @@ pub(crate) async fn check(app: &App, action: Action) -> Result<Option<Permit>, P
     let Some(cap) = limits.in_flight.filter(|_| action == Action::CreateRun) else {
         return Ok(None);
     };
-    let full =
-        || Problem::unavailable("as many runs are in flight as this server takes; try again");
+    let full = || {
+        Problem::unavailable("the server has the most runs in flight that it accepts; try again")
+    };
     if limits.streams - app.streams().available_permits() >= cap {
         return Err(full());
     }

@@ -109,7 +109,7 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
     let result = pipeline::call(&route, cx).await;
     if let Err(error) = app.api().finish(begun, how(&result, envelope)).await {
         let request_id = id.to_str().unwrap_or("-");
-        tracing::warn!(%error, request_id, "an answer was not kept under its key");
+        tracing::warn!(%error, request_id, "an answer was not stored under its idempotency key");
     }
     result.map(|reply| reply.with(REPLAYED, "false"))
 }

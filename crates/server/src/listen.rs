@@ -69,7 +69,7 @@ impl Listening {
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Mostly out of file descriptors: connections that end free some.
-                    tracing::warn!(%error, "a connection could not be taken");
+                    tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
                     continue;
                 }
@@ -136,8 +136,8 @@ async fn connection(stream: TcpStream, bound: SocketAddr, router: Router, state:
 async fn turn_away(mut stream: TcpStream) {
     const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
         content-type: application/json; charset=utf-8\r\n\
-        content-length: 131\r\nretry-after: 1\r\nconnection: close\r\n\r\n\
-        {\"error\":\"service_unavailable\",\"message\":\"as many connections are open as this server takes; try again\",\"details\":{\"retryAfter\":1}}";
+        content-length: 133\r\nretry-after: 1\r\nconnection: close\r\n\r\n\
+        {\"error\":\"service_unavailable\",\"message\":\"the server has the most connections that it accepts; try again\",\"details\":{\"retryAfter\":1}}";
     let _ = stream.write_all(ANSWER).await;
     let _ = stream.shutdown().await;
 }

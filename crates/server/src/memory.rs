@@ -53,8 +53,8 @@ impl Memory {
         let weight = weight(body);
         if weight > self.working.units * UNIT {
             let what = format!(
-                "the body holds so many objects that it needs {} MiB of memory, of {} MiB at most; \
-                 save fewer events in one run",
+                "the body has so many objects that it needs {} MiB of memory; at most {} MiB are \
+                 allowed; save fewer events in one run",
                 weight >> 20,
                 (self.working.units * UNIT) >> 20
             );
@@ -84,7 +84,7 @@ impl Pool {
         match tokio::time::timeout(wait, taken).await {
             Ok(Ok(taken)) => Ok(taken),
             Ok(Err(_)) | Err(_) => Err(Problem::unavailable(
-                "other large bodies take the memory there is for them; send it again",
+                "the memory for large bodies is in use; send it again",
             )),
         }
     }

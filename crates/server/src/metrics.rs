@@ -103,7 +103,7 @@ impl Metrics {
         registry.register("http_requests", "Requests answered", self.answers.clone());
         registry.register(
             "http_request_seconds",
-            "Time to the answer, or to the beginning of a stream",
+            "Time to the answer, or to the start of a stream",
             self.seconds.0.clone(),
         );
         let gauge = |value: i64| ConstGauge::new(value);
@@ -117,12 +117,12 @@ impl Metrics {
         let oldest = gauge(i64::try_from(lag.oldest_ms / 1_000).unwrap_or(i64::MAX));
         registry.register(
             "audit_outbox_entries",
-            "Entries that wait to be written to audit trails",
+            "Entries waiting to be written to audit trails",
             entries,
         );
         registry.register(
             "audit_outbox_oldest_seconds",
-            "For how long the oldest of them has waited",
+            "Waiting time of the oldest of them",
             oldest,
         );
         let mut text = String::new();

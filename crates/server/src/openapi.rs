@@ -111,7 +111,7 @@ fn operation(route: &Route, error: &str, credentials: Credentials) -> Value {
                 "content": { "text/event-stream": { "schema": { "type": "string" } } },
             }),
             "events" => json!({
-                "description": "frames of events, or those there are as JSON",
+                "description": "frames of events, or the present ones as JSON",
                 "content": {
                     "text/event-stream": { "schema": { "type": "string" } },
                     "application/json": { "schema": reference("EventPage") },
@@ -194,7 +194,7 @@ fn schemas() -> Value {
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 2_048 });
     let not_provided = json!({
         "type": ["string", "null"], "minLength": 1, "maxLength": 2_048,
-        "description": "of the protocol and not provided here: 501 unless it is null",
+        "description": "part of the protocol, not provided here: 501 unless it is null",
     });
     let run = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
     let status = json!({ "type": "string", "enum": RunStatus::ALL });

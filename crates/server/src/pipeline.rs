@@ -486,7 +486,7 @@ async fn permit(app: &App, who: &Principal, action: Action, trace: &Trace) -> Re
     let store = app.api().engine().door().store();
     let id = Some(trace.id());
     if let Err(error) = trail::record_denial(&**store, who, action, &resource, denied, id).await {
-        tracing::warn!(%error, "a denial was not kept on the trail");
+        tracing::warn!(%error, "a denial was not written to the audit trail");
     }
     Err(match denied {
         Denied::Scope { needs } => Problem::scope(needs.as_str()),

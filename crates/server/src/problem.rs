@@ -98,7 +98,7 @@ impl Problem {
     pub fn invalid_token() -> Self {
         Self::unauthenticated(
             "invalid_token",
-            "the credential is not known here; check that it is complete and of this server",
+            "unknown credential; check that it is complete and of this server",
         )
     }
 
@@ -107,7 +107,7 @@ impl Problem {
         Self::new(
             StatusCode::FORBIDDEN,
             "insufficient_scope",
-            format!("this needs the scope {needs}; ask for a key that has it"),
+            format!("this needs the scope {needs}; use a key that has it"),
         )
         .with("requiredScope", needs)
     }
@@ -117,7 +117,7 @@ impl Problem {
         Self::new(
             StatusCode::FORBIDDEN,
             "forbidden",
-            "this token reads one run and does nothing else; use a key or another token",
+            "this token can only read one run; use a key or another token",
         )
     }
 
@@ -126,14 +126,14 @@ impl Problem {
         Self::new(
             StatusCode::NOT_FOUND,
             "not_found",
-            "there is nothing at this address; GET /v1/openapi.json lists what there is",
+            "unknown address; GET /v1/openapi.json lists the addresses",
         )
     }
 
     /// 400: an address of OpenWOP without a version, from a client that names none.
     pub(crate) fn unversioned() -> Self {
         Self::invalid(
-            "addresses begin with the protocol's version: put /v1 in front, or send the header \
+            "addresses start with the protocol's version: put /v1 in front, or send the header \
              OpenWOP-Version: 2",
         )
     }
@@ -142,10 +142,10 @@ impl Problem {
     pub(crate) fn no_verb(verbs: impl Iterator<Item = &'static str>) -> Self {
         let verbs: BTreeSet<String> = verbs.map(|verb| format!(":{verb}")).collect();
         let verbs: Vec<String> = verbs.into_iter().collect();
-        let mut message = format!("there is no such verb here; there are {}", verbs.join(", "));
+        let mut message = format!("unknown verb; the verbs are {}", verbs.join(", "));
         if verbs.iter().any(|verb| verb == ":fork") {
-            message += ". To do a run again from an event on, POST {runId}:fork with \
-                        {\"mode\": \"branch\", \"fromSeq\": …}";
+            message += ". To repeat a run from an event, POST {runId}:fork with {\"mode\": \
+                        \"branch\", \"fromSeq\": …}";
         }
         Self::new(StatusCode::NOT_FOUND, "not_found", message).with("verbs", verbs)
     }
@@ -155,7 +155,7 @@ impl Problem {
         let mut problem = Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "method_not_allowed",
-            format!("this address answers {allow}"),
+            format!("this address accepts {allow}"),
         );
         problem.allow = Some(allow.to_owned());
         problem
@@ -166,7 +166,7 @@ impl Problem {
         Self::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "payload_too_large",
-            format!("the body has more than the {limit} bytes that are allowed"),
+            format!("the body has more than the allowed {limit} bytes"),
         )
         .with("limit", limit)
     }
@@ -185,7 +185,7 @@ impl Problem {
         Self::new(
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             "headers_too_large",
-            "the headers are more or larger than allowed",
+            "the headers are too many or too large",
         )
     }
 
@@ -204,8 +204,8 @@ impl Problem {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "storage_damaged",
-            "what is stored of this is damaged, and was left as it is; `runwright verify` on the \
-             server's store names what",
+            "the stored data of this is damaged and was not changed; `runwright verify` on the \
+             server's store shows the damage",
         )
     }
 
@@ -214,7 +214,7 @@ impl Problem {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal_error",
-            "the server failed; its log says why under this request's id",
+            "the server failed; its log has the reason under this request's id",
         )
     }
 }
@@ -246,7 +246,7 @@ pub(crate) fn unknown_fields(
     problems: &mut Problems,
 ) {
     for name in left.keys() {
-        let what = format!("is no field here; there are {}", known.join(", "));
+        let what = format!("is an unknown field; the fields are {}", known.join(", "));
         problems.add(pointer(path, name), ProblemCode::UnknownField, what);
     }
 }
@@ -308,31 +308,32 @@ impl From<ApiError> for Problem {
             ApiError::NotTheirs => Self::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
-                "tenantId and scopeId are those of the credential, or are left out",
+                "tenantId and scopeId must be those of the credential, or be absent",
             ),
             ApiError::NotFound(ResourceKind::Run) => Self::new(
                 StatusCode::NOT_FOUND,
                 "run_not_found",
-                "there is no run of this id",
+                "there is no run with this id",
             ),
             ApiError::ReadOnly => Self::new(
                 StatusCode::CONFLICT,
                 "run_read_only",
-                "this is not for a run that a browser app executes and saves at /api/runs: here \
-                 such a run is shown, followed and cancelled, and its gates are decided",
+                "this is not available for a run that a browser app executes and saves at \
+                 /api/runs: such a run can be read, followed and cancelled here, and its gates \
+                 decided",
             ),
             ApiError::Document(rejection) => rejection.into(),
             ApiError::NotFound(ResourceKind::Workflow) => Self::new(
                 StatusCode::NOT_FOUND,
                 "workflow_not_found",
-                "there is no workflow of this id; GET /v1/workflows lists those there are",
+                "there is no workflow with this id; GET /v1/workflows lists the workflows",
             ),
             ApiError::NotFound(ResourceKind::Trail | ResourceKind::Queue) => Self::no_route(),
             ApiError::Coordinator(rejection) => crate::routes::coordinator::refused(&rejection),
             ApiError::NotFound(ResourceKind::Webhook) => Self::new(
                 StatusCode::NOT_FOUND,
                 "subscription_not_found",
-                "there is no webhook of this id; GET /v1/webhooks lists those there are",
+                "there is no webhook with this id; GET /v1/webhooks lists the webhooks",
             ),
             ApiError::WebhookAddress(bad) => Self::new(
                 StatusCode::BAD_REQUEST,
@@ -353,7 +354,8 @@ impl From<ApiError> for Problem {
             ApiError::NotFound(ResourceKind::Interrupt) => Self::new(
                 StatusCode::NOT_FOUND,
                 "interrupt_not_found",
-                "nothing is asked here; GET /v1/runs/{runId}/interrupts lists what a run asks",
+                "there is no such question; GET /v1/runs/{runId}/interrupts lists the questions of \
+                 a run",
             ),
             ApiError::NotNow(now) => {
                 let problem = Self::from(now.rejection).with("runStatus", now.status.as_str());
@@ -373,23 +375,23 @@ impl From<ApiError> for Problem {
             ApiError::TokenExpired => Self::new(
                 StatusCode::GONE,
                 "interrupt_expired",
-                "the token has expired; ask for a new one",
+                "the token has expired; request a new one",
             ),
             ApiError::NotTheSubject => Self::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
-                "an answer by token is that of the token's subject; leave voter and decidedBy out, \
-                 or ask for a token of whoever decides",
+                "an answer by token is an answer of the token's subject; remove voter and \
+                 decidedBy, or request a token for that person",
             ),
             ApiError::InspectOnly => Self::new(
                 StatusCode::FORBIDDEN,
                 "forbidden",
-                "this token is for looking only",
+                "this token can only read",
             ),
             ApiError::NotFound(ResourceKind::Artifact) => Self::new(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "the run has no artifact of this id; GET its artifacts to list those it has",
+                "the run has no artifact with this id; GET its artifacts to list them",
             ),
             ApiError::Hidden => Self::new(StatusCode::FORBIDDEN, "forbidden", runtime::api::HIDDEN),
             ApiError::Erased { grave } => Self::new(
@@ -404,7 +406,7 @@ impl From<ApiError> for Problem {
             ApiError::Full { what } => Self::new(
                 StatusCode::CONFLICT,
                 "limit_reached",
-                format!("there are as many {what} as there may be"),
+                format!("there are already the most {what} allowed"),
             ),
             ApiError::Invalid {
                 what: "inputs",
@@ -413,7 +415,8 @@ impl From<ApiError> for Problem {
             ApiError::Invalid { what, problems } => {
                 let mut problem = Self::from(problems);
                 if !problem.details.is_empty() && what != "request" {
-                    problem.message = format!("the {what} cannot be used; details.errors says why");
+                    problem.message =
+                        format!("the {what} cannot be used; details.errors shows why");
                 }
                 problem
             }
@@ -445,7 +448,7 @@ impl From<ApiError> for Problem {
             ApiError::UnknownTestProvider => Self::new(
                 StatusCode::BAD_REQUEST,
                 "unsupported_mock_provider",
-                "there is no such test provider; discovery lists those there are",
+                "there is no such test provider; discovery lists the test providers",
             ),
             ApiError::EngineForTestsOnly => Self::new(
                 StatusCode::FORBIDDEN,
@@ -470,12 +473,12 @@ impl From<ApiError> for Problem {
             ApiError::KeyMismatch => Self::new(
                 StatusCode::CONFLICT,
                 "idempotency_key_mismatch",
-                "this Idempotency-Key came with another request before; choose a new one",
+                "this Idempotency-Key was used for another request; choose a new one",
             ),
             ApiError::KeyInFlight => Self::new(
                 StatusCode::CONFLICT,
                 "idempotency_in_flight",
-                "the first request with this Idempotency-Key is still under way",
+                "the first request with this Idempotency-Key is still in progress",
             )
             .retry_after(1),
             ApiError::Rejected(rejection) => Self::from(rejection),
@@ -573,7 +576,7 @@ impl From<StoreError> for Problem {
             }
             StoreError::Unavailable(what) => {
                 tracing::warn!(%what, "the store is unavailable");
-                Self::unavailable("the store cannot do it now; try again")
+                Self::unavailable("the store is busy; try again")
             }
             StoreError::Conflict(_) | StoreError::Fenced => {
                 Self::unavailable("other writers kept changing this; try again")

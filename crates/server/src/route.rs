@@ -57,7 +57,7 @@ pub struct Doc {
 pub(crate) const ACCESS_TOKEN: (&str, &str, &str) = (
     "query",
     "access_token",
-    "a token that reads this run, where no header can be sent",
+    "a token that reads this run, for clients that cannot send headers",
 );
 
 type Answer = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
@@ -183,7 +183,7 @@ impl Route {
             names.join(", ")
         };
         Some(format!(
-            "the query has a name that this address does not read; it reads {which}"
+            "unknown query parameter; this address reads {which}"
         ))
     }
 
@@ -331,7 +331,7 @@ impl Cx {
             _ => Err(Problem::new(
                 StatusCode::BAD_REQUEST,
                 "validation_error",
-                "a header that is read once must be there once, as plain text",
+                "a single-valued header must occur once, as plain text",
             )),
         }
     }

@@ -128,7 +128,7 @@ impl Subscription {
         loop {
             if let Err(problem) = self.pass.check().await {
                 tracing::info!(run = %self.tail.header().stream, code = problem.code,
-                    "a stream ended: its credential opens it no more");
+                    "a stream ended: its credential is no longer valid");
                 self.is_over = true;
                 return None;
             }

@@ -99,7 +99,7 @@ pub fn event_types(asked: impl IntoIterator<Item = String>) -> Result<BTreeSet<S
     let asked: BTreeSet<String> = asked.into_iter().collect();
     if asked.is_empty() {
         return Err(Problem::invalid(
-            "events is required: the event types to be told of, or \"*\" for all",
+            "events is required: the event types to deliver, or \"*\" for all",
         ));
     }
     if asked.contains(EVERY_EVENT) {
@@ -114,8 +114,8 @@ pub fn event_types(asked: impl IntoIterator<Item = String>) -> Result<BTreeSet<S
             let hint = closest(unknown, v1::EVENT_TYPES.iter().copied())
                 .map_or_else(String::new, |meant| format!(", perhaps `{meant}`"));
             let message = format!(
-                "events has a type that no event of a run has: use one of details.supported{hint}, \
-                 or \"*\" for all"
+                "events has an unknown event type: use one of details.supported{hint}, or \"*\" \
+                 for all"
             );
             Err(Problem::invalid(message).with("supported", json!(v1::EVENT_TYPES)))
         }

@@ -98,7 +98,11 @@ fn instead_of(bytes: &[u8]) -> Option<Vec<u8>> {
             "request_timeout",
             "the request took too long to arrive",
         ),
-        _ => Problem::new(status, "validation_error", "this is no request in HTTP/1.1"),
+        _ => Problem::new(
+            status,
+            "validation_error",
+            "this is not an HTTP/1.1 request",
+        ),
     };
     let body = problem.envelope().to_string();
     let reason = status.canonical_reason().unwrap_or_default();

@@ -82,7 +82,7 @@ fn a_trail_is_verified_in_its_store_and_as_a_file_without_it() {
     offline(&[file])
         .with(0)
         .says("signatures are not checked")
-        .says("missing after entry 3, the last one here");
+        .says("missing after entry 3, its last one");
     let empty = lab.write("empty.jsonl", "");
     offline(&[empty.to_str().unwrap()])
         .with(2)

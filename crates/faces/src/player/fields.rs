@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
         match self.get(key)?.as_u64() {
             Some(n) if n >= min => Some(n),
             _ => {
-                self.wrong(key, &format!("a whole number from {min} on"), problems);
+                self.wrong(key, &format!("a whole number of at least {min}"), problems);
                 None
             }
         }

@@ -130,7 +130,7 @@ impl Foreign {
                         let known = template.nodes.iter().map(|node| node.id.as_str());
                         let hint = match closest(id, known) {
                             Some(meant) => format!("did you mean `{meant}`?"),
-                            None => "the template was changed since".to_owned(),
+                            None => "the template has changed since".to_owned(),
                         };
                         let what = format!("the template has no node {}; {hint}", quoted(id));
                         let path = format!("/execution_plan/{number}/nodes");
@@ -147,12 +147,12 @@ impl Foreign {
                 let id = quoted(&node.id);
                 let what = match node.round {
                     None => format!(
-                        "the node {id} of the template stands in no batch; the template was \
+                        "the node {id} of the template stands in no batch; the template has \
                          changed since"
                     ),
                     Some(_) => format!(
-                        "the template has a loop, and its round {id} stands in no batch: the \
-                         player that began this session knows no loops; begin a new session"
+                        "the template has a loop, and its round {id} is in no batch: the player \
+                         that started this session does not support loops; start a new session"
                     ),
                 };
                 problems.add("/execution_plan", ProblemCode::MissingField, what);
@@ -170,7 +170,7 @@ fn read(document: &Value, problems: &mut Problems) -> Option<Foreign> {
     };
     let mut foreign = Foreign {
         session_id: text("session_id", "the name of the session"),
-        template_path: text("template_path", "where its template lies"),
+        template_path: text("template_path", "the path of its template"),
         status: text("status", "running, paused, …"),
         ..Foreign::default()
     };

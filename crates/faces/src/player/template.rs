@@ -351,7 +351,7 @@ fn nodes<'a>(
         return &[];
     };
     if list.is_empty() {
-        let what = "must hold at least one node";
+        let what = "must have at least one node";
         problems.add(fields.at("nodes"), ProblemCode::InvalidValue, what);
     }
     if list.len() > MAX_NODES / 2 {
@@ -455,7 +455,7 @@ impl Reader<'_> {
     }
 
     fn work(&mut self, call: Call, fields: &Fields<'_>, problems: &mut Problems) -> Work {
-        let what = "the name of what is called";
+        let what = "the name of the program to call";
         let executor = fields
             .required_text("executor", what, problems)
             .unwrap_or_default();
@@ -491,7 +491,7 @@ impl Reader<'_> {
                     None => "name a node of this template".to_owned(),
                 };
                 let what = format!(
-                    "it refers to the node {}, which is not there; {hint}",
+                    "it refers to the node {}, which does not exist; {hint}",
                     quoted(&id)
                 );
                 problems.add(path, ProblemCode::UnknownReference, what);
@@ -504,8 +504,7 @@ impl Reader<'_> {
                         format!("a node has {}", fields.join(", "))
                     }
                 };
-                let what =
-                    format!("{{{written}}} is no reference and stays as it is written; {hint}");
+                let what = format!("{{{written}}} is not a reference and is not replaced; {hint}");
                 self.warnings
                     .push(Problem::new(path, ProblemCode::UnknownReference, what));
             }
@@ -514,7 +513,7 @@ impl Reader<'_> {
                     Some(meant) => format!("did you mean {{{meant}}}?"),
                     None => "declare it in `context_schema` if it is a variable".to_owned(),
                 };
-                let what = format!("{{{name}}} is no variable and stays as it is written; {hint}");
+                let what = format!("{{{name}}} is not a variable and is not replaced; {hint}");
                 self.warnings
                     .push(Problem::new(path, ProblemCode::UnknownReference, what));
             }
@@ -529,7 +528,7 @@ fn call(word: &str, fields: &Fields<'_>, problems: &mut Problems) -> Option<Call
         "agent" => Call::Agent,
         "cli" => Call::Cli {
             tool: fields
-                .required_text("cli_tool", "the tool that is called, as gemini", problems)
+                .required_text("cli_tool", "the tool to call, as gemini", problems)
                 .unwrap_or_default()
                 .to_owned(),
             mode: fields
@@ -543,7 +542,7 @@ fn call(word: &str, fields: &Fields<'_>, problems: &mut Problems) -> Option<Call
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => format!("it is one of {}", TYPES.join(", ")),
             };
-            let what = format!("{} is no type of node; {hint}", quoted(other));
+            let what = format!("{} is not a node type; {hint}", quoted(other));
             problems.add(fields.at("type"), ProblemCode::UnknownType, what);
             return None;
         }

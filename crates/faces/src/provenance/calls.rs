@@ -110,7 +110,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
                 ),
                 _ => match chain::broken_at("", calls) {
                     Some(line) => {
-                        format!("{name} line {line}: this is not the call that was recorded")
+                        format!("{name} line {line}: the call was changed after it was recorded")
                     }
                     None => format!("{name} does not belong to this snapshot (extensions.calls)"),
                 },
@@ -120,7 +120,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
         Some(_) => {
             if let Some(line) = chain::broken_at("", calls) {
                 let message =
-                    format!("{name} line {line}: its link is not the one that was written");
+                    format!("{name} line {line}: its link was changed after it was written");
                 found.push(Finding::error(name, "calls_changed", message));
             }
         }
@@ -130,7 +130,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
             found.push(Finding::error(name, "calls_changed", message));
         }
         None if is_there => {
-            let message = format!("nothing shows that the calls in {name} were not changed");
+            let message = format!("changes to the calls in {name} cannot be detected");
             found.push(Finding::warning(name, "calls_not_sealed", message));
         }
         None => {}
@@ -149,7 +149,7 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
     let differs = ours.iter().zip(named).position(|pair| !is_same(pair));
     let differs = differs.or((ours.len() != named.len()).then(|| ours.len().min(named.len())));
     if let Some(place) = differs {
-        let message = "this is not the call of a tool that lies beside the snapshot";
+        let message = "this is not the tool call in the file next to the snapshot";
         let path = format!("/outputs/tool_calls/{place}");
         found.push(Finding::error(path, "calls_contradict", message));
     }
@@ -257,8 +257,8 @@ pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> V
     if let Some(line) = chain::broken_at(seal::text(&document.raw), attempts) {
         let number = attempts[line - 1].attempt;
         let message = format!(
-            "{name} line {line} (attempt {number}): this is not what was recorded; the record of replays \
-             was changed, or belongs to another snapshot"
+            "{name} line {line} (attempt {number}): the record of replays was changed, or belongs \
+             to another snapshot"
         );
         found.push(Finding::error(name, "replays_changed", message));
     }
@@ -270,7 +270,7 @@ pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> V
     });
     if !is_said {
         let message = format!(
-            "replay_status does not say what the record of replays comes to ({name}): {} complete, the latest {}",
+            "replay_status differs from the record of replays ({name}): {} complete, the latest {}",
             derived.replay_count,
             derived.match_status.as_str()
         );

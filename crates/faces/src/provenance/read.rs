@@ -76,7 +76,7 @@ pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
     if major.is_some_and(|major| major != Some("1")) {
         return refuse(
             "unknown_version",
-            "the snapshot is of another major version than 1",
+            "the snapshot has another major version than 1",
         );
     }
     let mut warnings = Vec::new();
@@ -84,7 +84,7 @@ pub fn document(raw: Value) -> Result<Document, NoSnapshot> {
     whole(&mut understood);
     let snapshot: Snapshot = match serde_json::from_value(understood) {
         Ok(snapshot) => snapshot,
-        Err(error) => return refuse("not_a_snapshot", format!("this is no snapshot: {error}")),
+        Err(error) => return refuse("not_a_snapshot", format!("this is not a snapshot: {error}")),
     };
     if snapshot.snapshot_id.is_empty() {
         return refuse("not_a_snapshot", "the snapshot_id is empty");
@@ -110,7 +110,7 @@ fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<
     });
     if let Some(Err(_)) = theirs {
         root.remove("extensions");
-        let message = "the extensions are of another tool, so that nothing in them is understood";
+        let message = "the extensions are from another tool and are ignored";
         warnings.push(warning("/extensions", "extensions_unknown", message));
     }
     if let Some(Value::Object(config)) = root.get_mut("config") {
@@ -122,7 +122,7 @@ fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<
             _ => None,
         };
         if let (Some(mode), Some(known)) = (mode.map(str::to_owned), known) {
-            let message = format!("the mode {mode} is taken as {known}");
+            let message = format!("the mode {mode} is read as {known}");
             warnings.push(warning("/config/execution_mode", "mode_alias", message));
             config.insert("execution_mode".into(), known.into());
             labels.push(("mode_label", mode));
@@ -130,7 +130,7 @@ fn understand(mut root: Map<String, Value>, warnings: &mut Vec<Warning>) -> Map<
         if let Some(Value::String(label)) = config.get("seed") {
             let label = label.clone();
             let number = label.parse().unwrap_or_else(|_| seed_of(&label));
-            let message = format!("the seed is a text; taken as the number {number}");
+            let message = format!("the seed is a text, read as the number {number}");
             warnings.push(warning("/config/seed", "seed_label", message));
             config.insert("seed".into(), number.into());
             labels.push(("seed_label", label));
@@ -195,7 +195,7 @@ fn look_at(snapshot: &Snapshot, warnings: &mut Vec<Warning>) {
             .as_deref()
             .is_some_and(|hash| hash::digest(hash).is_none())
         {
-            let message = "this is no SHA-256 hash, perhaps a placeholder";
+            let message = "this is not a SHA-256 hash, perhaps a placeholder";
             warnings.push(warning(path, "hash_malformed", message));
         }
     };

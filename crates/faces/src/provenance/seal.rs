@@ -170,15 +170,18 @@ fn check_seal(document: &Document) -> Option<Finding> {
         (Seal::Sealed, _) => return None,
         (_, None) => (
             NOT_SEALED,
-            "extensions.integrity is missing: without a seal nothing shows that the snapshot was not changed",
+            "extensions.integrity is missing: without a seal changes to the snapshot cannot be \
+             detected",
         ),
         (_, Some(Value::String(seal))) if well_formed(seal) => (
             "integrity",
-            "extensions.integrity, the seal, does not fit: a member of the document was changed, added or removed after it was sealed",
+            "extensions.integrity, the seal, does not match: a member of the document was changed, \
+             added or removed after it was sealed",
         ),
         (_, Some(_)) => (
             "integrity_malformed",
-            "extensions.integrity is no seal: it has to be `sha256:` and 64 lowercase hexadecimal digits",
+            "extensions.integrity is not a seal: it must be `sha256:` and 64 lowercase hexadecimal \
+             digits",
         ),
     };
     Some(Finding::error(path, code, message))
@@ -246,14 +249,14 @@ pub fn check(document: &Document) -> Vec<Finding> {
         if let (Some(text), Some(hash)) = (text, hash)
             && !same(&hash_text(text), hash)
         {
-            let message = "this is not the hash of the text beside it";
+            let message = "this is not the hash of the adjacent text";
             found.push(Finding::error(path, "hash_mismatch", message));
         }
     }
     let extensions = snapshot.extensions.as_ref();
     found.extend(check_seal(document));
     if snapshot.is_unredacted() {
-        let message = "UNREDACTED: secrets were not taken out of it, nor of what lies beside it";
+        let message = "UNREDACTED: the snapshot and its files contain secrets in clear";
         found.push(Finding::warning(
             "/extensions/redaction/policy",
             "unredacted",
@@ -262,7 +265,7 @@ pub fn check(document: &Document) -> Vec<Finding> {
     }
     if snapshot.is_unverified() {
         let message =
-            "the command could connect past the recorder: what it asked there is not recorded";
+            "the command could connect past the recorder: those requests are not recorded";
         found.push(Finding::warning("/extensions/network", UNVERIFIED, message));
     }
     let hashed = extensions.and_then(|extensions| extensions.environment_hash.as_deref());

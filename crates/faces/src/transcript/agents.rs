@@ -14,7 +14,7 @@ pub(super) fn text(event: &RunEvent) -> String {
             ..
         } => match status {
             Some(status) => format!("{child_run_id} is {status}"),
-            None => format!("{child_run_id} goes on"),
+            None => format!("{child_run_id} continues"),
         },
         E::AgentDecided {
             visit,

@@ -130,7 +130,10 @@ pub fn verify(bundle: &Value) -> Result<Verified, Bad> {
 
 fn shape(bundle: &Value) -> Result<(), Bad> {
     if bundle["protocolVersion"] != PROTOCOL_VERSION {
-        return bad(INVALID, "this is no run bundle of protocol version 1.0.0");
+        return bad(
+            INVALID,
+            "this is not a run bundle of protocol version 1.0.0",
+        );
     }
     let is_list = |name: &str| bundle[name].is_array();
     if !bundle["run"].is_object() || !["trace", "artifacts", "ruleSets"].into_iter().all(is_list) {
@@ -160,7 +163,7 @@ pub fn import(bundle: &Value, integrity: Integrity) -> Result<Body, Bad> {
         (_, Some(false)) => {
             return bad(
                 "INTEGRITY_MISMATCH",
-                "the bundle's hash is not that of its contents",
+                "the bundle's hash does not match its contents",
             );
         }
     }
@@ -215,10 +218,7 @@ fn check_twice(names: impl Iterator<Item = String>) -> Result<(), Bad> {
     let mut seen = std::collections::BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
-            return bad(
-                INVALID,
-                "the bundle says something twice: an id, a version or a step",
-            );
+            return bad(INVALID, "the bundle repeats an id, a version or a step");
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ pub(super) fn shape(value: &Value) -> Result<(), Bad> {
         return bad(STATE, "the body must be a serialized run state: an object");
     };
     if !members.get("run").is_some_and(Value::is_object) {
-        return bad(STATE, "the run state has no run, or one that is no object");
+        return bad(STATE, "the run state has no run object");
     }
     if members
         .get("revision")
@@ -43,7 +43,7 @@ pub(super) fn shape(value: &Value) -> Result<(), Bad> {
             None => {}
             Some(Value::Array(pairs)) if pairs.iter().all(is_pair) => {}
             Some(_) => {
-                return bad(STATE, "maps travel as arrays of pairs of a key and a value");
+                return bad(STATE, "maps must be arrays of pairs of a key and a value");
             }
         }
     }
@@ -79,7 +79,10 @@ pub(super) fn invariants(body: &Body, known: Option<&Body>) -> Result<(), Bad> {
     let statuses = ["pending", "running", "completed", "failed"];
     let is_status = |value: &Value| value.as_str().is_some_and(|text| statuses.contains(&text));
     if !body.derived.steps.iter().all(|(_, value)| is_status(value)) {
-        return bad(STATE, "a step is pending, running, completed or failed");
+        return bad(
+            STATE,
+            "a step must be pending, running, completed or failed",
+        );
     }
     if !body
         .derived
@@ -87,7 +90,7 @@ pub(super) fn invariants(body: &Body, known: Option<&Body>) -> Result<(), Bad> {
         .iter()
         .all(|(_, value)| value.is_object())
     {
-        return bad(STATE, "the gates of a step are an object");
+        return bad(STATE, "the gates of a step must be an object");
     }
     // Previously checked events are still valid if the run and its steps are unchanged.
     let known = known.filter(|known| {
@@ -115,7 +118,7 @@ pub(super) fn invariants(body: &Body, known: Option<&Body>) -> Result<(), Bad> {
         true => Ok(()),
         false => bad(
             STATE,
-            "an idempotency key stands for an artifactKey and a version from 1",
+            "an idempotency key must have an artifactKey and a version from 1",
         ),
     }
 }
@@ -161,11 +164,11 @@ fn edges<'a>(workflow: &'a Map<String, Value>, steps: &BTreeSet<&'a str>) -> Res
             return bad(WORKFLOW, "an edge leads from a step to itself");
         }
         if !steps.contains(from) {
-            return bad(WORKFLOW, "an edge begins at a step that is not there");
+            return bad(WORKFLOW, "an edge starts at a step that does not exist");
         }
         match before.get_mut(to) {
             Some(count) => *count += 1,
-            None => return bad(WORKFLOW, "an edge leads to a step that is not there"),
+            None => return bad(WORKFLOW, "an edge leads to a step that does not exist"),
         }
         following.entry(from).or_default().push(to);
     }
@@ -190,7 +193,7 @@ fn edges<'a>(workflow: &'a Map<String, Value>, steps: &BTreeSet<&'a str>) -> Res
     if taken == steps.len() {
         Ok(())
     } else {
-        bad(WORKFLOW, "the edges of the workflow go round in a circle")
+        bad(WORKFLOW, "the edges of the workflow form a cycle")
     }
 }
 
@@ -198,7 +201,7 @@ fn of_steps(entries: &Entries, steps: &BTreeSet<&str>) -> Result<(), Bad> {
     if !entries.iter().all(|(step, _)| steps.contains(step)) {
         return bad(
             STATE,
-            "the run state speaks of a step that the workflow does not have",
+            "the run state has a step that the workflow does not have",
         );
     }
     if entries.len() == steps.len() {
@@ -213,7 +216,7 @@ fn of_steps(entries: &Entries, steps: &BTreeSet<&str>) -> Result<(), Bad> {
 
 fn trace_event(event: &Value, run: &str, steps: &BTreeSet<&str>) -> Result<(), Bad> {
     let Value::Object(event) = event else {
-        return bad(EVENT, "an event of the trace is no object");
+        return bad(EVENT, "an event of the trace is not an object");
     };
     let has = |name| member(event, name).is_some();
     if !(has("id") && has("type") && has("ts")) {

@@ -117,7 +117,7 @@ fn shaped(value: Value) -> Result<Body, Bad> {
         Some(body) => Ok(body),
         None => bad(
             "INVALID_RUN_STATE",
-            "a member of the document has a shape it cannot have",
+            "a member of the document has a wrong type",
         ),
     }
 }

@@ -67,7 +67,7 @@ fn number(text: &[u8], begin: usize) -> Result<usize, Bad> {
         at: Some(position(text, begin)),
         ..Bad::new(
             "INVALID_NUMBER",
-            "the integer is larger than JavaScript holds exactly; send it as a text",
+            "the integer is larger than JavaScript can represent exactly; send it as a text",
         )
     })
 }
@@ -89,7 +89,7 @@ fn half(text: &[u8], at: usize) -> Bad {
         at: Some(position(text, at)),
         ..Bad::new(
             "LONE_SURROGATE",
-            "a text holds half of a character (a lone surrogate); leave it out or complete it",
+            "a text has half of a character (a lone surrogate); remove or complete it",
         )
     }
 }

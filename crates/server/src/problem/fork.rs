@@ -23,8 +23,8 @@ fn diverged(code: &'static str, left: &Divergence) -> Problem {
         format!(" of engine version {version}")
     });
     let message = format!(
-        "event {} of the run is decided otherwise by the rules{by} as this build has them, so that \
-         nothing of it can be replayed; another build has written it, and can",
+        "this build decides event {} of the run differently by the rules{by}, so the run cannot be \
+         replayed; use the build that wrote it",
         left.seq
     );
     let problem = Problem::new(StatusCode::CONFLICT, code, message)

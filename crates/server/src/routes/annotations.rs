@@ -83,7 +83,7 @@ fn read(run: &StreamId, mut body: Map<String, Value>) -> Result<NewAnnotation, P
                 .iter()
                 .all(|problem| problem.path != "/signal")
             {
-                let what = "is required: what is said";
+                let what = "is required: the content";
                 problems.add("/signal", ProblemCode::MissingField, what);
             }
             None
@@ -110,7 +110,7 @@ fn read_target(run: &StreamId, mut target: Map<String, Value>, problems: &mut Pr
     };
     let event_seq = event.as_ref().and_then(place);
     if event.is_some() && event_seq.is_none() {
-        let what = "names no event of this run";
+        let what = "is not an event of this run";
         problems.add("/target/eventId", ProblemCode::InvalidValue, what);
     }
     let node = text(&mut target, "nodeId", "/target/nodeId", problems);
@@ -205,7 +205,7 @@ fn text(
 /// Remaining fields are unknown.
 fn closed(object: &Map<String, Value>, path: &'static str, problems: &mut Problems) {
     if !object.is_empty() {
-        let what = "has fields that an annotation does not have";
+        let what = "has unknown fields";
         problems.add(path, ProblemCode::UnknownField, what);
     }
 }

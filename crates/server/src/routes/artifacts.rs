@@ -48,7 +48,7 @@ pub(super) fn routes() -> Vec<Route> {
                 parameters: &[
                     ("header", "Range", "bytes=FROM-TO, one range"),
                     ("header", "If-Range", "the ETag the range is of"),
-                    ("header", "If-None-Match", "the ETag of what is at hand"),
+                    ("header", "If-None-Match", "the ETag of the client's copy"),
                 ],
                 request: None,
                 responses: &[(200, "bytes"), (206, "bytes"), (304, "")],
@@ -93,7 +93,7 @@ pub(super) async fn get(cx: Cx) -> Result<Reply, Problem> {
             return Err(Problem::new(
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 "range_not_satisfiable",
-                "the range begins behind the artifact's end; details.size says where that is",
+                "the range starts after the artifact's end; details.size has its size",
             )
             .with("size", size));
         }

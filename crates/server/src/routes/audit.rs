@@ -22,12 +22,12 @@ pub(super) fn routes() -> Vec<Route> {
                 (
                     "query",
                     "fromSeq",
-                    "the first entry; the first of all if left out",
+                    "the first entry; the first of the trail by default",
                 ),
                 (
                     "query",
                     "toSeq",
-                    "the last entry; the last of all if left out",
+                    "the last entry; the last of the trail by default",
                 ),
             ],
             request: None,

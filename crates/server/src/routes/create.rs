@@ -37,12 +37,12 @@ pub(super) fn routes() -> Vec<Route> {
                 (
                     "header",
                     "X-Force-Engine-Version",
-                    "with test keys: the rules the run is decided by",
+                    "with test keys: the engine version of the run",
                 ),
                 (
                     "header",
                     "traceparent",
-                    "the span the run goes on in (W3C Trace Context, with tracestate)",
+                    "the span that the run continues (W3C Trace Context, with tracestate)",
                 ),
             ],
             request: Some("RunOrder"),
@@ -68,7 +68,7 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let key = idempotency::key(&cx.headers)?;
     let duplicate_runs = match cx.header("x-dedup")? {
         Some(value) if value.eq_ignore_ascii_case("enforce") => DuplicateRuns::Refused,
-        Some(_) => return Err(Problem::invalid("X-Dedup is enforce or left out")),
+        Some(_) => return Err(Problem::invalid("X-Dedup must be enforce or absent")),
         None => DuplicateRuns::Allowed,
     };
     // Non-numeric values map to an unknown version.
@@ -171,7 +171,7 @@ fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
     };
     unknown_fields(&body, "", FIELDS, &mut problems);
     if mode.as_deref().is_some_and(|mode| mode != "eval") {
-        problems.add("/mode", ProblemCode::InvalidValue, "is eval or left out");
+        problems.add("/mode", ProblemCode::InvalidValue, "must be eval or absent");
     }
     let is_missing = workflow.is_none() && mode.is_none();
     if is_missing && problems.listed.iter().all(|p| p.path != "/workflowId") {
@@ -186,8 +186,7 @@ fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
     if callback.is_some() {
         let capability = "callbackUrl";
         let mut problem = Problem::from(ApiError::NotProvided { capability });
-        problem.message =
-            "a run calls nobody back by itself; register a webhook for its events".into();
+        problem.message = "a run has no callback; register a webhook for its events".into();
         return Err(problem);
     }
     Ok(CreateRunRequest {

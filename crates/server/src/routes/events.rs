@@ -54,7 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "timeout",
-                        "seconds to hold, 1 to 60; 0 answers at once",
+                        "seconds to wait, 1 to 60; 0 answers at once",
                     ),
                     ACCESS_TOKEN,
                 ],
@@ -77,7 +77,11 @@ pub(super) fn routes() -> Vec<Route> {
                         "streamMode",
                         "updates, values, messages, progress, debug, or some joined by commas",
                     ),
-                    ("query", "bufferMs", "gather frames for so long, 0 to 5000"),
+                    (
+                        "query",
+                        "bufferMs",
+                        "gather frames for this many milliseconds, 0 to 5000",
+                    ),
                     ("header", "Last-Event-ID", "the id of the last frame seen"),
                     ACCESS_TOKEN,
                 ],

@@ -21,7 +21,7 @@ pub(super) fn routes() -> Vec<Route> {
         Doc {
             operation: "expireRun",
             summary: "Erases an ended run as if its retention were over; for tests",
-            parameters: &[("query", "token", "what the server was started with")],
+            parameters: &[("query", "token", "the token of the server's --expire-token")],
             request: None,
             responses: &[(200, "Expired")],
         },
@@ -32,7 +32,7 @@ fn unknown_token() -> Problem {
     Problem::new(
         StatusCode::FORBIDDEN,
         "forbidden",
-        "only whoever knows the token that this server was started with may do this",
+        "this needs the token of the server's --expire-token",
     )
 }
 
@@ -49,7 +49,7 @@ async fn expire(cx: Cx) -> Result<Reply, Problem> {
         Ok(Some(Expired::Active)) => Err(Problem::new(
             StatusCode::CONFLICT,
             "run_active",
-            "the run has not ended, or one that it started; cancel it, or wait",
+            "the run or a child of it has not ended; cancel it, or wait",
         )),
         Ok(None) => Err(unknown_token()),
         Err(StoreError::Missing) => Err(ApiError::NotFound(ResourceKind::Run).into()),

@@ -169,7 +169,7 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
         Some(given) => match given.as_u64() {
             Some(seq) => Some(seq),
             None => {
-                let what = "must be a whole number from 0 on";
+                let what = "must be a whole number of at least 0";
                 problems.add("/fromSeq", ProblemCode::InvalidValue, what);
                 None
             }

@@ -43,9 +43,9 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "limit",
-                        "1 to 100: a page ends with the run with which it has so many",
+                        "1 to 100: a page ends with the run that reaches this number",
                     ),
-                    ("query", "cursor", "nextCursor of the page before"),
+                    ("query", "cursor", "nextCursor of the previous page"),
                 ],
                 request: None,
                 responses: &[(200, "OpenInterrupts")],
@@ -280,9 +280,9 @@ async fn answer(cx: &mut Cx, question: Question) -> Result<Reply, Problem> {
 async fn value(cx: &mut Cx) -> Result<Value, Problem> {
     let mut body = cx.object().await?;
     let value = body.remove("resumeValue");
-    value.filter(|_| body.is_empty()).ok_or_else(|| {
-        Problem::invalid("the body has `resumeValue`, what is answered, and nothing else")
-    })
+    value
+        .filter(|_| body.is_empty())
+        .ok_or_else(|| Problem::invalid("the body takes only `resumeValue`, the answer"))
 }
 
 async fn issue(mut cx: Cx) -> Result<Reply, Problem> {
@@ -328,7 +328,7 @@ fn token_order(mut body: Map<String, Value>) -> Result<TokenOrder, Problem> {
         })
     } else {
         Err(Problem::invalid(
-            "the body has intent, subject and expiresInMs, or nothing",
+            "the body takes intent, subject and expiresInMs, or is empty",
         ))
     }
 }
@@ -336,7 +336,7 @@ fn token_order(mut body: Map<String, Value>) -> Result<TokenOrder, Problem> {
 /// Tokens for the open questions of a run. Without a keyring the run is shown without them.
 pub(super) fn tokens(api: &Api, who: &Principal, run: &Run) -> Vec<ShownToken> {
     api.shown_tokens(who, run).unwrap_or_else(|error| {
-        tracing::warn!(%error, "no tokens are shown for the questions of a run");
+        tracing::warn!(%error, "the questions of a run are listed without tokens");
         Vec::new()
     })
 }

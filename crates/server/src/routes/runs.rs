@@ -69,7 +69,7 @@ pub(super) fn routes() -> Vec<Route> {
                     ("query", "tag", "only runs with this tag"),
                     ("query", "parentRunId", "only children of this run"),
                     ("query", "limit", "rows of a page, 1 to 500"),
-                    ("query", "cursor", "nextCursor of the page before"),
+                    ("query", "cursor", "nextCursor of the previous page"),
                 ],
                 request: None,
                 responses: &[(200, "RunList")],
@@ -88,7 +88,7 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "header",
                         "If-None-Match",
-                        "the ETag of the snapshot at hand",
+                        "the ETag of the client's snapshot",
                     ),
                     ACCESS_TOKEN,
                 ],
@@ -114,7 +114,7 @@ pub(super) fn routes() -> Vec<Route> {
         cancels(
             "/v1/runs/{runId}:cancel",
             "cancelRunByVerb",
-            "Cancels a run; another spelling of the same",
+            "Cancels a run; an alias",
         ),
     ]
 }
@@ -140,7 +140,7 @@ async fn issue_token(mut cx: Cx) -> Result<Reply, Problem> {
         }
     };
     if !body.is_empty() {
-        return Err(Problem::invalid("the body has expiresInMs, or nothing"));
+        return Err(Problem::invalid("the body takes expiresInMs, or is empty"));
     }
     let made = api.read_token(&who, &run, life).await?;
     let doc = json!({

@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
             pause,
             Doc {
                 operation: "pauseRun",
-                summary: "Pauses a run, at once or when what it does has finished",
+                summary: "Pauses a run, at once or after its running nodes",
                 parameters: &[],
                 request: Some("PauseOrder"),
                 responses: &[(202, "PausedRun")],
@@ -175,13 +175,13 @@ async fn cancel_one(
     match result {
         Ok(CancelledOne::Done(status)) => json!({ "runId": id, "ok": true, "status": status }),
         Ok(CancelledOne::Ended(status)) => {
-            let message = format!("the run has {status} already");
+            let message = format!("the run has already {status}");
             let mut doc = refused("run_terminal", &message);
             doc["status"] = json!(status);
             doc
         }
         Err(ApiError::NotFound(_) | ApiError::Erased { .. }) => {
-            refused("not_found", "there is no run of this id")
+            refused("not_found", "there is no run with this id")
         }
         Err(error) => {
             let problem = Problem::from(error);

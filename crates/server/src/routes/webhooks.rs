@@ -108,7 +108,7 @@ pub(super) async fn register_in(mut cx: Cx, contract: WebhookContract) -> Result
     };
     let new = NewWebhook {
         url: text(&body, "url")?
-            .ok_or_else(|| Problem::invalid("url is required: where deliveries go"))?
+            .ok_or_else(|| Problem::invalid("url is required: the address for deliveries"))?
             .to_owned(),
         events: events(&body)?,
         tags: words(&body, "tags")?.into_iter().collect(),
@@ -192,8 +192,8 @@ fn of_tenant(who: &Principal, named: Option<&str>) -> Result<(), Problem> {
         Err(Problem::new(
             StatusCode::FORBIDDEN,
             "workspace_membership_required",
-            "tenantId is the credential's workspace, or its tenant where it is not bound to a \
-             workspace; or leave it out",
+            "tenantId must be the credential's workspace, or its tenant without a workspace, or be \
+             absent",
         ))
     }
 }
@@ -234,7 +234,7 @@ fn is_standard(signatures: Option<&[String]>) -> Result<bool, Problem> {
         Ok(distinct.contains(STANDARD))
     } else {
         Err(Problem::invalid(
-            "signatureAlgorithms has v1, perhaps standard-webhooks-1, and neither twice",
+            "signatureAlgorithms must have v1, optionally standard-webhooks-1, and neither twice",
         ))
     }
 }

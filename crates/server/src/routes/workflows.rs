@@ -114,7 +114,7 @@ async fn register(mut cx: Cx, status: StatusCode, id: Option<String>) -> Result<
     let object = body::object(&document)?;
     if id.is_some_and(|id| object.get("id").and_then(Value::as_str) != Some(&id)) {
         return Err(Problem::invalid(
-            "the definition's id is not the one of the address",
+            "the definition's id differs from the one in the address",
         ));
     }
     let Registered {

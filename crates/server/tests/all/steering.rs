@@ -392,7 +392,7 @@ async fn an_unknown_verb_names_those_there_are() {
         let told = answer.json();
         let message = told["message"].as_str().expect("a message");
         assert!(message.contains(":cancel, :diff, :fork"), "{message}");
-        assert!(message.contains("To do a run again"), "{message}");
+        assert!(message.contains("To repeat a run"), "{message}");
         assert_eq!(told["details"]["verbs"][0], ":cancel");
     }
     // A known verb accepts its method only, and so does a path without one.

@@ -57,7 +57,7 @@ fn a_cycle() {
         json!({ "from": "b", "to": "a" }),
     ];
     let lab = Lab::with_template(&template(&nodes, &edges));
-    let expected = ["in a circle: a -> b -> a", "remove one of these edges"];
+    let expected = ["in a cycle: a -> b -> a", "remove one of these edges"];
     refused(&lab, &["play", "sample"], &expected);
 }
 
@@ -77,8 +77,8 @@ fn all_problems_of_a_template_at_once() {
     let all = [
         ".workflow/templates/sample.json: 4 problems",
         "has the id `a`, too; ids are unique",
-        "it refers to the node `x`, which is not there",
-        "in a circle: a -> b -> a",
+        "it refers to the node `x`, which does not exist",
+        "in a cycle: a -> b -> a",
         "there is no node `ab`; did you mean `a`?",
     ];
     refused(&lab, &["play", "sample"], &all);
@@ -206,12 +206,12 @@ fn oddities_are_warnings_unless_strict() {
     refused(
         &lab,
         &["play", "sample", "--strict"],
-        &["{gaol} is no variable"],
+        &["{gaol} is not a variable"],
     );
     lab.call(&["play", "sample"])
         .with(0)
         .says("warning:")
-        .says("{gaol} is no variable");
+        .says("{gaol} is not a variable");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_field_that_no_node_has_is_warned_of() {
     lab.call(&["play", "sample"])
         .with(0)
         .says("did you mean {a.output}?")
-        .says("{a.reason} is no reference and stays as it is written; a node has .session_id")
+        .says("{a.reason} is not a reference and is not replaced; a node has .session_id")
         .says("line ");
     assert_eq!(lab.read("got"), "{a.outptu} {a.reason} completed");
     for args in [

@@ -37,12 +37,12 @@ fn anomaly(anomaly: &Anomaly) -> Value {
         AnomalyKind::HashMismatch => json!({
             "atSeq": at,
             "kind": "hash-mismatch",
-            "detail": "the entry is not the one that was written",
+            "detail": "the entry differs from the one that was written",
         }),
         AnomalyKind::Missing => json!({
             "atSeq": at,
             "kind": "missing-entry",
-            "detail": "there is no entry here that can be read",
+            "detail": "the entry is missing or cannot be read",
         }),
         AnomalyKind::MerkleMismatch { checkpoint } => json!({
             "atSeq": at, "kind": "merkle-mismatch", "checkpoint": checkpoint,

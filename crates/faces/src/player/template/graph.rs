@@ -103,7 +103,8 @@ fn read(
         if from == to {
             let id = id_of(&listed[from]).unwrap_or_default();
             let what = format!(
-                "the node {} leads to itself; remove this edge. `retry` of a node tries it again",
+                "the node {} leads to itself; remove this edge. to repeat a failed node use its \
+                 `retry`",
                 quoted(id)
             );
             problems.add(edge.path.clone(), ProblemCode::Cycle, what);
@@ -141,8 +142,8 @@ fn max_rounds(edge: &Fields<'_>, problems: &mut Problems) -> Rounds {
         Some(n) => Rounds::Most(n as u32),
         None => {
             let what = format!(
-                "must be a whole number from 2 to {MOST_ROUNDS}: how often the node that the edge \
-                 leads back to may run"
+                "must be a whole number from 2 to {MOST_ROUNDS}: the most runs of the node that \
+                 the edge leads back to"
             );
             problems.add(edge.at("max_rounds"), ProblemCode::InvalidValue, what);
             Rounds::Wrong
@@ -184,8 +185,8 @@ fn plan(
         let name = |node: &usize| id_of(&listed[*node]).unwrap_or_default();
         let ids: Vec<&str> = nodes.iter().chain([&first]).map(name).collect();
         let what = format!(
-            "the nodes wait for one another in a circle: {}; remove one of these edges, or, to run \
-             them again while the first fails, give the edge that leads back `max_rounds`",
+            "the nodes wait for one another in a cycle: {}; remove one of these edges, or, to run \
+             them again while the first fails, set `max_rounds` on the edge that leads back",
             ids.join(" -> ")
         );
         let path = pointer(&fields.at("edges"), closing);
@@ -209,7 +210,7 @@ fn check_order(template: &mut Template, written: usize) {
                 && (first(*of).is_none() || first(*of) != first(index))
             {
                 let what = format!(
-                    "{} has not run before this node does, so that the reference is empty; add an edge",
+                    "{} does not run before this node, so the reference is empty; add an edge",
                     quoted(&template.nodes[*of].id)
                 );
                 let at = format!("/nodes/{index}/args_template");
@@ -220,8 +221,8 @@ fn check_order(template: &mut Template, written: usize) {
     }
     for group in &template.plan.split_groups {
         let what = format!(
-            "the nodes of the parallel group {} wait for one another, so that not all of them run \
-             at the same time",
+            "the nodes of the parallel group {} wait for one another, so they do not all run at \
+             the same time",
             quoted(group)
         );
         template
@@ -240,7 +241,7 @@ pub(super) fn checkpoints(fields: &Fields<'_>, template: &mut Template, problems
         .map(|node| node.id.clone())
         .collect();
     if listed != there {
-        let what = "the list differs from the checkpoints among the nodes, which count";
+        let what = "the list differs from the checkpoints among the nodes; the nodes count";
         template.warnings.push(Problem::new(
             "/checkpoints",
             ProblemCode::InvalidValue,

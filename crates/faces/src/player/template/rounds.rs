@@ -77,7 +77,7 @@ pub(super) fn unroll(
                 let name = |at: usize| quoted(&template.nodes[at].id);
                 let what = format!(
                     "an edge with `max_rounds` leads back, and no edges lead from {} to {}; remove \
-                     `max_rounds`, or add the edges that the rounds run along",
+                     `max_rounds`, or add the edges of the round",
                     name(back.first),
                     name(back.last)
                 );
@@ -237,7 +237,7 @@ fn check_errors(template: &Template, loops: &[Loop<'_>], problems: &mut Problems
                 continue;
             }
             let what = format!(
-                "{{{}.error}} has no value: where a node fails, nothing that refers to it runs. \
+                "{{{}.error}} has no value: after a node fails, no node that refers to it runs. \
                  Only the first node of a loop has an error (an edge with `max_rounds` leads back \
                  to it)",
                 template.nodes[*of].id
@@ -317,7 +317,7 @@ fn check_ids(template: &Template, loops: &[Loop<'_>], problems: &mut Problems) {
     }
     if template.nodes.len() > MAX_NODES / 2 {
         let what = format!(
-            "the rounds of all loops come to {} nodes; at most {} are allowed",
+            "the rounds of all loops have {} nodes; at most {} are allowed",
             template.nodes.len(),
             MAX_NODES / 2
         );

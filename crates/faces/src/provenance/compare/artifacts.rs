@@ -47,7 +47,7 @@ pub(super) fn compare(a: Listed<'_, '_>, b: Listed<'_, '_>, options: &Options<'_
         let (found, said) = content((a.0, artifact), (b.0, with), path, options);
         if found != Level::Identical {
             let what = match found {
-                Level::Equivalent => "other bytes that come to the same",
+                Level::Equivalent => "other bytes with the same meaning",
                 _ if said == Verdict::NeedsReview => "another text, which needs review",
                 Level::SameShape => "the same shape with other values",
                 _ => "another content",

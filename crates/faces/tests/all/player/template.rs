@@ -58,12 +58,15 @@ fn everything_that_is_wrong_with_nodes_is_said_at_once() {
     refused(
         text,
         &[
-            "/nodes/0/type: line 4, column 26: `skil` is no type of node; did you mean `skill`?",
-            "/nodes/1/executor: line 5, column 5: `executor` must be given: the name of what is called",
+            "/nodes/0/type: line 4, column 26: `skil` is not a node type; did you mean `skill`?",
+            "/nodes/1/executor: line 5, column 5: `executor` must be given: the name of the \
+             program to call",
             "/nodes/1/args_template: line 5, column 5: `args_template` must be given: the arguments, which may be an empty text",
-            "/nodes/2/cli_tool: line 6, column 5: `cli_tool` must be given: the tool that is called, as gemini",
+            "/nodes/2/cli_tool: line 6, column 5: `cli_tool` must be given: the tool to call, as \
+             gemini",
             "/nodes/2/id: line 6, column 13: node 2 of the list has the id `b`, too; ids are unique",
-            "/nodes/2/args_template: line 6, column 67: it refers to the node `c`, which is not there; did you mean `a`?",
+            "/nodes/2/args_template: line 6, column 67: it refers to the node `c`, which does not \
+             exist; did you mean `a`?",
             "/nodes/2/on_fail: line 6, column 96: `skipp` is not allowed here; did you mean `skip`?",
             "/nodes/3/parallel_group: line 7, column 59: a checkpoint cannot be in a parallel group; give it a place of its own",
             "/nodes/3/auto_continue: line 7, column 81: must be true or false, not a text",
@@ -110,12 +113,12 @@ fn a_cycle_is_named_node_by_node_at_the_edge_that_closes_it() {
     refused(
         text,
         &[
-            "/edges/2: line 12, column 5: the nodes wait for one another in a circle: a -> b -> c -> a; \
-             remove one of these edges, or, to run them again while the first fails, give the \
-             edge that leads back `max_rounds`",
-            "/edges/5: line 14, column 5: the nodes wait for one another in a circle: d -> e -> d; \
-             remove one of these edges, or, to run them again while the first fails, give the \
-             edge that leads back `max_rounds`",
+            "/edges/2: line 12, column 5: the nodes wait for one another in a cycle: a -> b -> c \
+             -> a; remove one of these edges, or, to run them again while the first fails, set \
+             `max_rounds` on the edge that leads back",
+            "/edges/5: line 14, column 5: the nodes wait for one another in a cycle: d -> e -> d; \
+             remove one of these edges, or, to run them again while the first fails, set \
+             `max_rounds` on the edge that leads back",
         ],
     );
 }
@@ -138,13 +141,13 @@ fn graph_errors_are_reported_together_with_node_errors() {
     refused(
         text,
         &[
-            "/nodes/0/type: line 4, column 26: `skil` is no type of node; did you mean `skill`?",
+            "/nodes/0/type: line 4, column 26: `skil` is not a node type; did you mean `skill`?",
             "/nodes/1/id: line 5, column 13: node 1 of the list has the id `a`, too; ids are unique",
-            "/nodes/2/args_template: line 6, column 69: it refers to the node `x`, which is not there; \
-             did you mean `a`?",
-            "/edges/1: line 9, column 33: the nodes wait for one another in a circle: a -> b -> a; \
-             remove one of these edges, or, to run them again while the first fails, give the \
-             edge that leads back `max_rounds`",
+            "/nodes/2/args_template: line 6, column 69: it refers to the node `x`, which does not \
+             exist; did you mean `a`?",
+            "/edges/1: line 9, column 33: the nodes wait for one another in a cycle: a -> b -> a; \
+             remove one of these edges, or, to run them again while the first fails, set \
+             `max_rounds` on the edge that leads back",
             "/edges/2/to: line 10, column 26: there is no node `ab`; did you mean `a`?",
         ],
     );
@@ -181,10 +184,10 @@ fn oddities_are_only_warnings() {
     assert_eq!(
         warnings,
         [
-            "{gaol} is no variable and stays as it is written; did you mean {goal}?",
+            "{gaol} is not a variable and is not replaced; did you mean {goal}?",
             "no edge leads to or from `lost`",
-            "`N-004` has not run before this node does, so that the reference is empty; add an edge",
-            "the list differs from the checkpoints among the nodes, which count",
+            "`N-004` does not run before this node, so the reference is empty; add an edge",
+            "the list differs from the checkpoints among the nodes; the nodes count",
         ]
     );
 }

@@ -284,7 +284,7 @@ fn node_settings_have_several_names_and_bounds() {
             "retry": {"maxAttempts": 0, "factor": 0.5, "maxDelayMs": -1},
         })),
         &[
-            "/nodes/0/settings/timeoutMs: invalid_value: says the same as `timeout`; keep one of them",
+            "/nodes/0/settings/timeoutMs: invalid_value: repeats `timeout`; keep one of them",
             "/nodes/0/settings/maxRetries: invalid_value: must be from 0 to 999",
             "/nodes/0/settings/onFailure: invalid_value: `explode` is not allowed here; it is one of fail, skip, ask",
             "/nodes/0/settings/retry/maxAttempts: invalid_value: must be from 1 to 1000",

@@ -100,7 +100,7 @@ fn end(said: &mut Map<String, Value>) -> Result<End, Problem> {
         ["release"] if said["release"] == true => Ok(End::Release),
         ["release"] => Err(Problem::invalid("release must be true")),
         _ => Err(Problem::invalid(
-            "each assignment has exactly one of outputs, error and release",
+            "each assignment needs exactly one of outputs, error and release",
         )),
     }
 }
@@ -128,7 +128,7 @@ async fn named(cx: &mut Cx) -> Result<(String, Vec<Named>), Problem> {
         let name = name.to_owned();
         if !names.insert(name.clone()) {
             let text = format!(
-                "the assignment {} is there twice",
+                "the assignment {} occurs twice",
                 kernel::problem::quoted(&name)
             );
             return Err(Problem::invalid(text));

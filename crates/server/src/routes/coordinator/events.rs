@@ -41,7 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
                 parameters: &[
                     ("query", "after", "the name of the last event seen, as e12"),
                     ("query", "limit", "events at most, 1 to 1000"),
-                    ("query", "wait_ms", "milliseconds to hold, 0 to 25000"),
+                    ("query", "wait_ms", "milliseconds to wait, 0 to 25000"),
                     ("header", "Last-Event-ID", "for a stream: as after"),
                 ],
                 request: None,
@@ -105,7 +105,7 @@ async fn page(
         ApiError::Coordinator(Rejection::UnknownEvent) => Problem::new(
             hyper::StatusCode::BAD_REQUEST,
             "unknown_cursor",
-            "after names no event of this queue; leave it out to begin with the first",
+            "after is not an event of this queue; omit it to start with the first",
         ),
         other => other.into(),
     })
@@ -155,7 +155,7 @@ async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
     page(&cx.app, &who, &queue, after.as_deref(), 1).await?;
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
-            "as many streams are open as this server serves; try again, or poll",
+            "the server has the most open streams that it serves; try again, or poll",
         ));
     };
     let subscription = Subscription {

@@ -128,7 +128,7 @@ pub(crate) fn schemas() -> Value {
                 "assignment_id": text, "fence": fence,
                 "outputs": { "description": "the result, an object" },
                 "error": { "description": "the failure, a TaskError" },
-                "release": { "description": "true gives the task back" },
+                "release": { "description": "true returns the task to the queue" },
             }),
         )),
         "TaskError": failed,

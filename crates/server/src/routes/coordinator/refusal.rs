@@ -41,17 +41,17 @@ pub(crate) fn refused(rejection: &Rejection) -> Problem {
 
 fn over(end: Option<AssignmentEnd>) -> &'static str {
     match end {
-        None => "there is no such assignment of this fence; stop the work",
+        None => "there is no such assignment with this fence; stop the work",
         Some(AssignmentEnd::Lost) => {
-            "heartbeats stayed away and the task was taken back; stop the work"
+            "heartbeats were missing and the task was reassigned; stop the work"
         }
-        Some(AssignmentEnd::Withdrawn) => "nobody wants the task any more; stop the work",
-        Some(AssignmentEnd::Released) => "the task was given back; stop the work",
+        Some(AssignmentEnd::Withdrawn) => "the task is no longer needed; stop the work",
+        Some(AssignmentEnd::Released) => "the task was returned to the queue; stop the work",
         Some(AssignmentEnd::Delivered) => {
-            "another result of this assignment was taken before, and stands; this one is not kept"
+            "this assignment already has another result, which counts; this one is dropped"
         }
         Some(AssignmentEnd::Failed) => {
-            "a failure of this assignment was taken before, and stands; this report is not kept"
+            "this assignment already has a failure, which counts; this report is dropped"
         }
     }
 }

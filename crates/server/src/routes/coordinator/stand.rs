@@ -128,7 +128,7 @@ async fn command(mut cx: Cx) -> Result<Reply, Problem> {
     let body = crate::body::object(&bytes)?;
     let wrong = || {
         Problem::invalid(
-            "the body must be a command of the runtime contract with all of its fields; \
+            "the body must be a command of the runtime contract with all its fields; \
              docs/reference/runtime.md lists them",
         )
     };

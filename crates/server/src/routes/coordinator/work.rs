@@ -43,7 +43,7 @@ pub(super) fn routes() -> Vec<Route> {
             take,
             doc(
                 "takeTasks",
-                "Takes tasks of a queue; held until there is one",
+                "Takes tasks of a queue; waits for one",
                 "TaskTake",
                 &[(200, "TaskAssignments")],
             ),
@@ -57,7 +57,7 @@ pub(super) fn routes() -> Vec<Route> {
             release_take,
             doc(
                 "releaseTake",
-                "Gives back what was handed out by a take whose answer was not read",
+                "Returns the tasks of a take whose answer was not read",
                 "TakeRelease",
                 &[(200, "TakeReleased")],
             ),
@@ -70,7 +70,7 @@ pub(super) fn routes() -> Vec<Route> {
             batch::begin,
             doc(
                 "beginTasks",
-                "Reports that a worker begins offered tasks",
+                "Reports that a worker starts offered tasks",
                 "TaskBeginnings",
                 &[(200, "TaskAnswers")],
             ),
@@ -96,7 +96,7 @@ pub(super) fn routes() -> Vec<Route> {
             begin,
             doc(
                 "beginTask",
-                "Reports that a worker begins an offered task",
+                "Reports that a worker starts an offered task",
                 "TaskRelease",
                 &[(200, "TaskBegun")],
             ),
@@ -122,7 +122,7 @@ pub(super) fn routes() -> Vec<Route> {
             output,
             doc(
                 "outputOfTask",
-                "Puts output of a task into the log of its run",
+                "Writes output of a task to the log of its run",
                 "TaskOutput",
                 &[(200, "TaskOutputKept")],
             ),

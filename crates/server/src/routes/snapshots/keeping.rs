@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| pin(cx, true),
             Doc {
                 operation: "pinSnapshot",
-                summary: "Keeps a snapshot beyond its expiry (extension)",
+                summary: "Pins a snapshot, so that it does not expire (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "SnapshotPin")],
@@ -38,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| pin(cx, false),
             Doc {
                 operation: "unpinSnapshot",
-                summary: "Lets a snapshot expire again (extension)",
+                summary: "Unpins a snapshot (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "SnapshotPin")],
@@ -66,7 +66,7 @@ pub(super) fn routes() -> Vec<Route> {
             export,
             Doc {
                 operation: "exportSnapshot",
-                summary: "A snapshot in the words of others, or with all that belongs to it (extension)",
+                summary: "A snapshot as PROV-JSON, OpenLineage or a complete bundle (extension)",
                 parameters: &[("query", "format", "prov-json, openlineage or bundle")],
                 request: None,
                 responses: &[(200, "SnapshotExport")],
@@ -172,7 +172,10 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
     let limit = cx.app.limits().bundle_bytes;
     let body = Value::Object(body::object(&cx.bytes(limit).await?)?);
     let bundle: Bundle = serde_json::from_value(body).map_err(|_| {
-        Problem::invalid("the body is no bundle; `export?format=bundle` and `runwright snapshot export` make them")
+        Problem::invalid(
+            "the body is not a bundle; `export?format=bundle` and `runwright snapshot \
+                          export` write bundles",
+        )
     })?;
     let workspace = who.workspace.clone();
     let (kept, is_new) = with_files(move || {
@@ -182,7 +185,7 @@ async fn import(mut cx: Cx) -> Result<Reply, Problem> {
         }
         let entry = Entry::new(String::new(), &document, false);
         if !sees(workspace.as_deref(), &entry) {
-            let message = "the snapshot is of another workspace than this credential";
+            let message = "the snapshot belongs to another workspace than this credential";
             return Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "other_workspace",
@@ -223,7 +226,7 @@ fn not_bundled(error: BundleError) -> Problem {
             Problem::new(StatusCode::CONFLICT, "snapshot_conflict", message)
         }
         BundleError::Damaged(findings) => {
-            let message = "the snapshot is not what was written; `findings` says where";
+            let message = "the snapshot was changed after it was written; `findings` shows where";
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             Problem::new(status, "snapshot_damaged", message).with(
                 "findings",

@@ -39,10 +39,10 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "listSnapshots",
                 summary: "Snapshots, latest first (extension)",
                 parameters: &[
-                    ("query", "runId", "of this run only"),
-                    ("query", "workflowId", "of this workflow only"),
-                    ("query", "limit", "how many at most"),
-                    ("query", "after", "behind the snapshot with this id"),
+                    ("query", "runId", "only of this run"),
+                    ("query", "workflowId", "only of this workflow"),
+                    ("query", "limit", "the most snapshots"),
+                    ("query", "after", "after the snapshot with this id"),
                 ],
                 request: None,
                 responses: &[(200, "SnapshotList")],
@@ -56,7 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
             get,
             Doc {
                 operation: "getSnapshot",
-                summary: "A snapshot as it is in its file (extension)",
+                summary: "A snapshot as stored (extension)",
                 parameters: &[],
                 request: None,
                 responses: &[(200, "ExecutionSnapshot")],
@@ -82,19 +82,19 @@ pub(super) fn routes() -> Vec<Route> {
             comparison,
             Doc {
                 operation: "compareSnapshots",
-                summary: "How far another snapshot agrees with this one (extension)",
+                summary: "Compares another snapshot with this one (extension)",
                 parameters: &[
                     ("query", "with", "the other snapshot"),
                     ("query", "strategy", "exact, semantic or structural"),
                     (
                         "query",
                         "similarity",
-                        "how similar two sentences are at least",
+                        "the least similarity of two sentences",
                     ),
                     (
                         "query",
                         "fields",
-                        "artifacts, tool_calls, both with a comma, or none",
+                        "artifacts, tool_calls, both separated by a comma, or none",
                     ),
                 ],
                 request: None,
@@ -125,7 +125,7 @@ fn missing() -> Problem {
 
 /// A snapshot with secrets must neither leave nor enter over the network.
 fn unredacted(status: StatusCode) -> Problem {
-    let message = "secrets were not taken out of the snapshot, so no server hands it on or takes it in; \
+    let message = "the snapshot contains secrets, so a server neither exports nor imports it; \
                    capture the command again without --no-redact";
     Problem::new(status, "snapshot_unredacted", message)
 }
@@ -204,7 +204,7 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
                 let at = entries.iter().position(|entry| entry.snapshot_id == *after);
                 let wrong = || {
                     let message =
-                        "after is the id of a snapshot of this list; leave it out to begin anew";
+                        "after must be the id of a snapshot of this list; omit it to start again";
                     Problem::invalid(message)
                 };
                 at.ok_or_else(wrong)? + 1

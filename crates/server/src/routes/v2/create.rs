@@ -61,7 +61,7 @@ pub(super) fn routes() -> Vec<Route> {
                 (
                     "header",
                     "OpenWOP-Force-Engine-Version",
-                    "with test keys: the rules the run is decided by",
+                    "with test keys: the engine version of the run",
                 ),
             ],
             request: Some("RunOrder"),

@@ -53,7 +53,11 @@ pub(super) fn routes() -> Vec<Route> {
                         "streamMode",
                         "updates, values, messages, debug, or some joined by commas",
                     ),
-                    ("query", "bufferMs", "gather frames for so long, 0 to 5000"),
+                    (
+                        "query",
+                        "bufferMs",
+                        "gather frames for this many milliseconds, 0 to 5000",
+                    ),
                     (
                         "query",
                         "resumable",

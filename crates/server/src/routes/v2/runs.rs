@@ -44,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
                     ("query", "tag", "only runs with this tag"),
                     ("query", "parentRunId", "only children of this run"),
                     ("query", "limit", "runs of a page, 1 to 100"),
-                    ("query", "cursor", "nextCursor of the page before"),
+                    ("query", "cursor", "nextCursor of the previous page"),
                 ],
                 request: None,
                 responses: &[(200, "RunList")],
@@ -62,7 +62,7 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "header",
                         "If-None-Match",
-                        "the ETag of the snapshot at hand",
+                        "the ETag of the client's snapshot",
                     ),
                     ACCESS_TOKEN,
                 ],
@@ -87,7 +87,7 @@ pub(super) fn routes() -> Vec<Route> {
             pause,
             doc(
                 "pauseRun",
-                "Pauses a run, at once or when what it does has finished",
+                "Pauses a run, at once or after its running nodes",
                 Some("PauseOrder"),
                 &[(202, "PausedRun")],
             ),

@@ -66,7 +66,7 @@ pub(super) fn routes() -> Vec<Route> {
                 summary: "Events that were not delivered, newest first",
                 parameters: &[
                     ("query", "limit", "records of a page, 1 to 100"),
-                    ("query", "cursor", "nextCursor of the page before"),
+                    ("query", "cursor", "nextCursor of the previous page"),
                 ],
                 request: None,
                 responses: &[(200, "DeadLetters")],

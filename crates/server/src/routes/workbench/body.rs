@@ -88,7 +88,7 @@ impl Encoding {
             Some(_) => Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UNSUPPORTED_ENCODING",
-                "send the body as it is, or with Content-Encoding gzip or zstd",
+                "send the body plain, or with Content-Encoding gzip or zstd",
             )),
         }
     }

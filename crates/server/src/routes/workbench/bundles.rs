@@ -41,11 +41,7 @@ pub(super) fn routes() -> Vec<Route> {
             Doc {
                 operation: "importBundle",
                 summary: "Saves the run of a bundle",
-                parameters: &[(
-                    "query",
-                    "verifyIntegrity",
-                    "false: the hash is not looked at",
-                )],
+                parameters: &[("query", "verifyIntegrity", "false: the hash is not checked")],
                 request: Some("RunBundle"),
                 responses: &[(201, "Imported"), (400, "ErrorBody"), (413, "ErrorBody")],
             },

@@ -38,12 +38,12 @@ pub(super) fn routes() -> Vec<Route> {
                 (
                     "query",
                     "startedAfter",
-                    "only runs that began at this time or later",
+                    "only runs started at this time or later",
                 ),
                 (
                     "query",
                     "startedBefore",
-                    "only runs that began before this time",
+                    "only runs started before this time",
                 ),
             ],
             request: None,

@@ -39,12 +39,12 @@ pub(super) fn routes() -> Vec<Route> {
             (
                 "header",
                 "If-Match",
-                "the ETag of the save to go on from (PUT only)",
+                "the ETag of the save to continue (PUT only)",
             ),
             (
                 "header",
                 "If-None-Match",
-                "the ETag of the save at hand; * for none",
+                "the ETag of the client's save; * for none",
             ),
         ],
         request,
@@ -60,12 +60,8 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "listRuns",
                 summary: "List runs for the caller's tenant",
                 parameters: &[
-                    (
-                        "query",
-                        "limit",
-                        "rows, 1 to 500; 100 where nothing is said",
-                    ),
-                    ("query", "cursor", "where the page before ended"),
+                    ("query", "limit", "rows, 1 to 500 [default: 100]"),
+                    ("query", "cursor", "the end of the previous page"),
                     (
                         "query",
                         "status",
@@ -77,14 +73,14 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "startedAfter",
-                        "only runs that began at this time or later",
+                        "only runs started at this time or later",
                     ),
                     (
                         "query",
                         "startedBefore",
-                        "only runs that began before this time",
+                        "only runs started before this time",
                     ),
-                    ("query", "gates", "pending: only runs in which a gate waits"),
+                    ("query", "gates", "pending: only runs with a waiting gate"),
                     ("query", "q", "a text in id, workflow, title or tags"),
                     ("query", "text", "a text in an event of the trace"),
                 ],
@@ -288,12 +284,12 @@ fn expected(cx: &Cx) -> Result<Expected, Problem> {
     if let [tag] = known.as_slice() {
         let digest = tag.trim_matches('"').parse();
         return digest.map(Expected::Digest).map_err(|_| {
-            let what = "If-Match holds the ETag of an earlier answer";
+            let what = "If-Match must be the ETag of an earlier answer";
             Problem::new(StatusCode::BAD_REQUEST, "INVALID_REQUEST", what)
         });
     }
     if !known.is_empty() {
-        return Err(invalid("If-Match holds one ETag"));
+        return Err(invalid("If-Match must have one ETag"));
     }
     if tags(&cx.headers, IF_NONE_MATCH) == ["*"] {
         return Ok(Expected::Nothing);

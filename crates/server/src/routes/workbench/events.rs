@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
             operation: "streamTrace",
             summary: "Events of a run's trace as they are saved, as server-sent events",
             parameters: &[
-                ("query", "after", "how many events are known already"),
+                ("query", "after", "the number of events already known"),
                 ("header", "Last-Event-ID", "the id of the last event seen"),
             ],
             request: None,
@@ -72,7 +72,7 @@ async fn follow(cx: Cx) -> Result<Reply, Problem> {
     let tail = cx.app.api().follow_document(&who, &id, after).await?;
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
-            "as many streams are open as this server serves",
+            "the server has the most open streams that it serves",
         ));
     };
     let subscription = Subscription {

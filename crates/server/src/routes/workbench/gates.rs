@@ -26,10 +26,10 @@ pub(super) fn routes() -> Vec<Route> {
             inbox,
             Doc {
                 operation: "listPendingGates",
-                summary: "Gates that wait for a decision, over all runs",
+                summary: "Waiting gates of all runs",
                 parameters: &[
-                    ("query", "limit", "runs looked at, 1 to 500"),
-                    ("query", "cursor", "where the page before ended"),
+                    ("query", "limit", "runs to search, 1 to 500"),
+                    ("query", "cursor", "the end of the previous page"),
                     ("query", "workflowId", "only runs of this workflow"),
                     ("query", "tag", "only runs with this tag"),
                 ],

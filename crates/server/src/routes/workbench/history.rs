@@ -25,11 +25,7 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "listRevisions",
                 summary: "Every save of a run, the last one first",
                 parameters: &[
-                    (
-                        "query",
-                        "limit",
-                        "rows, 1 to 500; 100 where nothing is said",
-                    ),
+                    ("query", "limit", "rows, 1 to 500 [default: 100]"),
                     ("query", "before", "only saves below this number"),
                 ],
                 request: None,
@@ -44,7 +40,7 @@ pub(super) fn routes() -> Vec<Route> {
             difference,
             Doc {
                 operation: "compareRevisions",
-                summary: "What is different between two saves of a run",
+                summary: "The differences between two saves of a run",
                 parameters: &[
                     (
                         "query",

@@ -58,8 +58,8 @@ async fn health(_: Cx) -> Result<Reply, Problem> {
 pub(crate) fn document(credentials: Credentials) -> Value {
     let about = About {
         title: "LLM Workbench REST API",
-        description: "Runs that browser apps record, by tenant. Operations that the API's clients \
-                      do not know are marked as extensions.",
+        description: "Runs recorded by browser apps, by tenant. Operations beyond the API's \
+                      clients are marked as extensions.",
         error: "ErrorBody",
         schemas: schemas(),
     };

@@ -94,7 +94,7 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
         None => Ok(None),
         Some(text) => match Timestamp::parse(&text) {
             Some(at) => Ok(Some(at)),
-            None => Err(invalid("a time is written as in 2027-01-15T08:00:00Z")),
+            None => Err(invalid("write a time as 2027-01-15T08:00:00Z")),
         },
     };
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
@@ -107,7 +107,7 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
     let with_gates = match query.get("gates") {
         None | Some("") => false,
         Some("pending") => true,
-        Some(_) => return Err(invalid("gates is pending, or left out")),
+        Some(_) => return Err(invalid("gates must be pending or absent")),
     };
     let after = match query.get("cursor") {
         None | Some("") => None,

@@ -27,12 +27,8 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "listChildren",
                 summary: "Runs that name this one as a parent",
                 parameters: &[
-                    (
-                        "query",
-                        "limit",
-                        "rows, 1 to 500; 100 where nothing is said",
-                    ),
-                    ("query", "cursor", "where the page before ended"),
+                    ("query", "limit", "rows, 1 to 500 [default: 100]"),
+                    ("query", "cursor", "the end of the previous page"),
                 ],
                 request: None,
                 responses: &[(200, "Children"), (401, "ErrorBody")],
@@ -46,7 +42,7 @@ pub(super) fn routes() -> Vec<Route> {
             cancel,
             Doc {
                 operation: "cancelRunCascade",
-                summary: "Cancels a run and what descends from it",
+                summary: "Cancels a run and its descendants",
                 parameters: &[],
                 request: Some("CancelOrder"),
                 responses: &[(200, "Cascade"), (404, "ErrorBody")],
@@ -60,7 +56,7 @@ pub(super) fn routes() -> Vec<Route> {
             branch_off,
             Doc {
                 operation: "forkRun",
-                summary: "Begins a new run with the artifacts and rules of a revision of this one",
+                summary: "Starts a new run with the artifacts and rules of a revision of this one",
                 parameters: &[],
                 request: Some("ForkOrder"),
                 responses: &[

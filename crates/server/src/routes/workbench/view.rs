@@ -80,9 +80,8 @@ pub(crate) async fn answer(mut cx: Cx, run: StreamId) -> Result<Reply, Problem> 
     let step = cx.param("nodeId").to_owned();
     let mut body = cx.object().await?;
     let value = body.remove("resumeValue").filter(|_| body.is_empty());
-    let value = value.ok_or_else(|| {
-        Problem::invalid("the body has `resumeValue`, what is answered, and nothing else")
-    })?;
+    let value =
+        value.ok_or_else(|| Problem::invalid("the body takes only `resumeValue`, the answer"))?;
     let decision = match value["action"].as_str() {
         Some("accept") => GateDecision::Approved,
         Some("reject") => GateDecision::Rejected,
@@ -114,7 +113,7 @@ fn answered(error: DocumentError) -> Problem {
         DocumentError::Rejected(DocumentRejection::NotPending) => Problem::new(
             StatusCode::CONFLICT,
             "interrupt_already_resolved",
-            "the gate was decided already",
+            "the gate has already been decided",
         ),
         other => other.into(),
     }
@@ -206,7 +205,7 @@ pub(crate) async fn poll(
 
 /// The refusal of a stream over the limit: version 2 counts it as a rate.
 pub(in crate::routes) fn too_many_streams(contract: Contract) -> Problem {
-    let message = "as many streams are open as this server serves; try again, or poll";
+    let message = "the server has the most open streams that it serves; try again, or poll";
     match contract {
         Contract::Two => Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
             .retry_after(RETRY_AFTER),

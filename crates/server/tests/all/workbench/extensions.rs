@@ -340,7 +340,7 @@ async fn unknown_names_in_a_query_are_refused() {
         let answer = caller.get(&format!("{path}?statuz=failed")).await;
         assert_eq!(code(&answer, 400), "VALIDATION_ERROR", "{path}");
         let error = answer.json()["error"].to_string();
-        assert!(error.contains("the query has a name"), "{path}: {error}");
+        assert!(error.contains("unknown query parameter"), "{path}: {error}");
     }
     for path in [
         format!("/api/runs/{ID}/compare?fromSave=1&toSave=1"),
