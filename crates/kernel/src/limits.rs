@@ -1,4 +1,4 @@
-//! Every limit in one place. A value that grows without one is a bug.
+//! The limits of what is stored. A value that grows without one is a bug.
 
 /// Bytes of a workflow definition document.
 pub const MAX_DEFINITION_BYTES: usize = 16 << 20;

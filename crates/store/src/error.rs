@@ -6,10 +6,10 @@ use kernel::batch::KeyClaim;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Another writer was first. Load again and decide again.
-    #[error("somebody else was first: {0}")]
+    #[error("another writer was first: {0}")]
     Conflict(Conflict),
     /// The caller no longer holds the stream. Stop driving it.
-    #[error("the hold on the stream has passed to another holder")]
+    #[error("the lease on the stream has passed to another holder")]
     Fenced,
     /// Unknown stream or blob.
     #[error("not in the store")]
@@ -17,7 +17,8 @@ pub enum StoreError {
     /// The stored bytes differ from the written ones. Nothing was changed.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// The store is temporarily unable to do this; nothing was acknowledged. A retry is safe.
+    /// The store is temporarily unable to do this. Nothing was acknowledged, but an append may have
+    /// been written: read the log before deciding again. Every other method may be repeated.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
 }

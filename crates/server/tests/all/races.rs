@@ -50,11 +50,7 @@ struct Figures {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn soak_races() {
     let began = std::time::Instant::now();
-    let limits = server::Limits {
-        // Every seed leaves a run; some are left paused.
-        ..server::Limits::default()
-    };
-    let host = Arc::new(Host::with(limits).await);
+    let host = Arc::new(Host::new().await);
     host.add(&one("sole", "core.approvalGate", &json!({})))
         .await;
     let mut figures = Figures::default();
