@@ -204,7 +204,7 @@ impl Driver {
             if !self.released
                 && let Err(error) = self.engine.door().store().release(&self.lease).await
             {
-                tracing::warn!(%error, "a hold was not released; it expires");
+                tracing::warn!(%error, "a lease was not released; it will expire");
             }
             self.checkpoint(CHECKPOINT_FROM).await;
         }
@@ -383,7 +383,7 @@ impl Driver {
             }
             Err(StoreError::Missing) => Err(Stop::Lost),
             Err(error) => {
-                tracing::debug!(run = %self.lease.stream, %error, "a run could not be looked at");
+                tracing::debug!(run = %self.lease.stream, %error, "a run could not be read");
                 Ok(())
             }
         }
@@ -464,7 +464,7 @@ impl Driver {
         };
         let store = self.engine.door().store();
         if let Err(error) = store.put_checkpoint(&self.lease.stream, checkpoint).await {
-            tracing::debug!(%error, "a checkpoint was not kept");
+            tracing::debug!(%error, "a checkpoint was not saved");
         }
     }
 }

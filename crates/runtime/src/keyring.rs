@@ -65,7 +65,7 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// The key was deleted, or belongs to another instance.
-    #[error("there is no key of this id; the keyring it was made with is needed")]
+    #[error("there is no key with this id; the keyring that created it is needed")]
     Unknown,
     /// The keyring cannot be read or written.
     #[error("the keyring cannot be used: {0}")]
@@ -129,7 +129,7 @@ impl FileKeyring {
         let draw = |bytes: &mut [u8]| {
             random
                 .fill(bytes)
-                .map_err(|_| unavailable("the system gives no randomness"))
+                .map_err(|_| unavailable("the system provides no random bytes"))
         };
         draw(&mut key)?;
         draw(&mut id)?;
@@ -166,7 +166,7 @@ impl Keyring for FileKeyring {
             None => {
                 self.make()?;
                 self.read()?
-                    .ok_or_else(|| unavailable("its file is gone"))?
+                    .ok_or_else(|| unavailable("its file is missing"))?
             }
         };
         named(&content, &content.current)

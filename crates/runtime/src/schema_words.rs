@@ -54,7 +54,7 @@ pub(crate) fn wrong_schema(schema: &Value) -> Option<(String, String)> {
             }
             _ => broken(&error, &Value::Null),
         };
-        return Some((path, format!("is no rule of a JSON Schema: it {what}")));
+        return Some((path, format!("is not a rule of a JSON Schema: it {what}")));
     }
     jsonschema::draft202012::new(schema).is_err().then(|| {
         let what = "is not a JSON Schema: a pattern cannot be read, or a `$ref` leads nowhere";
@@ -96,7 +96,7 @@ fn wrong_type(error: &ValidationError<'_>, schema: &Value) -> String {
         Value::Object(_) => "an object",
     };
     if names.is_empty() {
-        return format!("has a type that it may not have: {found}");
+        return format!("has a wrong type: {found}");
     }
     format!("must be {}, not {found}", names.join(" or "))
 }
@@ -139,22 +139,22 @@ fn broken(error: &ValidationError<'_>, schema: &Value) -> String {
                 count(*limit as u64, "element", "elements")
             )
         }
-        Kind::UniqueItems => "must not have an element twice".to_owned(),
+        Kind::UniqueItems => "must not repeat an element".to_owned(),
         Kind::Pattern { pattern } => match form("$comment") {
             Some(words) => format!("must be {words}"),
             None => format!("must match the regular expression {pattern}"),
         },
         Kind::Format { format } => format!("must be written as the format `{format}`"),
-        Kind::PropertyNames { .. } => "has a key that may not be called so".to_owned(),
-        Kind::Contains => "lacks an element that must be in it".to_owned(),
-        Kind::FalseSchema => "must not be given".to_owned(),
-        Kind::Not { .. } => "is what it must not be".to_owned(),
-        Kind::OneOfMultipleValid { .. } => "fits several forms, and must fit one".to_owned(),
+        Kind::PropertyNames { .. } => "has a key with a name that is not allowed".to_owned(),
+        Kind::Contains => "lacks a required element".to_owned(),
+        Kind::FalseSchema => "must be absent".to_owned(),
+        Kind::Not { .. } => "matches a forbidden form".to_owned(),
+        Kind::OneOfMultipleValid { .. } => "matches several forms, but must match one".to_owned(),
         Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => match form("description") {
-            Some(words) => format!("has none of the forms it may have: {words}"),
-            None => "has none of the forms it may have".to_owned(),
+            Some(words) => format!("matches none of the allowed forms: {words}"),
+            None => "matches none of the allowed forms".to_owned(),
         },
-        kind => format!("breaks the rule `{}` of its schema", kind.keyword()),
+        kind => format!("violates the rule `{}` of its schema", kind.keyword()),
     }
 }
 
@@ -299,7 +299,7 @@ mod tests {
             (
                 json!({ "uniqueItems": true }),
                 json!([1, 1]),
-                "the value must not have an element twice",
+                "the value must not repeat an element",
             ),
             (json!({ "const": 1 }), json!(2), "the value must be 1"),
         ] {

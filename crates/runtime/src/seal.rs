@@ -28,7 +28,7 @@ pub enum SealError {
     #[error(transparent)]
     Keyring(#[from] KeyringError),
     /// It was sealed for another tenant, with another key of the same id, or was changed.
-    #[error("a sealed value does not open; it was changed, or made for another tenant")]
+    #[error("a sealed value cannot be opened; it was changed, or sealed for another tenant")]
     Broken,
 }
 
@@ -212,9 +212,9 @@ impl Seal {
     pub(crate) fn seal(&self, value: &Value) -> Result<Value, SealError> {
         let key = self.keyring.current()?;
         let mut nonce = [0; NONCE_LEN];
-        SystemRandom::new()
-            .fill(&mut nonce)
-            .map_err(|_| KeyringError::Unavailable("the system gives no randomness".to_owned()))?;
+        SystemRandom::new().fill(&mut nonce).map_err(|_| {
+            KeyringError::Unavailable("the system provides no random bytes".to_owned())
+        })?;
         let mut body = value.to_string().into_bytes();
         let sealed = cipher(&key).seal_in_place_append_tag(
             Nonce::assume_unique_for_key(nonce),

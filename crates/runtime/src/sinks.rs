@@ -232,7 +232,7 @@ impl Artifacts {
             parts.push(kept.map_err(|error| {
                 NodeError::new(
                     "artifact_not_kept",
-                    format!("an artifact cannot be kept: {error}"),
+                    format!("an artifact cannot be stored: {error}"),
                 )
             })?);
         }

@@ -226,7 +226,7 @@ fn mistakes_are_explained_and_make_no_key() {
     let lab = Lab::new();
     lab.call(&["keys", "create", "--scopes", "runs:rad"])
         .with(2)
-        .says("there are * and manifest:read");
+        .says("the scopes are * and manifest:read");
     lab.call(&["keys", "create", "--expires", "soon"])
         .with(2)
         .says("30d");

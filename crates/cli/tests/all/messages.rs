@@ -165,7 +165,7 @@ fn ports_and_names() -> Vec<Wrong> {
             "/nodes/0/config/secretEnv/TOKEN",
             "secrets://x",
             &[
-                "no reference of a secret",
+                "not a reference of a secret",
                 "did you mean `secret://`?",
                 "`env:NAME`",
             ],
@@ -177,7 +177,7 @@ fn ports_and_names() -> Vec<Wrong> {
             ),
             "/nodes/0/config/secretHeaders/X-Key",
             "vault:x",
-            &["no reference of a secret", "`secret://NAME`"],
+            &["not a reference of a secret", "`secret://NAME`"],
         ),
         wrong(
             of(

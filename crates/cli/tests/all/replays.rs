@@ -413,7 +413,7 @@ fn a_fork_killed_in_the_middle_is_cleared_away() {
         left.push(half.expect("one of fifty kills comes in the middle"));
     }
     lab.call(&["verify"]).with(0);
-    lab.call(&["resume", &left[0]]).with(2).says("cut off");
+    lab.call(&["resume", &left[0]]).with(2).says("incomplete");
 
     // The maintenance of the next engine removes both.
     let serving = Serving::at(&lab, ".runwright", &["--dev"]);
@@ -422,7 +422,7 @@ fn a_fork_killed_in_the_middle_is_cleared_away() {
             let (status, answer) = send(&serving, "GET", &format!("/v1/runs/{half}"), None);
             if status == 410 {
                 let reason = answer["details"]["reason"].as_str().unwrap();
-                assert!(reason.contains("cut off"), "{answer}");
+                assert!(reason.contains("incomplete"), "{answer}");
                 break;
             }
             assert_eq!(status, 200, "{answer}");

@@ -38,10 +38,10 @@ pub enum AuthError {
     #[error("the bearer token is not valid here")]
     Unknown,
     /// The token has expired.
-    #[error("the bearer token has expired; ask for a new one")]
+    #[error("the bearer token has expired; request a new one")]
     Expired,
     /// The key was revoked.
-    #[error("the API key was revoked; ask for a new one")]
+    #[error("the API key was revoked; request a new one")]
     Revoked,
     /// The token cannot be checked now.
     #[error("the bearer token cannot be checked now; try again")]

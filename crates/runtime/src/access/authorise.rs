@@ -178,10 +178,10 @@ impl Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// Not visible to this principal. The answer is the same as for an object that does not exist.
-    #[error("there is nothing of that name here")]
+    #[error("there is nothing with this name here")]
     NotFound,
     /// The principal lacks a scope.
-    #[error("this needs the scope {needs}; ask for a key that has it")]
+    #[error("this needs the scope {needs}; use a key that has it")]
     Scope {
         /// The scope.
         needs: Scope,

@@ -40,7 +40,7 @@ pub fn keep(engine: &Engine) {
         loop {
             let keyring = &*engine.inner.ports.keyring;
             if let Err(error) = cover_all(&**engine.door().store(), keyring).await {
-                tracing::warn!(%error, "no checkpoint of the audit trail was made; trying again");
+                tracing::warn!(%error, "no checkpoint of the audit trail was written; trying again");
             }
             if drain.is_cancelled() {
                 return;

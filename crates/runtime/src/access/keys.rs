@@ -52,10 +52,10 @@ pub enum KeyError {
     #[error(transparent)]
     Rejected(Rejection),
     /// The system has no randomness.
-    #[error("no key can be made: the system gives no randomness: {0}")]
+    #[error("no key can be created: the system provides no random bytes: {0}")]
     NoEntropy(std::io::Error),
     /// A rotation with too short an overlap.
-    #[error("a rotated key works for {} hours at least, for whoever uses it to change over", LEAST_OVERLAP.as_secs() / 3_600)]
+    #[error("a rotated key stays valid for at least {} hours, so that its users can switch", LEAST_OVERLAP.as_secs() / 3_600)]
     OverlapTooShort,
     /// A store error.
     #[error(transparent)]

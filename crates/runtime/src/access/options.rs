@@ -113,7 +113,7 @@ impl OneOrMore {
         let names: Option<Vec<_>> = texts.iter().map(|text| TenantName::parse(text)).collect();
         match names {
             Some(names) if !names.is_empty() => Ok(TenantFrom::Claims(names)),
-            _ => bad("jwt.claims.tenant names a claim, or a text with one as in user:{sub}"),
+            _ => bad("jwt.claims.tenant must be a claim, or a text with one as in user:{sub}"),
         }
     }
 }
@@ -158,13 +158,13 @@ impl AuthOptions {
 impl Jwt {
     fn checked(self, folder: &Path) -> Result<JwtOptions, BadOptions> {
         if self.issuer.is_empty() {
-            return bad("jwt.issuer is empty; write what the tokens' iss says");
+            return bad("jwt.issuer is empty; write the iss of the tokens");
         }
         let named = || self.audience.iter().chain(&self.authorized_parties);
         if named().count() == 0 || named().any(String::is_empty) {
             return bad(
                 "jwt.audience is empty; without it, or authorized_parties, tokens for other \
-                 services would do",
+                 services would be accepted",
             );
         }
         let granted = Scopes::parse(self.grant.iter().map(String::as_str))
@@ -178,14 +178,14 @@ impl Jwt {
                 algorithm,
                 source: source(jwks, folder)?,
             }),
-            _ => bad("RS256 and ES256 take jwt.jwks, and no jwt.secret"),
+            _ => bad("RS256 and ES256 need jwt.jwks, not jwt.secret"),
         };
         let keys = match self.algorithm {
             Algorithm::Rs256 => public(PublicAlgorithm::Rs256)?,
             Algorithm::Es256 => public(PublicAlgorithm::Es256)?,
             Algorithm::Hs256 => match (&self.jwks, &self.secret) {
                 (None, Some(secret)) => JwtKeys::Shared(resolve(secret, folder)?),
-                _ => return bad("HS256 takes jwt.secret, and no jwt.jwks"),
+                _ => return bad("HS256 needs jwt.secret, not jwt.jwks"),
             },
         };
         let usual = ClaimNames::default();
@@ -195,7 +195,7 @@ impl Jwt {
             }
             (Some(tenant), None) => match TenantId::parse(&tenant) {
                 Some(tenant) => TenantFrom::Fixed(tenant),
-                None => return bad("jwt.fixed_tenant is no name of a tenant"),
+                None => return bad("jwt.fixed_tenant is not a tenant name"),
             },
             (None, Some(claims)) => claims.names()?,
             (None, None) => usual.tenant,
@@ -249,7 +249,7 @@ fn resolve(reference: &str, folder: &Path) -> Result<Vec<u8>, BadOptions> {
             std::fs::read_to_string(&path)
                 .map_err(|error| BadOptions(format!("{}: {error}", path.display())))?
         }
-        _ => return bad("jwt.secret is a reference: env:NAME or file:PATH"),
+        _ => return bad("jwt.secret must be a reference: env:NAME or file:PATH"),
     };
     let secret = secret.trim_end_matches(['\r', '\n']);
     match secret.len() {
@@ -283,9 +283,9 @@ mod tests {
     #[test]
     fn a_wrong_configuration_reports_its_problem() {
         for (text, says) in [
-            ("jwks='k.json'\nalgorithm='HS256'", "HS256 takes jwt.secret"),
-            ("secret='env:X'\nalgorithm='RS256'", "take jwt.jwks"),
-            ("secret='hunter2'\nalgorithm='HS256'", "is a reference"),
+            ("jwks='k.json'\nalgorithm='HS256'", "HS256 needs jwt.secret"),
+            ("secret='env:X'\nalgorithm='RS256'", "need jwt.jwks"),
+            ("secret='hunter2'\nalgorithm='HS256'", "must be a reference"),
             ("jwks='http://example.org/k'\nalgorithm='ES256'", "neither"),
             ("jwks='ftp://example.org/k'\nalgorithm='ES256'", "neither"),
             ("jwks='k.json'\nalgorithm='none'", "unknown variant"),

@@ -93,7 +93,7 @@ impl fmt::Display for Scope {
 
 /// An unknown scope word.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} is no scope; there are * and {}", quoted(.0), every_word())]
+#[error("{} is not a scope; the scopes are * and {}", quoted(.0), every_word())]
 pub struct UnknownScope(pub String);
 
 fn every_word() -> String {

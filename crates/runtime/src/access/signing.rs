@@ -36,9 +36,8 @@ impl Signer {
 
     fn with(key: &Key) -> Result<Self, KeyringError> {
         let seed = key.of(Purpose::AuditCheckpoints);
-        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| {
-            KeyringError::Unavailable("no signing key can be made of its key".to_owned())
-        })?;
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
+            .map_err(|_| KeyringError::Unavailable("its key is not a signing key".to_owned()))?;
         Ok(Self {
             key_id: key.id.clone(),
             pair,

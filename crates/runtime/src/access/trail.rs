@@ -72,7 +72,7 @@ pub async fn record_all(
         if end(store, tenant).await?.uncovered() + more > INTERVAL_ENTRIES
             && let Err(error) = checkpoint(store, keyring, tenant).await
         {
-            tracing::warn!(%error, "no checkpoint was made before entries that need one");
+            tracing::warn!(%error, "entries of the audit trail have no checkpoint yet");
         }
     }
     if entries.len() > 1 {

@@ -40,7 +40,7 @@ impl Uses {
         let (tenant, key) = (tenant.clone(), key.clone());
         tokio::spawn(async move {
             if let Err(error) = trail::record(&*store, &tenant, entry).await {
-                tracing::warn!(%error, "the use of a key is not on the trail yet");
+                tracing::warn!(%error, "the use of a key is not on the audit trail yet");
                 uses.0.lock().remove(&key);
             }
         });

@@ -17,8 +17,8 @@ use crate::plans::PlanError;
 use crate::webhooks::BadAddress;
 
 /// Why a node's output is hidden from every reader.
-pub const HIDDEN: &str = "the workflow declares what this node says sensitive, and this is what it \
-                          said; the steps that are given it see it";
+pub const HIDDEN: &str = "hidden: the workflow declares the output of this node sensitive; only \
+                          steps that receive it can read it";
 
 /// The kind of a resource that was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub enum ApiError {
         needs: Scope,
     },
     /// The request names a tenant or workspace other than the caller's.
-    #[error("the tenant or scope is not that of the credential")]
+    #[error("the tenant or scope differs from the credential's")]
     NotTheirs,
     /// Missing, or not visible to the caller: the two are indistinguishable.
     #[error("there is no such {}", .0.word())]
@@ -84,7 +84,7 @@ pub enum ApiError {
     #[error(transparent)]
     Document(#[from] DocumentRejection),
     /// A limit is reached.
-    #[error("there are as many {what} as there may be")]
+    #[error("there are already the most {what} allowed")]
     Full {
         /// The limited resource.
         what: &'static str,
@@ -136,13 +136,16 @@ pub enum ApiError {
     #[error("the run was cancelled, and its questions with it")]
     InterruptCancelled,
     /// The token has expired.
-    #[error("the token has expired; ask for a new one")]
+    #[error("the token has expired; request a new one")]
     TokenExpired,
     /// An answer by token names a person other than the token's subject.
-    #[error("an answer by token is that of the token's subject, and this one names somebody else")]
+    #[error(
+        "an answer by token is an answer of the token's subject, but this one names another \
+             person"
+    )]
     NotTheSubject,
     /// The token allows inspection only.
-    #[error("this token is for looking only")]
+    #[error("this token can only read")]
     InspectOnly,
     /// The node waits for a worker of a queue, not for an answer.
     #[error("the node waits for a worker of the queue {queue}, not for an answer; {BY_HAND}")]
@@ -154,7 +157,7 @@ pub enum ApiError {
     #[error("the idempotency key was used for another request")]
     KeyMismatch,
     /// The first request with the same idempotency key is still in progress.
-    #[error("the first request with this idempotency key is still under way")]
+    #[error("the first request with this idempotency key is still in progress")]
     KeyInFlight,
     /// The address is not allowed for webhooks.
     #[error("the webhook is refused: {0}")]

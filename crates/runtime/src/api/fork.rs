@@ -134,7 +134,7 @@ impl Api {
                 self.door().hints().audit(false);
                 if let Err(error) = told {
                     // The fork is made: the caller receives it even if the audit entry failed.
-                    tracing::warn!(%error, %run, "a fork is not on the trail");
+                    tracing::warn!(%error, %run, "a fork is not on the audit trail");
                 }
                 Ok(ForkedRun::new(run, &request, forked.answer, false))
             }

@@ -378,7 +378,7 @@ fn draw_effect() -> std::io::Result<String> {
 }
 
 fn no_entropy(error: std::io::Error) -> StoreError {
-    StoreError::Unavailable(format!("the system gives no randomness: {error}"))
+    StoreError::Unavailable(format!("the system provides no random bytes: {error}"))
 }
 
 fn claim(name: &str, row: &KeyRow) -> KeyClaim {

@@ -243,7 +243,7 @@ impl Api {
         let told =
             trail::record_not_an_approver(&**store, &run.header, by, needs.unwrap_or_default());
         if let Err(error) = told.await {
-            tracing::warn!(%error, "a denial was not kept on the audit trail");
+            tracing::warn!(%error, "a denial was not written to the audit trail");
         }
         self.door().hints().audit(false);
     }
@@ -476,7 +476,7 @@ fn speaks_for(value: &Value, by: &str) -> Result<Option<String>, ApiError> {
     };
     if name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
         let what = format!(
-            "`voter` and `decidedBy` are names of 1 to {MAX_NAME_BYTES} bytes, without control \
+            "`voter` and `decidedBy` must be names of 1 to {MAX_NAME_BYTES} bytes, without control \
              characters"
         );
         return Err(Rejection::InvalidAnswer { what }.into());

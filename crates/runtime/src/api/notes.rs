@@ -55,12 +55,12 @@ impl Api {
             .event_seq
             .is_some_and(|seq| seq >= header.next_seq)
         {
-            let what = "names no event of this run";
+            let what = "is not an event of this run";
             problems.add("/target/eventId", ProblemCode::InvalidValue, what);
         }
         let node = said.target.node_id.as_ref();
         if node.is_some_and(|node| state.plan.node_ix(node.as_str()).is_none()) {
-            let what = "names no node of this run";
+            let what = "is not a node of this run";
             problems.add("/target/nodeId", ProblemCode::InvalidValue, what);
         }
         problems.or(()).map_err(invalid)?;
@@ -108,7 +108,7 @@ impl Api {
         let Some(place) = self.found(who, effect).await? else {
             return Ok(None);
         };
-        let damaged = || StoreError::Corrupt("the place of an annotation cannot be read".into());
+        let damaged = || StoreError::Corrupt("the target of an annotation cannot be read".into());
         let seq: Seq = place.parse().map_err(|_| damaged())?;
         let noted = self.door().notes_from(run, seq, 1).await?.pop();
         Ok(Some(noted.ok_or_else(damaged)?))

@@ -114,7 +114,7 @@ pub(super) fn check_provider(
     if let Some(name) = configurable.get("ai.provider").and_then(Value::as_str)
         && !models.all().any(|provider| provider.name == name)
     {
-        let text = "there is no such provider; discovery lists those there are (aiProviders)";
+        let text = "there is no such provider; discovery lists the providers (aiProviders)";
         problems.add("/configurable/ai.provider", ProblemCode::InvalidValue, text);
     }
 }
@@ -203,7 +203,7 @@ impl Reader<'_> {
     fn text(&mut self, name: &str) {
         let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
         if self.get(name).is_some_and(|value| !is_text(value)) {
-            self.wrong(name, "must be a text that is not empty");
+            self.wrong(name, "must be a non-empty text");
         }
     }
 

@@ -362,5 +362,5 @@ fn meta(fence: u32, seq: u64) -> Value {
 }
 
 fn raced() -> StoreError {
-    StoreError::Unavailable("other servers take in pieces of the same output".to_owned())
+    StoreError::Unavailable("other servers are receiving pieces of the same output".to_owned())
 }

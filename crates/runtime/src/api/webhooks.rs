@@ -313,12 +313,12 @@ fn secret(brought: Option<&str>, standard: bool) -> Result<Secret, ApiError> {
             "standard-webhooks-1 needs a secret: whsec_ and the base64 of 24 to 64 random bytes",
         )),
         (Some(text), false) => Secret::brought(text).ok_or(invalid(
-            "secret must have 24 to 256 characters without spaces; leave it out to be given one",
+            "secret must have 24 to 256 characters without spaces; omit it to get one",
         )),
         (None, false) => Ok(Secret::draw().map_err(no_entropy)?),
     }
 }
 
 fn no_entropy(error: std::io::Error) -> ApiError {
-    StoreError::Unavailable(format!("the system gives no randomness: {error}")).into()
+    StoreError::Unavailable(format!("the system provides no random bytes: {error}")).into()
 }

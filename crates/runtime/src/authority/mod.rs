@@ -39,7 +39,7 @@ const SELDOM: Duration = Duration::from_secs(1);
 /// The lease of a queue without work is released after this many lease periods.
 const IDLE_LEASES: u32 = 20;
 /// Recorded once for tasks that wait for a worker.
-const NO_WORKER: &str = "no worker takes what waits";
+const NO_WORKER: &str = "no worker takes the waiting tasks";
 
 /// The settings of a candidate for the authority of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) async fn keep(engine: Engine, authority: Option<Authority>) {
     };
     while !drain.is_cancelled() {
         if let Err(error) = round(&engine, authority, &mut held).await {
-            tracing::warn!(%error, "queues were not looked after; trying again");
+            tracing::warn!(%error, "queues were not served; trying again");
         }
         tokio::select! {
             biased;
@@ -104,7 +104,7 @@ pub(crate) async fn keep(engine: Engine, authority: Option<Authority>) {
         return;
     }
     if let Err(error) = give_up(&engine).await {
-        tracing::warn!(%error, "a lease was not given up; it expires");
+        tracing::warn!(%error, "a lease was not released; it will expire");
     }
 }
 
@@ -139,7 +139,7 @@ async fn round(
             Ok(()) => {}
             // Another engine won the race; the next round sees its result.
             Err(CoordinatorError::Rejected(rejection)) => {
-                tracing::debug!(queue = %named.name, %rejection, "a queue was left alone");
+                tracing::debug!(queue = %named.name, %rejection, "a queue was skipped");
                 held.leases.remove(&named.stream());
             }
             Err(CoordinatorError::Store(error)) => return Err(error),
@@ -353,7 +353,7 @@ async fn miss(
         };
         match door.tell_tasks(named, &missed).await {
             Ok(_) => tracing::info!(queue = %named.name, worker = %out.worker,
-                offered = out.offered, "a worker was not heard of; its task was taken from it"),
+                offered = out.offered, "a worker sent no heartbeat; its task was reassigned"),
             Err(CoordinatorError::Rejected(Rejection::NoAssignment(_))) => {}
             Err(error) => return Err(error),
         }

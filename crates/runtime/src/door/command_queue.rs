@@ -445,5 +445,7 @@ fn decide(
 
 /// The error of a command whose durability is unknown.
 fn lost() -> StoreError {
-    StoreError::Unavailable("the process ends; look how the queue stands and say it again".into())
+    StoreError::Unavailable(
+        "the process is ending; check the queue and send the command again".into(),
+    )
 }

@@ -189,7 +189,7 @@ impl Door {
         }
         if let Err(error) = logs::checkpoint(&*self.store, coordinator).await {
             let stream = &coordinator.header().stream;
-            tracing::debug!(%stream, %error, "a checkpoint was not kept");
+            tracing::debug!(%stream, %error, "a checkpoint was not saved");
         }
         next_seq
     }

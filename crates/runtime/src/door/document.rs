@@ -133,7 +133,7 @@ impl Door {
         };
         let stream = &document.header().stream;
         if let Err(error) = self.store.put_checkpoint(stream, checkpoint).await {
-            tracing::debug!(%stream, %error, "a checkpoint was not kept");
+            tracing::debug!(%stream, %error, "a checkpoint was not saved");
         }
         next_seq
     }

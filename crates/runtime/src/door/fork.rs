@@ -253,7 +253,7 @@ impl Door {
             Ok::<_, StoreError>(())
         };
         if let Err(error) = taken_away.await {
-            tracing::warn!(run = %lease.stream, %error, "a fork that failed was left behind");
+            tracing::warn!(run = %lease.stream, %error, "a failed fork was not removed");
         }
     }
 

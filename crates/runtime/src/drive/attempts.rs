@@ -130,7 +130,7 @@ impl Driver {
                     limit: *limit,
                 };
                 let message = format!(
-                    "the budget of the run is used up: {} of {}; skip the node, abort, or begin \
+                    "the budget of the run is used up: {} of {}; skip the node, abort, or start \
                      again with a larger budget",
                     shown(dimension, used),
                     shown(dimension, *limit)
@@ -291,7 +291,7 @@ impl Driver {
                 ports.supervisor.settle(&stream, &key)
             };
             if let Err(error) = dropped {
-                tracing::debug!(run = %stream, %error, "outputs of an attempt were not dropped");
+                tracing::debug!(run = %stream, %error, "outputs of an attempt were not removed");
             }
         });
     }
@@ -322,7 +322,7 @@ impl Driver {
         });
         if let Ok(Err(error)) = ended.await {
             let run = &self.lease.stream;
-            tracing::warn!(%run, %error, "something of a lost attempt is left running");
+            tracing::warn!(%run, %error, "processes of a lost attempt are still running");
         }
     }
 
@@ -366,8 +366,8 @@ fn poll_once(attempt: &mut Attempt) -> Option<Outcome> {
 fn unheard() -> Outcome {
     Outcome::failed(NodeError::new(
         "output_refused",
-        "the log refused what the node reported, so it was stopped; \
-         this is a fault of the node or of the engine, see its log",
+        "the log rejected the report of the node, so it was stopped; this is a fault of the node \
+         or of the engine, see the engine's log",
     ))
 }
 

@@ -22,7 +22,7 @@ impl Driver {
         let Some(workflow) = workflow else {
             return Ok(not(
                 "invalid_config",
-                "config.workflowId names no workflow".into(),
+                "config.workflowId is not the id of a workflow".into(),
             ));
         };
         self.try_look_up(ix, &workflow).await
@@ -35,7 +35,7 @@ impl Driver {
         let Some(definition) = named else {
             return Ok(not(
                 "workflow_not_found",
-                format!("there is no workflow {workflow}; put it into the store first"),
+                format!("there is no workflow {workflow}; register it first"),
             ));
         };
         let loaded = door
@@ -77,8 +77,8 @@ fn check(
     for (name, value) in inputs {
         let is_hidden = has_sealed(value) || !value.is_null() && hides(name);
         if is_hidden && !plan.hides_variable(name) {
-            let what = "is given the value of a sensitive variable; declare it sensitive in the \
-                        child too";
+            let what = "gets the value of a sensitive variable; declare it sensitive in the child \
+                        too";
             problems.add(pointer("", name), ProblemCode::InvalidValue, what);
         }
     }
@@ -109,7 +109,7 @@ fn refused(workflow: &str, rejection: &Rejection) -> NodeError {
         more => format!(" (and {more} more)"),
     };
     let message = format!(
-        "no run of {workflow} can be created with what the inputMapping gives it: {}{more}",
+        "no run of {workflow} can be created with the values of the inputMapping: {}{more}",
         named.join("; ")
     );
     let problems: Vec<Value> = listed

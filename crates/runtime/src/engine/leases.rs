@@ -46,12 +46,12 @@ pub(crate) async fn renew(engine: Engine) {
                     match answer {
                         Ok(lease) => engine.renewed(lease),
                         Err(StoreError::Fenced | StoreError::Missing) => lost.cancel(),
-                        Err(error) => tracing::warn!(%error, "a hold was not renewed"),
+                        Err(error) => tracing::warn!(%error, "a lease was not renewed"),
                     }
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "holds were not renewed");
+                tracing::warn!(%error, "leases were not renewed");
                 engine.note_write::<()>(Err(&error));
                 for (lease, lost) in asked.iter().zip(lost) {
                     if store.now().plus(ttl / MARGIN) >= lease.expires_at {

@@ -65,7 +65,7 @@ pub(crate) async fn keep(engine: Engine, maintenance: Maintenance) {
                 cut_off = cleared.cut_off,
                 "runs were erased"
             ),
-            Err(error) => tracing::warn!(%error, "the store was not looked after; trying again"),
+            Err(error) => tracing::warn!(%error, "store maintenance failed; trying again"),
         }
         tokio::select! {
             biased;

@@ -266,7 +266,7 @@ impl Engine {
             let engine = self.clone();
             tasks.spawn(async move {
                 if let Err(error) = engine.door().store().release(&lease).await {
-                    tracing::warn!(%error, "a hold was not released; it expires");
+                    tracing::warn!(%error, "a lease was not released; it will expire");
                 }
                 engine.door().hints().queue();
             });
@@ -376,7 +376,7 @@ impl Engine {
                 self.drive(done.run.clone(), lease.clone(), &done.events, slot);
                 done.lease = Some(lease);
             } else if let Err(error) = self.inner.door.store().release(&lease).await {
-                tracing::warn!(%error, "a hold was not released; it expires");
+                tracing::warn!(%error, "a lease was not released; it will expire");
             }
         }
         Ok(done)
@@ -403,7 +403,7 @@ impl Engine {
                 } else {
                     String::new()
                 };
-                let message = "must be the value itself, not a sealed one";
+                let message = "must be the plain value, not a sealed one";
                 problems.add(path, ProblemCode::WrongType, message);
             }
         }

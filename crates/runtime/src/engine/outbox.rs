@@ -65,7 +65,7 @@ fn unborn(created: &Result<(), DoorError>) -> Option<NodeError> {
         }
         Err(DoorError::Store(StoreError::Missing)) => Some(NodeError::new(
             "workflow_not_found",
-            "the definition of the child is not in the store any more; put the workflow again",
+            "the definition of the child is no longer in the store; register the workflow again",
         )),
         Err(DoorError::Store(_) | DoorError::KeyTaken { .. }) => None,
     }

@@ -87,7 +87,7 @@ pub(super) fn parse(text: &str, file: PathBuf) -> Result<Executors, ConfigError>
     let document: Document =
         toml::from_str(text).map_err(|error| fail(toml_words::say(text, &error)))?;
     if document.play.jobs == Some(0) {
-        let what = "[play] jobs must be at least 1; leave it out for one for each processor";
+        let what = "[play] jobs must be at least 1; remove it to use one per processor";
         return Err(fail(what.into()));
     }
     if document
@@ -96,7 +96,7 @@ pub(super) fn parse(text: &str, file: PathBuf) -> Result<Executors, ConfigError>
         .is_some_and(|usd| !usd.is_finite() || usd < 0.0)
     {
         return Err(fail(
-            "[play] budget_usd must be an amount of dollars from 0 on, such as 5.0".into(),
+            "[play] budget_usd must be an amount of dollars of at least 0, such as 5.0".into(),
         ));
     }
     let mut list = Vec::new();
@@ -146,7 +146,7 @@ fn executor(entry: Entry) -> Result<Executor, String> {
     }
     let text = |text: &String| {
         if text.contains('\0') {
-            Err("a process cannot be given a NUL character".to_owned())
+            Err("a process argument cannot contain a NUL character".to_owned())
         } else {
             Text::parse(text)
         }
@@ -188,7 +188,7 @@ fn unknown_preset(name: &str) -> String {
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || {
         format!(
-            "{} is no time; write a number with ms, s, m or h, as 30m",
+            "{} is not a time; write a number with ms, s, m or h, as 30m",
             quoted(text)
         )
     };

@@ -168,7 +168,7 @@ pub(super) fn whole(reading: &mut Reading, body: &str, has_shape: bool) -> Resul
 
 fn parse(data: &str) -> Result<Value, NodeError> {
     let value: Value =
-        serde_json::from_str(data).map_err(|_| failure::bad_answer("it is no JSON"))?;
+        serde_json::from_str(data).map_err(|_| failure::bad_answer("it is not JSON"))?;
     if value["type"] == "error" {
         Err(failure::of_body(&value, None))
     } else {

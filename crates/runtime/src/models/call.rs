@@ -68,7 +68,7 @@ pub(crate) async fn call(
         Api::Anthropic => (anthropic::PATH, anthropic::body(ask, provider.structured)),
     };
     let url = provider.base_url.join(path);
-    let url = url.map_err(|_| failure::bad_answer("its address cannot be made"))?;
+    let url = url.map_err(|_| failure::bad_answer("its address cannot be built"))?;
     let request = Request {
         method: Method::POST,
         url,
@@ -145,7 +145,7 @@ impl Calling {
     }
 
     fn whole(&mut self, body: &[u8]) -> Result<(), NodeError> {
-        let body = std::str::from_utf8(body).map_err(|_| failure::bad_answer("it is no text"))?;
+        let body = std::str::from_utf8(body).map_err(|_| failure::bad_answer("it is not text"))?;
         match self.api {
             Api::OpenAi => openai::whole(&mut self.reading, body)?,
             Api::Anthropic => anthropic::whole(&mut self.reading, body, self.has_shape)?,
@@ -174,7 +174,7 @@ async fn piece(
     match tokio::time::timeout(idle, response.chunk()).await {
         Ok(piece) => piece.map_err(|error| failure::no_answer(&error, provider)),
         Err(_) => Err(failure::timed_out(
-            "the model has said nothing for too long; raise idleTimeoutMs if it thinks so long",
+            "the model was silent for too long; raise idleTimeoutMs if it needs longer",
         )),
     }
 }
@@ -189,7 +189,7 @@ async fn read(
     while let Some(bytes) = piece(response, of).await? {
         body.extend_from_slice(&bytes);
         if body.len() > at_most {
-            return Err(failure::bad_answer("it is longer than any is"));
+            return Err(failure::bad_answer("it is too long"));
         }
     }
     Ok(body)

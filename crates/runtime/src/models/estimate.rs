@@ -90,13 +90,13 @@ pub(crate) fn unpriced(provider: &str, model: &str) -> NodeError {
 pub(crate) fn no_price(provider: &str, model: &str) -> String {
     match provider {
         super::providers::CUSTOM => format!(
-            "maxCostUsd cannot be kept: the model {model} is asked by its address (baseUrl) and \
-             has no price; name a provider with prices, or leave maxCostUsd out"
+            "maxCostUsd cannot be enforced: the model {model} is called by its address (baseUrl) \
+             and has no price; use a provider with prices, or remove maxCostUsd"
         ),
         provider => format!(
-            "maxCostUsd cannot be kept: the model {model} of the provider {provider} has no \
-             price; whoever runs the engine adds [provider.{provider}.price.\"{model}\"] with \
-             input and output to the file of providers, or leave maxCostUsd out"
+            "maxCostUsd cannot be enforced: the model {model} of the provider {provider} has no \
+             price; add [provider.{provider}.price.\"{model}\"] with input and output to the \
+             engine's file of providers, or remove maxCostUsd"
         ),
     }
 }

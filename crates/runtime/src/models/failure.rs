@@ -14,7 +14,7 @@ const QUOTED: usize = 500;
 
 /// The answer is malformed.
 pub(crate) fn bad_answer(what: &str) -> NodeError {
-    let text = format!("the model's answer cannot be understood: {what}");
+    let text = format!("the model's answer cannot be read: {what}");
     NodeError::new("model_bad_answer", text)
 }
 
@@ -30,8 +30,7 @@ pub(crate) fn timed_out(what: &str) -> NodeError {
 
 /// The request does not fit into the model's context.
 pub(crate) fn overflow() -> NodeError {
-    let text = "what the model is asked does not fit into its context; shorten it, or lower \
-                maxTokens";
+    let text = "the request does not fit into the model's context; shorten it, or lower maxTokens";
     NodeError::new("model_context_overflow", text).fatal()
 }
 
@@ -47,7 +46,7 @@ pub(super) fn no_answer(error: &OutboundError, provider: &str) -> NodeError {
     };
     match error {
         OutboundError::Refused { .. } => {
-            let text = format!("{text}; whoever runs the engine allows it with --allow-http");
+            let text = format!("{text}; the operator of the engine can allow it with --allow-http");
             NodeError::new("model_endpoint_refused", text).fatal()
         }
         OutboundError::BadRedirect { .. } => NodeError::new("model_endpoint_refused", text).fatal(),
@@ -66,13 +65,13 @@ fn of_provider(error: &OutboundError, provider: &str) -> String {
             format!("requests to the address of the provider {provider} are refused")
         }
         OutboundError::BadRedirect { .. } => {
-            format!("the provider {provider} redirects, and is not followed")
+            format!("the provider {provider} redirects, which is not followed")
         }
         OutboundError::Unresolved { .. } | OutboundError::Unreachable { .. } => {
-            format!("the provider {provider} cannot be reached; the log of the engine says why")
+            format!("the provider {provider} cannot be reached; the engine's log has the reason")
         }
         OutboundError::TimedOut { .. } => {
-            format!("the provider {provider} has given no complete answer in time")
+            format!("the provider {provider} gave no complete answer in time")
         }
         OutboundError::Broken { .. } => {
             format!("the connection to the provider {provider} broke")
@@ -119,7 +118,7 @@ pub(super) fn of_body(body: &Value, status: Option<StatusCode>) -> NodeError {
     let mut failed = if is_overflow {
         overflow()
     } else if says(&["insufficient_quota", "billing_error"]) || number == 402 {
-        let text = "the provider's account has no quota left; see to its billing";
+        let text = "the provider's account has no quota left; check its billing";
         NodeError::new("model_quota_exhausted", text).fatal()
     } else if says(&["overloaded_error"]) || number >= 500 {
         NodeError::new(
@@ -129,7 +128,7 @@ pub(super) fn of_body(body: &Value, status: Option<StatusCode>) -> NodeError {
     } else if says(&["rate_limit_error", "rate_limit_exceeded"]) || number == 429 {
         NodeError::new(
             "model_rate_limited",
-            "the provider takes no more calls for now",
+            "the provider accepts no more calls for now",
         )
     } else if says(&[
         "authentication_error",
@@ -177,7 +176,7 @@ pub(crate) fn may_cost(error: &NodeError) -> bool {
 
 /// The model or its provider refuses to answer.
 pub(crate) fn refused() -> NodeError {
-    let text = "the model refuses to answer this; it is not asked again";
+    let text = "the model refuses to answer this; the call is not repeated";
     NodeError::new("envelope_refusal", text).fatal()
 }
 

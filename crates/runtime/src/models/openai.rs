@@ -113,7 +113,7 @@ pub(super) fn whole(reading: &mut Reading, body: &str) -> Result<(), NodeError> 
 
 fn parse(data: &str) -> Result<Value, NodeError> {
     let value: Value =
-        serde_json::from_str(data).map_err(|_| failure::bad_answer("it is no JSON"))?;
+        serde_json::from_str(data).map_err(|_| failure::bad_answer("it is not JSON"))?;
     if value["error"].is_object() {
         Err(failure::of_body(&value, None))
     } else {

@@ -117,7 +117,10 @@ impl Providers {
         if let Some(default) = &file.default
             && !by_name.contains_key(default)
         {
-            return bad(format!("default = {} names no provider", quoted(default)));
+            return bad(format!(
+                "default = {} is not a configured provider",
+                quoted(default)
+            ));
         }
         for policy in &file.policy {
             check_policy(policy, &by_name)?;
@@ -140,10 +143,10 @@ pub(crate) fn is_name(name: &str) -> bool {
 
 fn check_name(name: &str) -> Result<(), BadProviders> {
     if !is_name(name) {
-        return bad("a provider's name has 1 to 64 lowercase letters, digits, - _ .");
+        return bad("a provider's name must be 1 to 64 lowercase letters, digits, - _ .");
     }
     if name == CUSTOM {
-        return bad("the name custom stands for models whose address a workflow gives");
+        return bad("the name custom is reserved for models whose address a workflow gives");
     }
     Ok(())
 }
@@ -157,15 +160,15 @@ fn check_policy(
         && !providers.contains_key(provider)
     {
         return bad(format!(
-            "a policy is about {}, which is no provider",
+            "a policy names {}, which is not a provider",
             quoted(provider)
         ));
     }
     if policy.workspace.is_some() && policy.tenant.is_none() {
-        return bad("a policy for a workspace names its tenant, too");
+        return bad("a policy for a workspace needs its tenant, too");
     }
     if !policy.models.is_empty() && policy.mode != Mode::Restricted {
-        return bad("models of a policy are for mode = \"restricted\" only");
+        return bad("a policy takes models only with mode = \"restricted\"");
     }
     Ok(())
 }
@@ -176,7 +179,7 @@ impl Entry {
             .map_err(|what| BadProviders(format!("provider.{name}.base_url {what}")))?;
         if let Some((model, _)) = self.price.iter().find(|(_, price)| !price.is_sound()) {
             return bad(format!(
-                "provider.{name}.price.{}: prices are numbers from 0 on",
+                "provider.{name}.price.{}: prices must be numbers of at least 0",
                 quoted(model)
             ));
         }
@@ -204,13 +207,13 @@ impl Entry {
 /// A base URL, ending in a slash so that paths can be joined to it.
 pub(crate) fn base_url(text: &str) -> Result<Url, &'static str> {
     let url = Url::parse(text.trim_end_matches('/'));
-    let mut url = url.map_err(|_| "is no URL; write https://HOST/v1")?;
+    let mut url = url.map_err(|_| "is not a URL; write https://HOST/v1")?;
     let is_plain = url.username().is_empty() && url.password().is_none();
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err("must begin with http:// or https:// and name a host");
+        return Err("must start with http:// or https:// and have a host");
     }
     if !is_plain || url.query().is_some() || url.fragment().is_some() {
-        return Err("must have neither user, nor query, nor fragment");
+        return Err("must have no user, query or fragment");
     }
     let path = format!("{}/", url.path().trim_end_matches('/'));
     url.set_path(&path);
@@ -287,7 +290,7 @@ mod tests {
     #[test]
     fn problems_are_reported_without_the_value() {
         let with = |more: &str| format!("[provider.a]\nbase_url = \"https://a.example\"\n{more}");
-        refused("default = \"a\"", "no provider");
+        refused("default = \"a\"", "is not a configured provider");
         refused(
             "[provider.custom]\nbase_url = \"https://a.example\"",
             "address",
@@ -296,7 +299,7 @@ mod tests {
             "[provider.A]\nbase_url = \"https://a.example\"",
             "lowercase",
         );
-        refused("[provider.a]\nbase_url = \"planted\"", "no URL");
+        refused("[provider.a]\nbase_url = \"planted\"", "is not a URL");
         refused("[provider.a]\nbase_url = \"ftp://a.example\"", "http://");
         refused(
             "[provider.a]\nbase_url = \"https://planted:x@a.example\"",
@@ -305,12 +308,12 @@ mod tests {
         refused(&with("credential = \"planted-secret\""), "env:NAME");
         refused(
             &with("[provider.a.price.m]\ninput = -1.0\noutput = 1.0"),
-            "from 0 on",
+            "of at least 0",
         );
         refused(&with("unheard = \"planted\""), "unheard");
         refused(
             &with("[[policy]]\nprovider = \"b\"\nmode = \"disabled\""),
-            "no provider",
+            "is not a provider",
         );
         refused(
             &with("[[policy]]\nmode = \"disabled\"\nmodels = [\"x\"]"),

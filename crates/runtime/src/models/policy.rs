@@ -138,11 +138,11 @@ pub(super) fn check(
         (Mode::Disabled, _) => denied("provider_disabled", "it is disabled; use another"),
         (Mode::Required, Credential::Absent) => denied(
             "byok_required",
-            "it takes a credential of your own; name one as credentialRef",
+            "it needs your own credential; give it as credentialRef",
         ),
         (Mode::Required, Credential::Unresolved) => denied(
             "byok_required_but_unresolved",
-            "it takes a credential of your own, and the one named is not there",
+            "it needs your own credential, and the given one does not exist",
         ),
         (Mode::Restricted, _) => {
             if policy.models.iter().any(|pattern| matches(pattern, model)) {

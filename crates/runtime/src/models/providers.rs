@@ -81,8 +81,8 @@ impl HostSecret {
         self.read().await.map_err(|what| {
             tracing::warn!(%what, whose, "a credential cannot be read");
             let text = format!(
-                "the engine's own credential for {whose} cannot be read; the log of the engine \
-                 says why"
+                "the engine's own credential for {whose} cannot be read; the engine's log has the \
+                 reason"
             );
             NodeError::new("credential_unavailable", text)
         })

@@ -37,7 +37,7 @@ impl Reading {
     ) -> Result<(), NodeError> {
         if place >= MAX_CALLS {
             return Err(failure::bad_answer(
-                "it asks for more tool calls than are made",
+                "it requests more tool calls than are allowed",
             ));
         }
         self.grow(arguments.len() + name.map_or(0, str::len))?;
@@ -73,7 +73,7 @@ impl Reading {
         if self.is_whole {
             Ok(self.answer)
         } else {
-            Err(failure::broken("the answer ended before it was whole"))
+            Err(failure::broken("the answer ended before it was complete"))
         }
     }
 
@@ -83,7 +83,7 @@ impl Reading {
             Ok(())
         } else {
             let text =
-                format!("the model answers with more than {MAX_ANSWER_BYTES} bytes; set maxTokens");
+                format!("the model's answer has more than {MAX_ANSWER_BYTES} bytes; set maxTokens");
             Err(NodeError::new("model_answer_too_large", text).fatal())
         }
     }

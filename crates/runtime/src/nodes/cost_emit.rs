@@ -18,7 +18,7 @@ impl WorkNode for CostEmit {
     }
 
     fn summary(&self) -> &'static str {
-        "Tells of a cost; of what its config names only what a cost may have."
+        "Reports a cost: the fields of its config that a cost may have."
     }
 
     fn repeat(&self, _config: &Value) -> Repeat {
@@ -31,7 +31,8 @@ impl WorkNode for CostEmit {
             "properties": {
                 "attrs": {
                     "type": "object",
-                    "description": "Attributes by name; those of the protocol begin with openwop.cost.",
+                    "description": "Attributes by name; those of the protocol start with \
+                                    openwop.cost.",
                 },
             },
             "required": ["attrs"],

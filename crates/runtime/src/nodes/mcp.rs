@@ -124,8 +124,9 @@ impl WorkNode for Mcp {
             });
             properties["arguments"] = json!({
                 "type": "object",
-                "description": "The arguments; ${inputs.NAME} in a text is replaced by an input, and \
-                                a text that is nothing else by its value. An input `arguments` wins over it.",
+                "description": "The arguments; ${inputs.NAME} in a text is replaced by an input, \
+                                and a text that is nothing else by its value. An input `arguments` \
+                                overrides it.",
             });
             required.push("tool");
         }
@@ -298,7 +299,7 @@ async fn begin(
     let called = Called::begin(started, cx, None, name, ToolTransport::Mcp, &arguments).await?;
     if !server.allows(&config.tool) {
         let text = format!(
-            "{} may not be called; choose a tool that may",
+            "{} is not an allowed tool; choose an allowed one",
             called.tool_name()
         );
         let error = NodeError::new("tool_not_allowed", text).fatal();
@@ -380,7 +381,7 @@ async fn act(
 /// The error of a tool that reports failure.
 pub(super) fn said_failed(text: &str) -> NodeError {
     let said: String = text.chars().take(1_000).collect();
-    let message = "the tool says that it failed; its words are in the details";
+    let message = "the tool reports a failure; its message is in the details";
     NodeError::new("mcp_tool_error", message)
         .with_details(json!({ "contentTrust": "untrusted", "text": said }))
 }

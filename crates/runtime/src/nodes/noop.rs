@@ -23,19 +23,19 @@ impl Noop {
             },
             Self {
                 type_id: "core.start",
-                summary: "Marks where a workflow begins.",
+                summary: "Marks the start of a workflow.",
             },
             Self {
                 type_id: "core.end",
-                summary: "Marks where a workflow ends.",
+                summary: "Marks the end of a workflow.",
             },
             Self {
                 type_id: "core.parallel",
-                summary: "Marks where branches part.",
+                summary: "Marks a fork of branches.",
             },
             Self {
                 type_id: "core.merge",
-                summary: "Marks where branches meet.",
+                summary: "Marks a join of branches.",
             },
         ]
     }

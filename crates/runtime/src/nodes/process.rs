@@ -244,7 +244,7 @@ impl Attempt<'_> {
     /// begins anew in the log, so all of it is processed as if it were new.
     async fn replay(&mut self, record: &ExitRecord) -> Result<(), Interrupted> {
         let text = format!(
-            "`{}` had ended before the engine was restarted; its result is used",
+            "`{}` had ended before the engine restarted; its result is used",
             self.program
         );
         self.cx
@@ -285,7 +285,7 @@ impl Attempt<'_> {
             }
             Finish::SupervisorLost => {
                 let text = format!(
-                    "the supervisor of `{}` was killed; everything it had started was ended",
+                    "the supervisor of `{}` was killed; all its processes were ended",
                     self.program
                 );
                 Err(NodeError::new("supervisor_lost", text))
@@ -379,7 +379,7 @@ impl Attempt<'_> {
             }
             End::BoundPassed { used } => {
                 let text = format!(
-                    "`{program}` was killed: it used {used}, and no program of a tenant's workflow \
+                    "`{program}` was killed: it used {used}, more than programs of tenants \
                      may{said}"
                 );
                 NodeError::new("process_bound_passed", text).with_details(json!({ "stderr": last }))
@@ -428,8 +428,8 @@ impl Attempt<'_> {
             .map_err(|error| refuse(format!("the output could not be read back: {error}")))?;
         serde_json::from_slice(&bytes).map_err(|error| {
             refuse(format!(
-                "what `{program}` wrote to stdout is not one JSON value: {error}; write logs to \
-                 stderr, or use outputFormat text"
+                "the stdout of `{program}` is not one JSON value: {error}; write logs to stderr, \
+                 or use outputFormat text"
             ))
         })
     }
@@ -453,8 +453,8 @@ fn not_started(reason: NotStarted, message: &str, program: &str) -> NodeError {
         }
         NotStarted::NotExecutable => {
             let text = format!(
-                "`{program}` may not be executed; make it executable (one that runs confined is the \
-                 system's, or lies in the tenant's folder)"
+                "`{program}` cannot be executed; make it executable (a confined program must \
+                 belong to the system or be in the tenant's folder)"
             );
             NodeError::new("command_not_executable", text).fatal()
         }

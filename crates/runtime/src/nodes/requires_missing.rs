@@ -21,7 +21,7 @@ impl WorkNode for RequiresMissing {
     }
 
     fn summary(&self) -> &'static str {
-        "Fails for want of a capability that no host provides."
+        "Fails because it needs a capability that no host provides."
     }
 
     fn repeat(&self, _config: &Value) -> Repeat {

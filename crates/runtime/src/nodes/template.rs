@@ -36,8 +36,8 @@ impl Template {
             });
             let Some(name) = name else {
                 return Err(
-                    "only ${inputs.NAME}, with the name of an input port, can stand \
-                            after ${; write $${ for the characters themselves"
+                    "only ${inputs.NAME}, with the name of an input port, can follow ${; write $${ \
+                     for the characters themselves"
                         .to_owned(),
                 );
             };

@@ -131,7 +131,7 @@ fn parse(text: &str) -> Result<Expression, String> {
     match roots.chain(nodes).find(|&root| root != "inputs") {
         None => Ok(expression),
         Some(root) => Err(format!(
-            "a transform reads `inputs` only; bind what you need of `{root}` to an input port"
+            "a transform reads only `inputs`; bind the value from `{root}` to an input port"
         )),
     }
 }

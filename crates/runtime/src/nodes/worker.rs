@@ -39,7 +39,7 @@ impl WorkNode for Worker {
                     "type": "string",
                     "maxLength": 64,
                     "pattern": "^[.]*[A-Za-z0-9_-][A-Za-z0-9._-]*$",
-                    "$comment": "a name of letters, digits, `.`, `_` and `-`, not of dots alone",
+                    "$comment": "a name of letters, digits, `.`, `_` and `-`, not only dots",
                     "description": "The queue of its workers.",
                 },
                 "repeat": {
@@ -70,7 +70,7 @@ impl WorkNode for Worker {
         let config = WorkerConfig::from_config(started.config());
         // Runs of earlier versions may wait for queues with invalid names.
         let Some(config) = config.filter(|config| is_queue_name(&config.queue)) else {
-            let text = "the config names no queue or no repeat policy";
+            let text = "the config needs a queue and a repeat policy";
             return Outcome::failed(NodeError::new("invalid_config", text).fatal());
         };
         let request = started.key().to_string();

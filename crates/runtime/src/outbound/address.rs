@@ -128,16 +128,16 @@ pub(super) enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scheme => f.write_str("only http and https are spoken"),
+            Self::Scheme => f.write_str("only http and https are supported"),
             Self::Userinfo => f.write_str(
-                "it has a user name or password in it; send them in a header, as a secret",
+                "it contains a user name or password; send them in a header, as a secret",
             ),
-            Self::NoHost => f.write_str("it names no host"),
-            Self::Metadata => f.write_str("its host gives out the secrets of a machine"),
+            Self::NoHost => f.write_str("it has no host"),
+            Self::Metadata => f.write_str("its host serves the secrets of a machine"),
             Self::NotPublic(what) => write!(
                 f,
-                "its host is {what}, not the public internet; if that is meant, allow it where \
-                 the engine is started: `--allow-http HOST:PORT`, or a network in their place"
+                "its host is {what}, not the public internet; if this is intended, start the \
+                 engine with `--allow-http HOST:PORT`, or with a network in their place"
             ),
         }
     }

@@ -364,11 +364,9 @@ fn redirect(request: &mut Request, to: String, status: StatusCode) -> Result<(),
     let url = request
         .url
         .join(&to)
-        .map_err(|_| bad("to something that is no URL"))?;
+        .map_err(|_| bad("to an invalid URL"))?;
     if request.url.scheme() == "https" && url.scheme() == "http" {
-        return Err(bad(
-            "from https to http, which would send everything in the clear",
-        ));
+        return Err(bad("from https to http, which is not encrypted"));
     }
     if url.origin() != request.url.origin() {
         request.origin_headers.clear();

@@ -62,21 +62,21 @@ pub struct Programs {
 pub enum Refused {
     /// The operator did not allow it.
     #[error(
-        "this workflow runs programs on the server's machine, and the operator has not allowed \
-         that for workflows of the tenant {0}; ask the operator to serve the workflow from a \
-         folder (`runwright serve --workflows DIR`), or to allow the tenant (`--allow-programs {0}`)"
+        "this workflow runs programs on the server's machine, and the operator does not allow this \
+         for workflows of the tenant {0}; the operator can serve the workflow from a folder \
+         (`runwright serve --workflows DIR`) or allow the tenant (`--allow-programs {0}`)"
     )]
     NotAllowed(TenantId),
     /// A node of a session runs programs of the operator's project.
     #[error(
-        "nodes of sessions run in the operator's own project, never for a workflow that a tenant \
-         put; ask the operator to play the template"
+        "nodes of sessions run only in the operator's project, not for a workflow of a tenant; ask \
+         the operator to play the template"
     )]
     OfSession,
     /// The kernel cannot confine them.
     #[error(
         "this workflow runs programs, and this machine cannot confine them: {0}; the operator can \
-         run them all the same with --allow-unconfined-programs"
+         run them unconfined with --allow-unconfined-programs"
     )]
     NotConfined(NotConfined),
 }

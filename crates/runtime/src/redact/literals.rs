@@ -19,9 +19,9 @@ pub(crate) fn literal_secrets(definition: &Value) -> Vec<Problem> {
         Problem::new(
             path,
             ProblemCode::LiteralSecret,
-            "this looks like a secret, and a definition is stored as it is: keep the secret outside \
-             (`runwright secrets`, or a variable of the engine) and name it, as in `secretEnv`, \
-             `secretHeaders` or a sensitive input",
+            "this looks like a secret, and a definition is stored in clear: keep the secret \
+             outside (`runwright secrets`, or a variable of the engine) and refer to it, as in \
+             `secretEnv`, `secretHeaders` or a sensitive input",
         )
     };
     places.into_iter().map(warning).collect()

@@ -42,12 +42,12 @@ impl EnvSecrets {
         let shown = || quoted(&format!("env:{name}"));
         if owner.tenant != self.tenant || !self.allowed.has(name) {
             let how = if owner.tenant == self.tenant {
-                "allow its name where the engine is started: `--secret-env NAME`"
+                "start the engine with `--secret-env NAME`"
             } else {
                 // The environment is the host's own.
-                "use `secret://NAME`, a file of the folder that `--secrets DIR` names"
+                "use `secret://NAME`, a file in the folder of `--secrets DIR`"
             };
-            let text = format!("{} may not be used as a secret; {how}", shown());
+            let text = format!("{} is not allowed as a secret; {how}", shown());
             return Err(NodeError::new("credential_forbidden", text).fatal());
         }
         std::env::var(name).map_err(|error| {

@@ -90,7 +90,7 @@ impl FileSecrets {
         }
         let whose = scope.map_or("user, workspace or tenant", Scope::as_str);
         let text = format!(
-            "there is no secret {} of the run's {whose}; put it into the folder of secrets",
+            "there is no secret {} of the run's {whose}; add it to the folder of secrets",
             quoted(name)
         );
         Err(NodeError::new("credential_not_found", text).lacking())
@@ -167,10 +167,10 @@ impl FileSecrets {
 
     fn file(&self, owner: &Owner, secret: &StoredSecret) -> std::io::Result<PathBuf> {
         if !is_plain(&secret.name) {
-            return Err(invalid("a secret's name has letters, digits, - _ ."));
+            return Err(invalid("a secret's name must be letters, digits, - _ ."));
         }
         let place = self.place(owner, secret.scope);
-        let place = place.ok_or_else(|| invalid("nobody is named whose secret it is"))?;
+        let place = place.ok_or_else(|| invalid("the secret has no owner"))?;
         Ok(place.join(&secret.name))
     }
 }
@@ -205,10 +205,10 @@ fn invalid(text: &str) -> std::io::Error {
 async fn read(path: &Path) -> std::io::Result<String> {
     let metadata = tokio::fs::metadata(path).await?;
     if !metadata.is_file() {
-        return Err(invalid("it is no file"));
+        return Err(invalid("it is not a file"));
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Err(invalid("it is longer than any secret"));
+        return Err(invalid("it is too long for a secret"));
     }
     let mut text =
         String::from_utf8(tokio::fs::read(path).await?).map_err(|_| invalid("it is not UTF-8"))?;

@@ -56,9 +56,9 @@ impl<'a> Reference<'a> {
         if is_plain(name) {
             Ok(Self::Stored { scope, name })
         } else {
-            let text = "this is no reference of a secret; write secret://NAME, \
-                            secret://SCOPE/NAME, file:NAME or env:NAME, where a NAME has letters, \
-                            digits, - _ .";
+            let text = "this is not a reference of a secret; write secret://NAME, \
+                        secret://SCOPE/NAME, file:NAME or env:NAME, where a NAME has letters, \
+                        digits, - _ .";
             Err(NodeError::new("credential_not_found", text).fatal())
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn wrong_reference(text: &str) -> Option<String> {
         _ => "write",
     };
     Some(format!(
-        "this is no reference of a secret; {hint} `secret://NAME`, `secret://SCOPE/NAME`, \
+        "this is not a reference of a secret; {hint} `secret://NAME`, `secret://SCOPE/NAME`, \
          `file:NAME` or `env:NAME`, where a NAME has letters, digits, `-`, `_` and `.`"
     ))
 }
@@ -96,7 +96,7 @@ fn scope_of(word: &str) -> Result<Scope, NodeError> {
     let known = Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
     known.ok_or_else(|| {
         let text = format!(
-            "there is no scope {} of secrets; there are user, workspace and tenant",
+            "{} is not a scope of secrets; the scopes are user, workspace and tenant",
             quoted(word)
         );
         NodeError::new("credential_scope_unsupported", text).fatal()

@@ -44,7 +44,7 @@ pub(super) enum Refused {
          processes by hand, then resume the run"
     )]
     StillAlive,
-    #[error("nobody wants the attempt any more")]
+    #[error("the attempt is no longer needed")]
     Stopped,
     #[error("the attempt directory cannot be used: {0}")]
     Io(#[from] io::Error),

@@ -21,7 +21,7 @@ pub fn find_program(program: &str, path: Option<&str>, cwd: &Path) -> io::Result
             (true, true) => Ok(file),
             (true, false) => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "it is no program, or may not be run",
+                "it is not a program, or not executable",
             )),
             (false, _) => Err(not_found()),
         };

@@ -89,7 +89,7 @@ pub(super) fn start(
             None => Err(io::Error::other("the output has no pipe")),
         };
         let text =
-            |error: &io::Error| format!("its {} could not be kept: {error}", stream.as_str());
+            |error: &io::Error| format!("its {} could not be stored: {error}", stream.as_str());
         let _ = seen.end.set(result.as_ref().map(|_| ()).map_err(text));
         let _ = events.send(Event::OutputEnded(result));
     });

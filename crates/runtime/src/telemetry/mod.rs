@@ -89,10 +89,10 @@ fn cap(kind: CapKind) -> &'static str {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadOtlp {
     /// The endpoint is not http or https.
-    #[error("the OTLP endpoint is an http or https URL")]
+    #[error("the OTLP endpoint must be an http or https URL")]
     Endpoint,
     /// A header is malformed.
-    #[error("OTLP headers are NAME=VALUE, separated by commas")]
+    #[error("OTLP headers must be NAME=VALUE, separated by commas")]
     Headers,
 }
 
@@ -359,9 +359,9 @@ impl Exporter {
             Ok(response) if response.status().is_success() => {}
             Ok(response) => {
                 let status = response.status().as_u16();
-                tracing::warn!(status, "the collector refused telemetry; it is left out");
+                tracing::warn!(status, "the collector refused telemetry; it is dropped");
             }
-            Err(error) => tracing::warn!(%error, "telemetry was not delivered; it is left out"),
+            Err(error) => tracing::warn!(%error, "telemetry was not delivered; it is dropped"),
         }
     }
 }

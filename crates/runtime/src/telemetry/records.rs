@@ -78,7 +78,7 @@ pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
             tracing::warn!(
                 target: "openwop", metricKind = "openwop.cap.exceeded", runId = %header.stream,
                 kind = super::cap(*kind), limit, observed, trace_id = trace, span_id = span,
-                "a bound was reached"
+                "a limit was reached"
             );
         }
         RunEvent::NodeCompleted {

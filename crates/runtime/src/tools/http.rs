@@ -47,7 +47,7 @@ impl GuardedClient {
         more: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Response, Failed> {
         let odd = |what: &'static str| Failed::UnexpectedServerResponse(Cow::Borrowed(what));
-        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| odd("an odd header"));
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| odd("an invalid header"));
         let mut headers = HeaderMap::from_iter(more);
         let agent = concat!("runwright/", env!("CARGO_PKG_VERSION"));
         headers.insert(USER_AGENT, HeaderValue::from_static(agent));
@@ -65,7 +65,7 @@ impl GuardedClient {
         }
         let request = Request {
             method,
-            url: Url::parse(uri).map_err(|_| odd("an odd address"))?,
+            url: Url::parse(uri).map_err(|_| odd("an invalid address"))?,
             headers,
             origin_headers,
             body,

@@ -106,7 +106,9 @@ impl ToolServers {
         let mut by_name = BTreeMap::new();
         for (name, entry) in entries {
             if !is_name(&name) {
-                return Err("a server's name has 1 to 64 lowercase letters, digits, - _ .".into());
+                return Err(
+                    "a server's name must be 1 to 64 lowercase letters, digits, - _ .".into(),
+                );
             }
             let reach = entry.reach(folder);
             let reach = reach.map_err(|what| format!("mcp.{name}: {what}"))?;
@@ -137,8 +139,8 @@ impl ToolServers {
             None => ours.next().filter(|_| ours.next().is_none()),
         };
         found.ok_or_else(|| {
-            let text = "there is no such server of tools; name one of the engine's configuration \
-                        ([mcp.NAME] of the file that --providers names)";
+            let text = "there is no such tool server; use one of the engine's configuration \
+                        ([mcp.NAME] in the file of --providers)";
             NodeError::new("mcp_server_not_found", text).lacking()
         })
     }
@@ -167,12 +169,12 @@ impl<'a> TenantTools<'a> {
 
 impl ServerEntry {
     fn reach(&self, folder: &Path) -> Result<Reach, &'static str> {
-        const REFERENCE: &str = "a credential is a reference, env:NAME or file:PATH";
+        const REFERENCE: &str = "a credential must be a reference, env:NAME or file:PATH";
         let secret = |text: &String| host_secret(text, folder).ok_or(REFERENCE);
         match (&self.command, &self.url) {
             (Some(argv), None) if self.credential.is_none() => {
                 if argv.first().is_none_or(String::is_empty) {
-                    return Err("command names no program");
+                    return Err("command has no program");
                 }
                 let secrets = self.secret_env.iter();
                 let secrets = secrets.map(|(name, text)| Ok((name.clone(), secret(text)?)));
@@ -183,9 +185,9 @@ impl ServerEntry {
                 })
             }
             (None, Some(url)) if self.env.is_empty() && self.secret_env.is_empty() => {
-                let url = Url::parse(url).map_err(|_| "url is no URL")?;
+                let url = Url::parse(url).map_err(|_| "url is not a URL")?;
                 if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
-                    return Err("url begins with http:// or https://, and names no user");
+                    return Err("url must start with http:// or https:// and have no user");
                 }
                 Ok(Reach::Http {
                     url,

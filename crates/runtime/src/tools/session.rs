@@ -128,10 +128,10 @@ impl Session {
                 let transport = StreamableHttpClientTransport::with_client(client, config);
                 let service = rmcp::serve_client((), transport).await.map_err(|error| {
                     // Its address is for the operator only.
-                    tracing::warn!(server = %name, %error, "a server of tools was not reached");
+                    tracing::warn!(server = %name, %error, "a tool server was not reached");
                     let text = format!(
-                        "the server of tools {name} cannot be reached; the log of the engine says \
-                         why (an address that is not public needs --allow-http)"
+                        "the tool server {name} cannot be reached; the engine's log has the reason \
+                         (an address that is not public needs --allow-http)"
                     );
                     NodeError::new("mcp_unreachable", text)
                 })?;
@@ -174,7 +174,8 @@ impl Session {
         let size = answer.content.to_string().len()
             + structured.map_or(0, |value| value.to_string().len());
         if size > MAX_RESULT_BYTES {
-            let text = format!("the tool gave more than {MAX_RESULT_BYTES} bytes; ask it for less");
+            let text =
+                format!("the tool returned more than {MAX_RESULT_BYTES} bytes; request less");
             Err(NodeError::new("mcp_result_too_large", text).fatal())
         } else {
             Ok(answer)
@@ -194,16 +195,16 @@ impl Session {
         let name = &self.name;
         match error {
             ServiceError::McpError(said) => {
-                let text = format!("the server of tools {name} refuses: error {}", said.code.0);
+                let text = format!("the tool server {name} refuses: error {}", said.code.0);
                 let message: String = said.message.chars().take(500).collect();
                 NodeError::new("mcp_error", text)
                     .with_details(json!({ "code": said.code.0, "serverMessage": message }))
             }
             ServiceError::Timeout { .. } => patience_over(name),
             error => {
-                tracing::warn!(server = %name, %error, "a server of tools was lost");
+                tracing::warn!(server = %name, %error, "a tool server was lost");
                 let text =
-                    format!("the server of tools {name} was lost; the log of the engine says why");
+                    format!("the tool server {name} was lost; the log of the engine says why");
                 NodeError::new("mcp_lost", text)
             }
         }
@@ -212,12 +213,12 @@ impl Session {
 
 /// The error of a server that takes too long.
 pub(crate) fn patience_over(name: &str) -> NodeError {
-    let text = format!("the server of tools {name} takes too long; raise timeoutMs");
+    let text = format!("the tool server {name} takes too long; raise timeoutMs");
     NodeError::new("mcp_timed_out", text)
 }
 
 async fn learnt(ports: &Ports, server: &str, secret: &HostSecret) -> Result<String, NodeError> {
-    let whose = format!("the server of tools {server}");
+    let whose = format!("the tool server {server}");
     let value = secret.read_of(&whose).await?;
     ports.secrets.learn(&format!("tools:{server}"), &value)?;
     Ok(value)

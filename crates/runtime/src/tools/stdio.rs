@@ -83,7 +83,7 @@ pub(super) async fn start(
 }
 
 pub(super) fn not_started(name: &str, why: &str) -> NodeError {
-    let text = format!("the server of tools {name} cannot be started: {why}");
+    let text = format!("the tool server {name} cannot be started: {why}");
     NodeError::new("mcp_not_started", text)
 }
 

@@ -110,7 +110,7 @@ pub enum BadAddress {
     #[error("url must be an absolute https URL")]
     NotAUrl,
     /// It is not encrypted.
-    #[error("url must begin with https://")]
+    #[error("url must start with https://")]
     NotHttps,
     /// The guard rejects it.
     #[error("url must lead to the public internet, without a user name or password")]

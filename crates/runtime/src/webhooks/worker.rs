@@ -283,7 +283,7 @@ impl Worker {
         let target = Arc::new(Target {
             id: webhook.id.clone(),
             url: Url::parse(&webhook.spec.url)
-                .map_err(|_| StoreError::Corrupt("a webhook's address is none".into()))?,
+                .map_err(|_| StoreError::Corrupt("the address of a webhook is invalid".into()))?,
             webhook: webhook.clone(),
             signers: signers.map_err(|error| StoreError::Unavailable(error.to_string()))?,
             now,
@@ -374,7 +374,7 @@ impl Shared {
             .render
             .body(contract, header, tail.plan(), &event, cause);
         if body.len() > MAX_BODY_BYTES {
-            let why = "the event is larger than a delivery may be; read it from the run's events";
+            let why = "the event is too large for a delivery; read it from the run's events";
             return Ok(Sent::Impossible { why: why.into() });
         }
         let names = self

@@ -431,7 +431,7 @@ async fn an_unreachable_collector_causes_no_error() {
     let refused = telemetry::export(&host.engine, &otlp("ftp://127.0.0.1"));
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "the OTLP endpoint is an http or https URL"
+        "the OTLP endpoint must be an http or https URL"
     );
     host.stop().await;
 }

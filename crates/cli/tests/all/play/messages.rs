@@ -282,10 +282,7 @@ fn mistakes_in_a_session_come_with_the_right_command() {
         ),
         ("[play]\njob = 1\n", "did you mean `jobs`?"),
         ("[[executor]]\ntype = \"skil\"\n", "did you mean `skill`?"),
-        (
-            "[play]\njobs = 0\n",
-            "leave it out for one for each processor",
-        ),
+        ("[play]\njobs = 0\n", "remove it to use one per processor"),
     ] {
         lab.write("runwright.toml", file);
         refused(&lab, &["play", "sample", "--context", "goal=x"], &[says]);

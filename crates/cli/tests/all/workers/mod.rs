@@ -314,7 +314,7 @@ fn nothing_is_taken_for_a_program_that_cannot_be_started() {
     lab.write("plain.txt", "no program");
     for (program, why) in [
         ("nosuchcmd", "there is no such program"),
-        ("./plain.txt", "may not be run"),
+        ("./plain.txt", "not executable"),
         ("/nowhere/at/all", "there is no such program"),
     ] {
         let args = [

@@ -33,7 +33,7 @@ fn a_queue_shows_active_and_silent_workers_and_its_wait() {
     let waiting = happens(&serving, "run.heartbeat", |_| true);
     assert_eq!(waiting["phase"], "waiting_for_workers", "{waiting}");
     happens(&serving, "run.blocked_on_system", |event| {
-        event["reason"] == "no worker takes what waits"
+        event["reason"] == "no worker takes the waiting tasks"
     });
 
     // A worker that takes it and asks a person.

@@ -123,7 +123,7 @@ impl Jwks {
             JwksSource::Url(url) => self.fetch(url).await?,
         };
         let document: Document = serde_json::from_slice(&bytes)
-            .map_err(|_| "the document is no JSON Web Key Set".to_owned())?;
+            .map_err(|_| "the document is not a JSON Web Key Set".to_owned())?;
         // Keys of unknown types in a set are meant for other clients.
         let keys = document.keys.into_iter();
         let keys = keys.filter_map(|key| serde_json::from_value::<Jwk>(key).ok());

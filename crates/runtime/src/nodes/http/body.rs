@@ -39,14 +39,15 @@ impl Body {
             body.total += chunk.len() as u64;
             if body.total > config.max_response_bytes {
                 let text = format!(
-                    "{} answered with more than {} bytes; raise maxResponseBytes if that is right",
+                    "{} answered with more than {} bytes; raise maxResponseBytes if this size is \
+                     expected",
                     response.url().origin().ascii_serialization(),
                     config.max_response_bytes
                 );
                 return Err(Unread::Node(NodeError::new("http_too_large", text).fatal()));
             }
             body.take(&chunk, config.capture_bytes).map_err(|error| {
-                let text = format!("the body could not be kept: {error}");
+                let text = format!("the body could not be stored: {error}");
                 Unread::Node(NodeError::new("output_not_kept", text))
             })?;
         }

@@ -153,7 +153,7 @@ fn default_capture() -> usize {
 }
 
 const NAMED: &str =
-    "a user name or password has no place here: put it into `secretHeaders`, by reference";
+    "a user name or password is not allowed here: put it into `secretHeaders`, by reference";
 
 /// Checks that a schema cannot express.
 pub(super) fn check(config: &Value) -> Vec<Problem> {
@@ -367,11 +367,11 @@ fn fill(text: &str, inputs: &Map<String, Value>) -> Result<String, NodeError> {
 }
 
 fn parse_url(text: &str) -> Result<Url, String> {
-    let advice = "begin it with http:// or https:// and name a host";
+    let advice = "start it with http:// or https:// and a host";
     match Url::parse(text) {
-        Err(error) => Err(format!("this is no URL ({error}); {advice}")),
+        Err(error) => Err(format!("this is not a URL ({error}); {advice}")),
         Ok(url) if !matches!(url.scheme(), "http" | "https") => {
-            Err(format!("only http and https are spoken; {advice}"))
+            Err(format!("only http and https are supported; {advice}"))
         }
         Ok(url) => Ok(url),
     }
@@ -379,9 +379,9 @@ fn parse_url(text: &str) -> Result<Url, String> {
 
 fn header_name(name: &str) -> Result<HeaderName, String> {
     let parsed = HeaderName::from_bytes(name.as_bytes())
-        .map_err(|_| "this is no name a header can have".to_owned())?;
+        .map_err(|_| "this is not a valid header name".to_owned())?;
     if NOT_OURS.contains(&parsed.as_str()) {
-        return Err("this header is set by the connection itself; remove it".to_owned());
+        return Err("the connection sets this header itself; remove it".to_owned());
     }
     Ok(parsed)
 }

@@ -50,8 +50,8 @@ pub(super) async fn access(
         .or_else(|| settings.model())
         .or(provider.model.as_deref())
         .ok_or_else(|| {
-            let text = "no model is named; give `model` in the config, in the run's configurable \
-                        or in the provider's configuration";
+            let text = "there is no model; set `model` in the config, in the run's configurable or \
+                        in the provider's configuration";
             NodeError::new("model_required", text).fatal()
         })?
         .to_owned();
@@ -72,7 +72,7 @@ pub(super) async fn access(
     let credential = match found {
         Some(_) if !provider.byok => {
             let text = format!(
-                "provider {} takes no credential but the engine's own; leave credentialRef out",
+                "provider {} accepts only the engine's credential; remove credentialRef",
                 provider.name
             );
             return Err(NodeError::new("credential_forbidden", text).fatal());

@@ -106,7 +106,7 @@ pub(super) fn meta(answer: &Answer, access: &Access) -> Value {
 /// repeated.
 pub(super) fn for_good(error: NodeError) -> NodeError {
     let message = format!(
-        "{}; tools were called, so it does not begin again",
+        "{}; tools were called, so the call is not repeated",
         error.message
     );
     NodeError { message, ..error }.fatal()

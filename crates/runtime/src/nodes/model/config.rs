@@ -174,7 +174,7 @@ pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
     if config.api.is_some() && config.base_url.is_none() {
         refuse(
             "/api",
-            "a provider's own configuration says this; it goes with `baseUrl` only",
+            "the provider's configuration sets this; it is allowed only with `baseUrl`",
         );
     }
     if config.prompt.is_some() && config.messages.is_some() {

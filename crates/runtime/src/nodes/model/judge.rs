@@ -142,7 +142,9 @@ impl Turn<'_> {
                     None => Err(cut_off().into()),
                 }
             }
-            Finish::ToolCalls => Err(failure::bad_answer("it calls tools it was not given").into()),
+            Finish::ToolCalls => {
+                Err(failure::bad_answer("it calls tools that were not offered").into())
+            }
             Finish::Stop | Finish::Length => {
                 Ok(match shape.map(|shape| shape.read(&answer.text)) {
                     None => Judged::Good(None),
@@ -211,6 +213,6 @@ impl Turn<'_> {
 }
 
 fn cut_off() -> NodeError {
-    let text = "the model's answer was cut off before it was whole; raise maxTokens";
+    let text = "the model's answer was cut off before it was complete; raise maxTokens";
     NodeError::new("envelope_truncation_unrecoverable", text).fatal()
 }

@@ -87,7 +87,7 @@ impl Default for Failing {
     fn default() -> Self {
         Self {
             code: "mock_provider_error".to_owned(),
-            message: "the test provider fails, as it was told".to_owned(),
+            message: "the test provider fails as configured".to_owned(),
             retryable: false,
             fail_after_ms: 0,
         }
@@ -134,7 +134,7 @@ pub(crate) fn check(mock: &Value) -> Vec<(String, String)> {
         if !["id", "config"].contains(&name.as_str()) {
             wrong(
                 &pointer("", name),
-                "is no field here; there are id and config",
+                "is an unknown field; the fields are id and config",
             );
         }
     }
@@ -198,7 +198,7 @@ pub(super) async fn play(mock: &Value, cx: &NodeContext) -> Result<Completion, S
         Some("usage-only") => usage_only(read(config)?, cx).await,
         _ => {
             let text = format!(
-                "there is no such test provider; there are {}",
+                "there is no such test provider; the test providers are {}",
                 PROVIDERS.join(", ")
             );
             Err(NodeError::new("unsupported_mock_provider", text)

@@ -59,19 +59,19 @@ impl Model {
         [
             Self {
                 type_id: CHAT,
-                summary: "Asks a model and gives its answer, as text or as JSON of a given shape.",
+                summary: "Calls a model and returns its answer, as text or as JSON with a schema.",
                 asks: None,
                 process: process.clone(),
             },
             Self {
                 type_id: PROMPT,
-                summary: "Asks a model by a prompt that the run's creator may replace.",
+                summary: "Calls a model with a prompt that the run's creator may replace.",
                 asks: None,
                 process: process.clone(),
             },
             Self {
                 type_id: STRUCTURED,
-                summary: "Asks a model for JSON of a given shape, up to three times.",
+                summary: "Calls a model for JSON with a schema, up to three times.",
                 asks: Some(ASKS),
                 process,
             },

@@ -87,8 +87,7 @@ pub(super) fn prompt(
         }
     }
     if messages.is_empty() {
-        let text = "the model is asked nothing; give `prompt` or `messages`, as input or in the \
-                    config";
+        let text = "there is no prompt; give `prompt` or `messages`, as input or in the config";
         return Err(NodeError::new("prompt_required", text).fatal());
     }
     Ok(Prompt { system, messages })

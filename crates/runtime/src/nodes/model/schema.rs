@@ -84,8 +84,8 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "prompt": {
                 "type": "string", "maxLength": 1_048_576,
-                "description": "The question to the model; ${inputs.NAME} is replaced by an input. An \
-                                input `prompt` wins over it.",
+                "description": "The question to the model; ${inputs.NAME} is replaced by an input. \
+                                An input `prompt` overrides it.",
             },
             "promptId": {
                 "type": "string", "minLength": 1, "maxLength": 256,
@@ -104,7 +104,7 @@ pub(super) fn schema(process: &Process) -> Value {
                     "additionalProperties": false,
                 },
                 "description": "A conversation instead of a prompt; ${inputs.NAME} in a content is \
-                                replaced by an input. An input `messages` wins over it.",
+                                replaced by an input. An input `messages` overrides it.",
             },
             "temperature": {
                 "type": "number", "minimum": 0, "maximum": 2,
@@ -142,7 +142,7 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "repair": {
                 "type": "boolean", "default": true,
-                "description": "Whether the model is asked once more if its answer does not fit \
+                "description": "Whether the model is called once more if its answer does not fit \
                                 outputSchema.",
             },
             "truncation": {
@@ -156,7 +156,7 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "retryOnInvalidJson": {
                 "type": "integer", "minimum": 0,
-                "description": "Accepted without effect; `maxAsks` limits how often the model is asked.",
+                "description": "Accepted without effect; `maxAsks` limits the calls of the model.",
             },
             "mcp": mcp(),
             "mcpServers": {
@@ -197,8 +197,9 @@ pub(super) fn schema(process: &Process) -> Value {
             },
             "repeat": {
                 "enum": ["repeatable", "once"],
-                "description": "Whether an attempt asks again after its engine was lost; choose once \
-                                where a second call is too expensive. With tools the default is once.",
+                "description": "Whether an attempt calls the model again after its engine was \
+                                lost; choose once if a second call is too expensive. With tools \
+                                the default is once.",
             },
         },
         "additionalProperties": false,

@@ -41,7 +41,7 @@ fn fault(error: &ValidationError<'_>, schema: &Value) -> String {
         // The library's message would quote keys of the answer.
         (Kind::AdditionalProperties { .. } | Kind::UnevaluatedProperties { .. }, _) | (_, None) => {
             let place = if path.is_empty() { "the answer" } else { &path };
-            format!("{place} has fields that it may not have")
+            format!("{place} has fields that are not allowed")
         }
         (_, Some(first)) => {
             let place = if first.path.is_empty() {
@@ -87,7 +87,7 @@ impl Shape {
             Err(error) => recovered(text).ok_or_else(|| Misshapen {
                 fault: EnvelopeFault::ParseError,
                 what: format!(
-                    "it is no JSON (line {}, column {})",
+                    "it is not JSON (line {}, column {})",
                     error.line(),
                     error.column()
                 ),

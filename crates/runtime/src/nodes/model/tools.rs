@@ -99,7 +99,7 @@ impl Toolbox {
         let programs = config.tools.iter().map(Offer::of_process);
         self.offers.extend(programs);
         if self.offers.len() > MAX_TOOLS {
-            let text = format!("a model is told of at most {MAX_TOOLS} tools; narrow allowedTools");
+            let text = format!("a model can have at most {MAX_TOOLS} tools; narrow allowedTools");
             return Err(NodeError::new("too_many_tools", text).fatal().into());
         }
         name_them(&mut self.offers);
@@ -185,7 +185,7 @@ impl Toolbox {
             let error = NodeError::new("tool_not_allowed", text);
             return Err(forbidden(&called, cx, error).await);
         };
-        let fits = arguments.ok_or_else(|| "they are no JSON object".to_owned());
+        let fits = arguments.ok_or_else(|| "they are not a JSON object".to_owned());
         let arguments = match fits.and_then(|arguments| offer.check(arguments)) {
             Ok(arguments) => arguments,
             Err(what) => {
@@ -222,7 +222,7 @@ impl Toolbox {
         cx: &NodeContext,
     ) -> Result<Done, Undone> {
         let Some(session) = self.sessions.get(server) else {
-            let text = format!("the server of tools {server} was lost");
+            let text = format!("the tool server {server} was lost");
             return Err(Undone::Over(NodeError::new("mcp_lost", text)));
         };
         let deadline = Instant::now() + self.patience;

@@ -236,7 +236,7 @@ impl Turn<'_> {
             if delay > MAX_WAIT_BETWEEN_MS {
                 return Err(error.into());
             }
-            let text = format!("{}; it is asked again in {delay} ms", error.message);
+            let text = format!("{}; it is called again in {delay} ms", error.message);
             self.cx.output.log("warn", text).await?;
             tokio::select! {
                 biased;
@@ -404,8 +404,8 @@ impl Turn<'_> {
 
 fn too_many_rounds(rounds: u32) -> NodeError {
     let text = format!(
-        "the model wants tools called after {rounds} rounds of calls; raise maxToolRounds or ask \
-         for less"
+        "the model still requests tools after {rounds} rounds of calls; raise maxToolRounds or \
+         simplify the task"
     );
     NodeError::new("tool_rounds_exceeded", text).fatal()
 }

@@ -148,7 +148,7 @@ pub(super) fn schema() -> Value {
             },
             "session": {
                 "type": "object",
-                "description": "Its place in a session, and the results of another player.",
+                "description": "Its position in a session, and the results of another player.",
             },
         },
         "additionalProperties": false,

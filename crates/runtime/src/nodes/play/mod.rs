@@ -211,13 +211,13 @@ impl Play {
         let argv = executor.argv(places);
         for argument in &argv {
             if argument.contains('\0') {
-                let text = "an argument holds a NUL character, which no process can be given";
+                let text = "an argument contains a NUL character, which a process cannot take";
                 return Err(NodeError::new("invalid_argument", text).fatal());
             }
             if argument.len() > MAX_ARGUMENT {
                 let text = format!(
                     "an argument of this node has {} bytes, and a process takes at most \
-                     {MAX_ARGUMENT} as one; let its executor have `stdin = \"{{args}}\"`",
+                     {MAX_ARGUMENT} as one; set in its executor `stdin = \"{{args}}\"`",
                     argument.len()
                 );
                 return Err(NodeError::new("argument_too_long", text).fatal());

@@ -82,7 +82,7 @@ impl ProcessResult {
         let object = self.object.as_ref().filter(|object| has_failed(object))?;
         let why = ["error", "message", "output", "result", "reason"];
         let why = why.iter().find_map(|key| reason(object.get(*key)?));
-        let why = why.unwrap_or_else(|| "its result says that it failed".to_owned());
+        let why = why.unwrap_or_else(|| "its result reports a failure".to_owned());
         Some(NodeError::new("work_failed", why))
     }
 
@@ -134,7 +134,7 @@ impl ProcessResult {
         let output = match told {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
-            None if is_cut => format!("{stdout}\n[cut here; the log file has all of it]"),
+            None if is_cut => format!("{stdout}\n[cut here; the log file has the rest]"),
             None => stdout,
         };
         let outputs = json!({
@@ -152,7 +152,7 @@ impl ProcessResult {
 
 fn read_file(bytes: &[u8]) -> Result<Map<String, Value>, NodeError> {
     let refuse = |what: String| {
-        let text = format!("what the process left in WF_RESULT_FILE {what}");
+        let text = format!("the file WF_RESULT_FILE of the process {what}");
         NodeError::new("result_unreadable", text)
     };
     if bytes.len() > MAX_RESULT {
@@ -163,8 +163,8 @@ fn read_file(bytes: &[u8]) -> Result<Map<String, Value>, NodeError> {
     }
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(refuse("is no JSON object".into())),
-        Err(error) => Err(refuse(format!("is no JSON object: {error}"))),
+        Ok(_) => Err(refuse("is not a JSON object".into())),
+        Err(error) => Err(refuse(format!("is not a JSON object: {error}"))),
     }
 }
 
@@ -341,7 +341,7 @@ mod tests {
         };
         for (line, why) in [
             (r#"{"status":"failed","error":"no disk"}"#, "no disk"),
-            (r#"{"status":"Failed"}"#, "its result says that it failed"),
+            (r#"{"status":"Failed"}"#, "its result reports a failure"),
             (r#"{"status":"error","message":"no"}"#, "no"),
             (
                 r#"{"status":"failed","error":{"message":"m","code":1}}"#,

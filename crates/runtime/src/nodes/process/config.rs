@@ -136,7 +136,7 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         if let Err(message) = Template::parse(text) {
             problems.push(Problem::new(path, ProblemCode::InvalidExpression, message));
         } else if text.contains('\0') {
-            let message = "a process cannot be given a NUL character";
+            let message = "a process argument cannot contain a NUL character";
             problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
         }
     };
@@ -165,7 +165,7 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
         .map(|name| (pointer("/secretEnv", name), name));
     for (path, name) in inherited.chain(set).chain(secret) {
         if name.is_empty() || name.contains(['=', '\0']) {
-            let message = "this is no name a variable can have";
+            let message = "this is not a valid variable name";
             problems.push(Problem::new(path, ProblemCode::InvalidValue, message));
         }
     }
@@ -238,8 +238,8 @@ pub(super) fn check_of_tenant(config: &Value) -> Vec<Problem> {
 fn not_inherited() -> String {
     let all = VARIABLES.join(", ");
     format!(
-        "a program of a tenant's workflow inherits no variable of the server beyond {all}; give it \
-         with env or secretEnv"
+        "a program of a tenant's workflow inherits only {all} from the server; give others with \
+         env or secretEnv"
     )
 }
 
@@ -401,7 +401,7 @@ impl Config {
         let cwd = real(&base.join(asked))?;
         if rule == Cwd::InWorkdir && !cwd.starts_with(&base) {
             return Err(refuse(
-                "lies outside the folder of the project, or of the tenant; choose one inside",
+                "is outside the folder of the project or of the tenant; choose one inside",
             ));
         }
         Ok(cwd)
@@ -437,7 +437,7 @@ pub(in crate::nodes) fn without_nul(
 ) -> Result<String, NodeError> {
     if text.contains('\0') {
         let text = format!(
-            "{} holds a NUL character, which no process can be given",
+            "{} contains a NUL character, which a process cannot take",
             what()
         );
         return Err(NodeError::new("invalid_argument", text).fatal());

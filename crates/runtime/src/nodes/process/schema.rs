@@ -74,7 +74,7 @@ pub(super) fn schema() -> Value {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_WAIT_MS,
-                "description": "Milliseconds after which the process and all it started are ended.",
+                "description": "Milliseconds after which the process and its descendants are ended.",
             },
             "graceMs": {
                 "type": "integer",

@@ -134,7 +134,7 @@ pub(super) fn restrict(confinement: &Confinement) -> io::Result<()> {
     let status = rules.restrict_self().map_err(failed)?;
     match status.ruleset {
         RulesetStatus::FullyEnforced => Ok(()),
-        _ => Err(io::Error::other("Landlock does not hold in full")),
+        _ => Err(io::Error::other("Landlock is only partly in effect")),
     }
 }
 

@@ -116,7 +116,7 @@ async fn a_model_calls_programs_and_receives_their_output() {
     );
     assert!(said(3).starts_with("error tool_not_allowed"), "{}", said(3));
     assert!(said(4).contains("type at /text"), "{}", said(4));
-    assert!(said(5).contains("no JSON object"), "{}", said(5));
+    assert!(said(5).contains("not a JSON object"), "{}", said(5));
     // Text and end of the first answer are in the log, and do not end the output.
     let chunks = recorder.chunks.lock().unwrap().clone();
     let texts: Vec<_> = chunks
@@ -408,5 +408,5 @@ async fn a_provider_without_time_is_waited_for_once_tools_were_called() {
     assert_eq!(completion.outputs["content"], "Done.");
     assert_eq!((ran(&lab), peer.got().len()), (1, 3));
     let lines = recorder.lines.lock().unwrap().clone();
-    assert!(lines[0].contains("asked again in 1000 ms"), "{lines:?}");
+    assert!(lines[0].contains("called again in 1000 ms"), "{lines:?}");
 }
