@@ -49,12 +49,12 @@ pub(crate) fn usd(text: &str) -> Result<f64, String> {
     let amount = text.parse::<f64>().ok().filter(|usd| usd.is_finite());
     amount
         .filter(|usd| *usd >= 0.0)
-        .ok_or_else(|| "write US dollars as a number from 0 on, such as 0.50".to_owned())
+        .ok_or_else(|| "write US dollars as a number of at least 0, such as 0.50".to_owned())
 }
 
 /// A number of tokens.
 pub(crate) fn tokens(text: &str) -> Result<u64, String> {
-    let what = "write tokens as a whole number from 0 on, such as 20000";
+    let what = "write tokens as a whole number of at least 0, such as 20000";
     text.parse().map_err(|_| what.to_owned())
 }
 
@@ -173,8 +173,8 @@ impl Used {
         }
         match (self.children, self.is_cut) {
             (0, _) => words,
-            (n, false) => format!("{words}; {} added up", text::count(n, "child run")),
-            (n, true) => format!("{words}; the first {n} child runs added up, there are more"),
+            (n, false) => format!("{words}; sum of {}", text::count(n, "child run")),
+            (n, true) => format!("{words}; sum of the first {n} child runs, there are more"),
         }
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn engine_under(
 pub(crate) fn supervisor(session: &Session) -> Result<Supervisor, Failure> {
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(format!(
-            "this program's own file cannot be found: {}",
+            "the file of this program cannot be found: {}",
             io_text(&error)
         ))
     })?;

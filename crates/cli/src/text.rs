@@ -8,7 +8,7 @@ use kernel::time::Timestamp;
 
 /// A typed number, from 1 on.
 pub(crate) fn from_one<T: FromStr>(text: &str) -> Result<T, String> {
-    let what = "write a whole number from 1 on";
+    let what = "write a whole number of at least 1";
     text.parse().map_err(|_| what.to_owned())
 }
 

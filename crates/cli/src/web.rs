@@ -7,13 +7,13 @@ pub(crate) fn origin(text: &str) -> Result<String, String> {
     if origin == text {
         Ok(origin)
     } else {
-        Err("write scheme and host alone, as https://app.example.org".to_owned())
+        Err("write only scheme and host, as https://app.example.org".to_owned())
     }
 }
 
 /// A host name without a port, in the form of the `Host` header.
 pub(crate) fn host(text: &str) -> Result<String, String> {
-    let wrong = || "write a host name alone, as runs.example.org".to_owned();
+    let wrong = || "write only a host name, as runs.example.org".to_owned();
     match url::Host::parse(text) {
         Ok(url::Host::Domain(name)) if !name.contains('*') => Ok(name),
         Ok(url::Host::Ipv4(address)) => Ok(address.to_string()),

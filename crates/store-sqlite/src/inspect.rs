@@ -46,7 +46,7 @@ pub(crate) fn inspect(db: &Db) -> Fallible<Vec<Finding>> {
         let (digest, size) = (Digest(row.get(0)?), row.get::<_, u64>(1)?);
         let bytes = codec::unpack_blob(row.get_ref(2)?.as_blob()?).unwrap_or_default();
         let whole = bytes.len() as u64 == size && Digest::compute(&bytes) == digest;
-        let damage = || format!("the bytes of blob {digest} are not what was put");
+        let damage = || format!("the bytes of blob {digest} differ from those stored");
         Ok(whole || find(None, damage()))
     })?;
     Ok(findings)

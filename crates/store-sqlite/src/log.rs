@@ -120,7 +120,9 @@ pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible
                 return Err(gap().into());
             }
             if before.is_some_and(|before| before.chain(&content) != chain) {
-                return Err(corrupt("an event is not the one that its log has there").into());
+                return Err(
+                    corrupt("an event differs from the one in the hash chain of its log").into(),
+                );
             }
             records.push(Record { content, chain });
             Ok(true)

@@ -20,7 +20,7 @@ pub(crate) fn id<T: From<String>>(row: &Row<'_>, column: usize) -> Fallible<T> {
 pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Fallible<T> {
     let read = row.get_ref(column)?.as_str().ok();
     let read = read.and_then(|text| serde_json::from_str(text).ok());
-    read.ok_or_else(|| corrupt("a header or an index row is not what was written").into())
+    read.ok_or_else(|| corrupt("a header or an index row was changed after it was written").into())
 }
 
 /// Lists rows by the index of the narrowest requested owner; the other conditions filter.

@@ -38,7 +38,7 @@ impl From<Fault> for StoreError {
             Some(DiskFull) => "the disk is full; free some space and try again",
             Some(DatabaseBusy | DatabaseLocked) => "another process keeps it locked; try again",
             Some(CannotOpen) => "no store can be opened there; check the path and permissions",
-            Some(ReadOnly | PermissionDenied) => "it may not be written; check the permissions",
+            Some(ReadOnly | PermissionDenied) => "it is not writable; check the permissions",
             Some(_) => return Self::Unavailable(format!("SQLite failed: {error}")),
         };
         Self::Unavailable(why.into())

@@ -208,13 +208,13 @@ pub fn assert_appendable(batch: &Batch, guard: Guard, lease: &LeaseChange) {
             assert_eq!(
                 batch.first_seq(),
                 0,
-                "an append takes a hold only as it creates a stream"
+                "an append takes a lease only when it creates a stream"
             );
         }
         LeaseChange::Release => {
             assert!(
                 matches!(guard, Guard::Holder(_)),
-                "only the holder releases a hold"
+                "only the holder can release a lease"
             );
         }
     }

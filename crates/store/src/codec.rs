@@ -112,12 +112,12 @@ pub fn decode(
     }
     let (digest, size) = reference(data)?;
     let stored = fetch(&digest).map_err(|error| match error {
-        StoreError::Missing => corrupt("a row refers to a blob that is not there"),
+        StoreError::Missing => corrupt("a row refers to a missing blob"),
         other => other,
     })?;
     let content = unpack_blob(&stored)?;
     if content.len() as u64 != size || Digest::compute(&content) != digest {
-        return Err(corrupt("a blob is not the content its row refers to"));
+        return Err(corrupt("a blob differs from the content its row refers to"));
     }
     Ok(content)
 }
@@ -160,12 +160,12 @@ fn unpack(codec: u8, data: &[u8]) -> Result<Vec<u8>, StoreError> {
             inflate(u64::from_le_bytes(*size), frame)
         }
         EXTERNAL => Err(corrupt("a blob refers to another blob")),
-        _ => Err(corrupt("a row has a codec this version does not know")),
+        _ => Err(corrupt("a row has a codec unknown to this version")),
     }
 }
 
 fn inflate(size: u64, frame: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let broken = |_| corrupt("a packed row does not unpack");
+    let broken = |_| corrupt("a packed row cannot be unpacked");
     if size > MAX_UNPACKED_BYTES as u64 {
         return Err(corrupt("a packed row claims to be impossibly large"));
     }
@@ -187,7 +187,7 @@ fn split(row: &[u8]) -> Result<(u8, &[u8]), StoreError> {
     match row {
         [codec, NO_KEY, data @ ..] => Ok((*codec, data)),
         [_, _, ..] => Err(corrupt(
-            "a row is sealed with a key this version does not know",
+            "a row is sealed with a key unknown to this version",
         )),
         _ => Err(corrupt("a row is cut short")),
     }

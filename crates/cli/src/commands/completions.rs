@@ -21,7 +21,7 @@ pub(crate) struct Args {
 /// Prints the script.
 pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     if session.form == Form::Json {
-        let what = "a completion script is read by a shell and has no form in JSON";
+        let what = "a completion script is for a shell and has no JSON form";
         return Err(Failure::new(what).hint("remove --json"));
     }
     let mut script = Vec::new();

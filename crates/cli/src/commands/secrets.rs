@@ -139,7 +139,7 @@ fn put(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
         .files(session)
         .put(&args.whose.owner(), &secret, value);
     kept.map_err(|error| unusable(&args.name, &error))?;
-    talk::say(format!("{} is kept", described(&secret)));
+    talk::say(format!("{} is stored", described(&secret)));
     Ok(Exit::Done)
 }
 
@@ -150,7 +150,7 @@ fn remove(args: &NamedArgs, session: &Session) -> Result<Exit, Failure> {
         .files(session)
         .remove(&args.whose.owner(), &secret);
     if removed.map_err(|error| unusable(&args.name, &error))? {
-        talk::say(format!("{} is gone", described(&secret)))
+        talk::say(format!("{} was removed", described(&secret)))
     } else {
         talk::say(format!("there is no {}", described(&secret)))
     }

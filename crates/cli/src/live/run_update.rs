@@ -229,7 +229,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
         }
         E::SignalReceived { name, .. } => (
             Mark::Go,
-            format!("signal {} came", text::one_line(name, 80)),
+            format!("received the signal {}", text::one_line(name, 80)),
         ),
         _ => return None,
     };

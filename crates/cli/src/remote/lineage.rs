@@ -56,7 +56,7 @@ pub(super) async fn fork(
         return Ok(match forked["divergedAtSeq"].as_u64() {
             None => Exit::Done,
             Some(seq) => {
-                talk::say(format!("decided otherwise at event {seq}"));
+                talk::say(format!("decided differently at event {seq}"));
                 Exit::Found
             }
         });

@@ -20,8 +20,8 @@ pub(super) async fn run(
     remote: &Remote,
 ) -> Result<Exit, Failure> {
     if args.max_parallel.is_some() {
-        let what = "a server decides how many nodes of a run go at a time";
-        return Err(Failure::new(what).hint("leave --max-parallel out, or run without --server"));
+        let what = "a server decides how many nodes of a run run at a time";
+        return Err(Failure::new(what).hint("remove --max-parallel, or run without --server"));
     }
     for child in &args.with {
         register(remote, &Source::from(child.as_str())).await?;
@@ -82,14 +82,14 @@ pub(super) async fn run(
     match ended {
         Ok(Exit::Interrupted) => {
             talk::say(format!(
-                "{} the run goes on at the server: {commands}",
+                "{} the run continues on the server: {commands}",
                 style::warn("interrupted:")
             ));
             return Ok(Exit::Interrupted);
         }
         Ok(_) => {}
         Err(failure) => {
-            return Err(failure.hint(format!("the run goes on when the server does: {commands}")));
+            return Err(failure.hint(format!("the run continues with the server: {commands}")));
         }
     }
     let snapshot = remote.get(&format!("/v1/runs/{id}")).await?;

@@ -76,8 +76,8 @@ pub(super) async fn list(
 ) -> Result<Exit, Failure> {
     list::check_statuses(&args.statuses)?;
     if args.tenant.is_some() {
-        let what = "a server lists the runs of the key's tenant only";
-        return Err(Failure::new(what).hint("leave --tenant out, or use a key of that tenant"));
+        let what = "a server lists only the runs of the key's tenant";
+        return Err(Failure::new(what).hint("remove --tenant, or use a key of that tenant"));
     }
     let parent = match &args.parent {
         Some(name) => Some(find(remote, name).await?),
@@ -344,7 +344,7 @@ pub(super) async fn cancel(args: cancel::Args, remote: &Remote) -> Result<Exit, 
     let id = short(&id);
     match answer["status"].as_str().unwrap_or_default() {
         "cancelling" => talk::say(format!(
-            "run {id} is being cancelled; what it has running is stopped"
+            "run {id} is being cancelled; its running nodes are stopped"
         )),
         status => talk::say(format!("run {id} is {}", text::one_line(status, 30))),
     }

@@ -54,7 +54,7 @@ async fn all_questions(remote: &Remote) -> Result<Vec<Value>, Failure> {
             None => return Ok(open),
         }
     }
-    talk::say("there are more questions than are listed here");
+    talk::say("there are more questions than listed here");
     Ok(open)
 }
 
@@ -93,7 +93,7 @@ pub(super) async fn resolve(args: resolve::Args, remote: &Remote) -> Result<Exit
                     let queue = queue_of_question(&data).unwrap_or_default();
                     return Err(resolve::not_asked(&name(task), queue));
                 }
-                ([], None) => return Err(Failure::new(format!("run {id} asks nothing"))),
+                ([], None) => return Err(Failure::new(format!("run {id} has no open question"))),
                 (several, _) => return Err(resolve::which(id, several)),
             }
         }
@@ -134,6 +134,6 @@ pub(super) async fn unpause(args: unpause::Args, remote: &Remote) -> Result<Exit
         .await?;
     let stream = run.as_str().into();
     let id = short(&stream);
-    talk::say(format!("run {id} is not paused any more"));
+    talk::say(format!("run {id} is no longer paused"));
     Ok(Exit::Done)
 }

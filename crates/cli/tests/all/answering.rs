@@ -47,10 +47,10 @@ fn a_question_is_listed_and_answered_on_a_store() {
     lab.call(&["run", &file, "--detach"]).with(0);
     lab.call(&["runs", "interrupts"])
         .with(0)
-        .says("nothing waits");
+        .says("no run waits");
     lab.call(&["runs", "resolve", "last", "--action", "accept"])
         .with(2)
-        .says("asks nothing");
+        .says("has no open question");
     lab.call(&["resume"]);
     let listed = lab.call(&["runs", "interrupts"]).with(0);
     listed.prints("review").prints("Ship it? (accept, reject)");
@@ -83,7 +83,7 @@ fn a_question_is_listed_and_answered_on_a_store() {
     ];
     lab.call(&answer)
         .with(0)
-        .says("review has the answer")
+        .says("review has been answered")
         .says("runwright resume");
     lab.call(&["resume"]).with(0).says("completed");
     assert_eq!(lab.read("shipped"), "shipped\n");
@@ -193,7 +193,7 @@ fn soak_answers_outlive_kills() {
         let serving = Serving::start(&lab, &["--dev"]);
         call(&lab, &serving, "", &["runs", "tail", &run]).with(0);
         let again = call(&lab, &serving, "", &[&answer[..], &["--json"]].concat()).with(2);
-        again.says("asks nothing");
+        again.says("has no open question");
         let events = call(&lab, &serving, "", &["events", &run, "--json"])
             .with(0)
             .json_lines();

@@ -189,7 +189,7 @@ fn children_spend_from_the_cap_of_their_parent() {
     let run = lines.last().unwrap()["runId"].as_str().unwrap();
     lab.call(&["runs", "show", run])
         .with(0)
-        .prints("1800 tokens (1500 in, 300 out), $0.0018; 2 child runs added up")
+        .prints("1800 tokens (1500 in, 300 out), $0.0018; sum of 2 child runs")
         .prints("1500 tokens: 1800 spent, 300 too much");
 }
 

@@ -100,7 +100,7 @@ fn a_replay_runs_nothing_and_is_the_same_again() {
     assert_eq!(snapshot.json()["status"], "failed");
     lab.call(&["runs", "replay", &replay]).with(0);
     lab.call(&["verify"]).with(0);
-    lab.call(&["resume"]).with(0).says("nothing to resume");
+    lab.call(&["resume"]).with(0).says("no run to resume");
     // Its artifacts are its own: they stay when the source is purged.
     lab.call(&["runs", "purge", &source, "--yes"]).with(0);
     lab.call(&["verify"]).with(0);
@@ -119,11 +119,11 @@ fn a_fork_is_refused_where_there_is_nothing_to_fork() {
             .collect();
         lab.call(&args).with(2)
     };
-    fork(&[]).says("has ended with event").says("--at SEQ");
+    fork(&[]).says("ended with event").says("--at SEQ");
     fork(&["--at", "99"])
         .says("is past the end of the source's log")
         .says("runwright events");
-    fork(&["--mode", "replay", "--tag", "x"]).says("leave --tag out");
+    fork(&["--mode", "replay", "--tag", "x"]).says("remove --tag");
     fork(&["--at", "-1"]);
     lab.call(&["runs", "fork", "nosuch"]).with(2);
     let runs = lab.call(&["runs", "list", "--json"]).with(0);
@@ -177,7 +177,7 @@ fn replay_finds_events_without_a_decision() {
     lab.call(&["run", &file, "--detach"]).with(0);
     lab.call(&["runs", "replay", "last"])
         .with(0)
-        .prints("the same again");
+        .prints("no difference");
     let clean = lab
         .call(&["runs", "replay", "last", "--json"])
         .with(0)
@@ -190,7 +190,7 @@ fn replay_finds_events_without_a_decision() {
     forge(&lab, "\"limit\":1234", "\"limit\":9999");
     lab.call(&["runs", "replay", "last"])
         .with(1)
-        .says("decided otherwise at event 0")
+        .says("decided differently at event 0")
         .says("9999")
         .says("1234");
     let found = lab
@@ -203,7 +203,7 @@ fn replay_finds_events_without_a_decision() {
     let replay = lab
         .call(&["runs", "fork", "last", "--mode", "replay"])
         .with(1)
-        .says("decided otherwise");
+        .says("decided differently");
     assert!(!replay.stdout.is_empty());
 }
 

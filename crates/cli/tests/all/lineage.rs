@@ -192,8 +192,6 @@ fn a_server_forks_for_the_command_line() {
         .says("fork_beyond_log");
     for way in [&store, &way] {
         let nowhere = way.call(&lab, &["runs", "fork", &run]).with(2);
-        nowhere
-            .says("has ended with event")
-            .says("--at 0 begins anew");
+        nowhere.says("ended with event").says("--at 0 starts again");
     }
 }

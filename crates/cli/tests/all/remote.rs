@@ -118,7 +118,7 @@ fn stopping_a_watch_reports_that_the_run_continues() {
     kill_process(Pid::from_child(&watcher), Signal::INT).unwrap();
     assert_eq!(watcher.wait().unwrap().code(), Some(130));
     let told = lab.read("watcher.log");
-    assert!(told.contains("the run goes on at the server"), "{told}");
+    assert!(told.contains("the run continues on the server"), "{told}");
     let shown = call(&lab, &serving, "", &["runs", "show", "last", "--json"]);
     assert_eq!(shown.with(0).json()["status"], "running");
     serving.stop();
@@ -131,7 +131,7 @@ fn options_decided_by_the_server_are_rejected() {
     call(&lab, &serving, "", &["run", "three", "--max-parallel", "2"])
         .with(2)
         .says("a server decides")
-        .says("leave --max-parallel out");
+        .says("remove --max-parallel");
     let runs = call(&lab, &serving, "", &["runs", "list", "--json"]).with(0);
     assert_eq!(runs.stdout, "", "nothing was made");
     serving.stop();

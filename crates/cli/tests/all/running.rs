@@ -261,23 +261,23 @@ fn invalid_option_numbers_suggest_valid_ones() {
     for (args, says) in [
         (
             ["run", file.as_str(), "--budget-tokens", "-3"],
-            "write tokens as a whole number from 0 on",
+            "write tokens as a whole number of at least 0",
         ),
         (
             ["run", file.as_str(), "--budget-usd", "-1"],
-            "write US dollars as a number from 0 on",
+            "write US dollars as a number of at least 0",
         ),
         (
             ["play", "x", "--budget-usd", "lots"],
-            "write US dollars as a number from 0 on",
+            "write US dollars as a number of at least 0",
         ),
         (
             ["runs", "list", "--limit", "0"],
-            "write a whole number from 1 on",
+            "write a whole number of at least 1",
         ),
         (
             ["serve", "--dev", "--tenant-rate", "0"],
-            "write a whole number from 1 on",
+            "write a whole number of at least 1",
         ),
     ] {
         lab.call(&args).with(2).says(says);

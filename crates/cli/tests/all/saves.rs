@@ -256,7 +256,7 @@ fn damage_is_reported_and_the_rest_stays_readable() {
         // The damage to a store, its message, and the number of saves that are still readable.
         (
             "UPDATE streams SET index_row = '{}' WHERE name LIKE 'doc-%'",
-            "index row is not what was written",
+            "index row was changed after it was written",
             0,
         ),
         (
@@ -272,7 +272,7 @@ fn damage_is_reported_and_the_rest_stays_readable() {
         (
             "UPDATE events SET content = zeroblob(9)
              WHERE stream = (SELECT id FROM streams WHERE name LIKE 'doc-%') AND seq = 0",
-            "an event is not the one that its log has there",
+            "an event differs from the one in the hash chain of its log",
             0,
         ),
     ];

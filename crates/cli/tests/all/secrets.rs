@@ -428,7 +428,7 @@ fn everybody_has_secrets_of_their_own() {
         "--tenant",
         "acme",
     ];
-    lab.call(&remove).with(0).says("is gone");
+    lab.call(&remove).with(0).says("was removed");
     lab.call(&remove).with(0).says("there is no");
     lacks(&bob, "looks");
     serving.stop();

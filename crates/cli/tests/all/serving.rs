@@ -171,9 +171,11 @@ fn every_tenants_key_runs_the_workflows_of_the_folders() {
         call(&["runs", "tail", run]).with(0).prints("run.completed");
         call(&["run", "nowhere"]).with(2).says("workflow_not_found");
         call(&["run", "odd"]).with(2).says("capability_required");
-        call(&["runs", "purge", run]).with(2).says("leave --server");
-        call(&["workflow", "list"]).with(2).says("leave --server");
-        call(&["keys", "list"]).with(2).says("leave --server");
+        call(&["runs", "purge", run])
+            .with(2)
+            .says("remove --server");
+        call(&["workflow", "list"]).with(2).says("remove --server");
+        call(&["keys", "list"]).with(2).says("remove --server");
     }
     let wrong = call(&lab, &serving, "rw_0_0", &["runs", "list"]).with(2);
     wrong.says("invalid_token").says("keys create");
@@ -493,5 +495,5 @@ fn a_server_acts_on_answers_given_by_the_cli() {
         .with(0)
         .prints("completed");
     serving.stop();
-    on_store(&["resume"]).with(0).says("nothing to resume");
+    on_store(&["resume"]).with(0).says("no run to resume");
 }

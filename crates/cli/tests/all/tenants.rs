@@ -105,7 +105,7 @@ fn runs_left_by_another_tenants_server_are_seen_and_resumed() {
         .iter()
         .filter(|event| is("runwright.attempt.restarted")(event));
     assert_eq!(restarts.count(), 1, "it went on: {events:#?}");
-    lab.call(&["resume"]).with(0).says("nothing to resume");
+    lab.call(&["resume"]).with(0).says("no run to resume");
     lab.call(&["runs", "purge", &run[run.len() - 8..], "--yes"])
         .with(0);
 }

@@ -251,7 +251,7 @@ fn contract(overview: &OverviewJson) -> String {
 fn authority(overview: &OverviewJson) -> String {
     let authority = &overview.snapshot.authority;
     let Some(owner) = &authority.owner else {
-        return "authority  nobody".to_owned();
+        return "authority  none".to_owned();
     };
     let word = if authority.stale { "expired" } else { "until" };
     let shown = |text: &Option<String>| plain(text.as_deref().unwrap_or_default());

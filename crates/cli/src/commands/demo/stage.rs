@@ -73,7 +73,7 @@ impl Stage {
     fn program(&self, args: &[&str]) -> Result<Command, Failure> {
         let program = std::env::current_exe().map_err(|error| {
             Failure::new(format!(
-                "this program's own file cannot be found: {}",
+                "the file of this program cannot be found: {}",
                 io_text(&error)
             ))
         })?;

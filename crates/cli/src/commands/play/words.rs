@@ -66,7 +66,7 @@ pub(super) fn planned(number: usize, template: &Template, at: usize) -> String {
         Kind::Work(work) => (work.call.as_str(), &*work.executor, &*work.args_template),
         Kind::Checkpoint { auto_continue, .. } => (
             "checkpoint",
-            if *auto_continue { "goes on" } else { "asks" },
+            if *auto_continue { "continues" } else { "asks" },
             "",
         ),
     };

@@ -20,8 +20,8 @@ pub(crate) const STEPS: usize = 100;
   runwright runs ancestry last
   runwright runs ancestry last --json | jq -r .runId
 
-From the run upwards: what started it or what it was forked from, then where that comes from. With
---json a line per run.")]
+From the run upwards: the run that started it or that it was forked from, and so on. With --json one
+line per run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

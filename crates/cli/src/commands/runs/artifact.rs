@@ -49,8 +49,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let named = artifacts.iter().map(|of| (of.1.artifact_id.as_str(), of));
     let (node, artifact) = chosen(run.as_str(), &args.artifact, named)?;
     if state.plan.hides_talk(node) {
-        let hint = "a run of the workflow without the node's `outputSensitivity`, and without a \
-                    `complianceClass`, shows it";
+        let hint = "run the workflow without the node's `outputSensitivity` and without a \
+                    `complianceClass` to show it";
         return Err(Failure::new(HIDDEN).hint(hint));
     }
     match &args.output {
@@ -145,7 +145,7 @@ pub(crate) fn saved(
     file.sync_all()
         .map_err(|error| Failure::file(path, &error))?;
     if !is_whole {
-        let what = format!("artifact {id} is not what the run left");
+        let what = format!("artifact {id} differs from the one of the run");
         return Err(StoreError::Corrupt(what).into());
     }
     talk::say(format!("{}: {}", path.display(), text::bytes(size)));

@@ -24,15 +24,15 @@ use crate::{talk, text};
   runwright runs bundle last --output run.json
   runwright runs bundle last --max-events 100 | jq .run.error
 
-State, events and annotations of a run as one JSON document of about 8 MiB at most, for somebody to
-look at elsewhere. Content beyond that is left out, and `truncatedReason` says so. Secrets are not in
-it, inputs and outputs are.")]
+State, events and annotations of a run as one JSON document of at most about 8 MiB, to pass on.
+Larger content is left out, and `truncatedReason` reports it. The document contains inputs and
+outputs, but no secrets.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
     pub(crate) run: RunName,
 
-    /// Events at most
+    /// The most events
     #[arg(long, value_name = "N")]
     pub(crate) max_events: Option<usize>,
 

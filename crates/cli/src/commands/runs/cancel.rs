@@ -37,7 +37,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         talk::say(format!("run {id} is cancelled"))
     } else {
         talk::say(format!(
-            "run {id} is being cancelled; what it has running is stopped"
+            "run {id} is being cancelled; its running nodes are stopped"
         ))
     }
     say_who_acts(session, &door, &run).await?;

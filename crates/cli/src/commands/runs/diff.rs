@@ -26,8 +26,8 @@ const WIDTH: usize = 160;
   runwright runs diff 1f0c9a2b 77aa01c3
   runwright runs diff 1f0c9a2b last --json | jq .divergedAtSeq
 
-Events are compared place by place: type, node and payload, not ids and times. Exits with 0 if the
-runs say the same, 1 if they do not.")]
+Compares the events one by one: type, node and payload, not ids and times. Exits with 0 if they are
+the same, 1 if not.")]
 pub(crate) struct Args {
     /// A run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -79,7 +79,7 @@ pub(crate) fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
     }
     data.done()?;
     if diff["truncated"] == Value::Bool(true) {
-        talk::say("this is a part: there are more differences, or a run has not ended");
+        talk::say("incomplete: there are more differences, or a run has not ended");
     }
     let is_same = diff["divergedAtSeq"].is_null() && diff["stateDiff"] == serde_json::json!({});
     Ok(if is_same { Exit::Done } else { Exit::Found })
@@ -113,7 +113,7 @@ fn lines(data: &mut Data, diff: &Value) -> Result<(), Failure> {
     }
     if diffs.len() > SHOWN {
         let more = text::count(diffs.len() - SHOWN, "more difference");
-        data.line(style::dim(format!("  and {more}; --json has them all")))?;
+        data.line(style::dim(format!("  and {more}; --json lists all")))?;
     }
     state(data, &diff["stateDiff"])
 }

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEQ")]
     pub(crate) after: Option<Seq>,
 
-    /// At most this many events
+    /// The most events
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
 

@@ -22,16 +22,15 @@ use crate::{compose, faces_json, style, talk};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  runwright runs fork last --at 12             once more from event 12 on
+  runwright runs fork last --at 12             again from event 12
   runwright runs fork 1f0c9a2b --at 0 --tag retry
-  runwright runs fork last --mode replay       the same again, without running anything
+  runwright runs fork last --mode replay       repeat it without running anything
 
-Events below SEQ are copied. A branch goes on from there for real: what was in flight there
-starts over, with other attempt keys. `runwright events RUN` shows the sequences.
+Events below SEQ are copied. A branch continues from there for real: nodes that were in flight there
+start again, with other attempt keys. `runwright events RUN` shows the sequences.
 
-A replay decides the rest of the log again, with the outcomes recorded in it; no node runs. It
-exits with 1 if something else is decided than was recorded; `runwright runs replay` finds that
-out without making a run.")]
+A replay repeats the rest of the log from its recorded outcomes; no node runs. It exits with 1 if a
+decision differs from the log; `runwright runs replay` checks this without making a run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -62,7 +61,7 @@ pub(crate) struct Args {
 enum Mode {
     /// Continue from there for real
     Branch,
-    /// Decide the rest again from what was recorded; nothing runs
+    /// Repeat the rest from the recorded outcomes; nothing runs
     Replay,
 }
 
@@ -171,8 +170,8 @@ fn refused(failed: ForkFailed, source: &str) -> Failure {
         ForkError::BeyondLog { .. } => failure.hint(format!(
             "`runwright events {source}` shows the sequences; --at SEQ copies the events below it"
         )),
-        ForkError::Source(_) => failure.hint("`runwright verify` lists everything that is wrong"),
-        ForkError::OverlayOnReplay => failure.hint("leave --tag out, or make a branch"),
+        ForkError::Source(_) => failure.hint("`runwright verify` lists every fault"),
+        ForkError::OverlayOnReplay => failure.hint("remove --tag, or make a branch"),
         ForkError::Rejected(_) => failure,
     }
 }
@@ -180,10 +179,10 @@ fn refused(failed: ForkFailed, source: &str) -> Failure {
 /// A branch cannot begin after the end of its source.
 pub(crate) fn ended(source: &str, seq: Seq) -> Failure {
     Failure::new(format!(
-        "run {source} has ended with event {seq}, so that a branch has to leave it before"
+        "run {source} ended with event {seq}, so a branch must start before it"
     ))
     .hint(format!(
-        "--at SEQ copies the events below SEQ, --at 0 begins anew; `runwright events {source}` \
+        "--at SEQ copies the events below SEQ, --at 0 starts again; `runwright events {source}` \
          shows the sequences"
     ))
 }

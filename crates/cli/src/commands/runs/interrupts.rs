@@ -27,7 +27,7 @@ const MAX_RUNS: usize = 500;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "`runwright runs resolve RUN NODE` answers.")]
 pub(crate) struct Args {
-    /// Only of this run: its id, the beginning or the end of it, or `last`
+    /// Only questions of this run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
     pub(crate) run: Option<RunName>,
 }
@@ -69,7 +69,7 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     if open.is_empty() {
-        talk::say("nothing waits for an answer");
+        talk::say("no run waits for an answer");
         return Ok(Exit::Done);
     }
     let now = SystemClock.now();

@@ -29,9 +29,9 @@ use crate::{style, talk, text};
   runwright runs list --tenant acme
   runwright runs list --json --limit 1000 | jq -r .runId
 
-NOTE has the code of the error that ended a run, or what a run waits for while no node of it is at
-work. `runwright runs show RUN` says at which node, and
-whether the run was dead-lettered: given up after the last of several attempts.")]
+NOTE shows the code of the error that ended a run, or what a run waits for while no node is running.
+`runwright runs show RUN` shows the node, and whether the run was dead-lettered: given up after the
+last of several attempts.")]
 pub(crate) struct Args {
     /// Only runs with this status (pending, running, paused, waiting-approval, completed, failed,
     /// cancelled, …); may be given several times
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RUN")]
     pub(crate) parent: Option<RunName>,
 
-    /// At most this many runs
+    /// The most runs
     #[arg(long, value_name = "N", default_value = "50", value_parser = text::from_one::<NonZeroU32>)]
     pub(crate) limit: NonZeroU32,
 }
@@ -298,7 +298,7 @@ pub(crate) fn print(
     data.done()?;
     if rows.iter().any(|row| row.status == "failed") {
         talk::say(style::dim(
-            "`runwright runs show RUN` says at which node a run failed, and after how many attempts",
+            "`runwright runs show RUN` shows the node at which a run failed, and its attempts",
         ));
     }
     if let Some(limit) = cut_at {

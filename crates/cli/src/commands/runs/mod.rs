@@ -42,33 +42,33 @@ pub(crate) enum Command {
     Events(events::Args),
     /// Print the events of a run as they come, from any driver
     Tail(tail::Args),
-    /// Cancel a run; what it has running is stopped
+    /// Cancel a run and stop its running nodes
     Cancel(cancel::Args),
-    /// Keep a run from starting anything new
+    /// Pause a run, so that it starts nothing new
     Pause(pause::Args),
     /// Resume a paused run
     Unpause(unpause::Args),
-    /// List what runs wait for
+    /// List the open questions of runs
     Interrupts(interrupts::Args),
-    /// Answer what a run waits for: accept, reject, or any other answer
+    /// Answer an open question of a run: accept, reject, or any other answer
     Resolve(Box<resolve::Args>),
     /// Send a signal to a run, or the answer it waits for
     Signal(signal::Args),
-    /// Start a run with a part of this one: continue from there, or repeat it
+    /// Start a run with a part of this one, to continue from there or to repeat it
     Fork(Box<fork::Args>),
-    /// Decide the log of a run again and compare
+    /// Repeat the decisions of a run's log and compare
     Replay(replay::Args),
-    /// Show what two runs say differently
+    /// Show the differences between two runs
     Diff(diff::Args),
     /// Show where a run comes from
     Ancestry(ancestry::Args),
-    /// Say something about a run, or show what was said
+    /// Annotate a run, or show its annotations
     Note(note::Args),
-    /// Put all there is of a run into one document
+    /// Write all data of a run into one document
     Bundle(bundle::Args),
     /// Print or save an artifact of a run
     Artifact(artifact::Args),
-    /// Erase runs and all they left
+    /// Erase runs and all their data
     Purge(purge::Args),
 }
 
@@ -120,7 +120,8 @@ async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<
         if session.place.is_served()? {
             let next = style::dim("next:");
             talk::say(format!(
-                "{next} the server of this store acts on it; `runwright runs tail {id}` follows it"
+                "{next} the server of this store applies it; `runwright runs tail {id}` follows \
+                 the run"
             ));
             return Ok(());
         }
@@ -130,7 +131,7 @@ async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<
             "resume"
         };
         talk::say(format!(
-            "{} nobody drives this run; `runwright {resume} {id}` lets it act",
+            "{} no process drives this run; `runwright {resume} {id}` drives it",
             style::dim("next:")
         ));
     }

@@ -19,10 +19,10 @@ use crate::{style, text};
 #[command(after_help = "Examples:
   runwright runs note last --rating 4 --note 'almost what I wanted'
   runwright runs note last --flag --node fetch
-  runwright runs note last                     what was said so far
+  runwright runs note last                     shows the notes
 
-Notes are kept next to the log of the run, which does not change. They are deleted when the run is
-purged, and a fork begins without any.")]
+Notes are stored next to the log of the run, which does not change. They are deleted when the run is
+purged, and a fork has none.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -31,15 +31,15 @@ pub(crate) struct Args {
     #[command(flatten)]
     said: SaidArgs,
 
-    /// The node it is about
+    /// The node to annotate
     #[arg(long, value_name = "ID", requires = "SaidArgs")]
     node: Option<String>,
 
-    /// The event it is about
+    /// The event to annotate
     #[arg(long, value_name = "SEQ", requires = "SaidArgs")]
     event: Option<Seq>,
 
-    /// Why, in words
+    /// The text of the note
     #[arg(long, value_name = "TEXT", requires = "SaidArgs")]
     note: Option<String>,
 }
@@ -47,15 +47,15 @@ pub(crate) struct Args {
 #[derive(clap::Args, Debug)]
 #[group(multiple = false)]
 struct SaidArgs {
-    /// How good it is, from 1 to 5
+    /// A rating from 1 to 5
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     rating: Option<u8>,
 
-    /// What sort of thing it is
+    /// A label
     #[arg(long, value_name = "WORD")]
     label: Option<String>,
 
-    /// What it should have been
+    /// The correct result
     #[arg(long, value_name = "TEXT")]
     correction: Option<String>,
 

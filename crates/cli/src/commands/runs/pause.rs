@@ -13,15 +13,15 @@ use crate::talk;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "What runs may come to its end first, unless --now stops it: then it \
-starts over, as a new attempt, after `runwright runs unpause`."
+    after_help = "Running nodes may end first, unless --now stops them: they start again, as a new attempt, after
+`runwright runs unpause`."
 )]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
     pub(crate) run: RunName,
 
-    /// Stop what runs instead of waiting for its end
+    /// Stop running nodes instead of waiting for their end
     #[arg(long)]
     pub(crate) now: bool,
 
@@ -59,7 +59,7 @@ pub(crate) fn say(run: &str, is_paused: bool) {
         talk::say(format!("run {run} is paused"))
     } else {
         talk::say(format!(
-            "run {run} pauses when what it has running has ended"
+            "run {run} pauses when its running nodes have ended"
         ))
     }
 }

@@ -14,10 +14,9 @@ use crate::{talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "A purged run is gone for good: its events, artifacts and files, and those \
-of the runs it started. Only a tombstone stays, with its id, the end of its hash chain and the \
-reason. SQLite may keep copies in unused parts of the store file; `runwright doctor --clean` \
-rewrites the file without them."
+    after_help = "A purged run is deleted for good: its events, artifacts and files, and those of the runs it started.
+Only a tombstone remains, with its id, the end of its hash chain and the reason. SQLite may keep
+copies in unused parts of the store file; `runwright doctor --clean` rewrites the file without them."
 )]
 pub(crate) struct Args {
     /// The runs: their ids, the beginnings or the ends of them, or `last`
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT", default_value = "removed by hand")]
     reason: String,
 
-    /// Yes, erase it
+    /// Confirm
     #[arg(long)]
     yes: bool,
 }
@@ -55,7 +54,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let runs = text::count(doomed.len(), "run");
     if !args.yes {
         let what = format!("this erases {runs} for good");
-        return Err(Failure::new(what).hint("say --yes if that is what you want"));
+        return Err(Failure::new(what).hint("confirm with --yes"));
     }
     // Children first: after an interruption the rest can still be named.
     for run in doomed.iter().rev() {

@@ -19,10 +19,10 @@ const SHOWN: usize = 400;
   runwright runs replay last
   runwright runs replay 1f0c9a2b --json | jq .divergence
 
-Every batch of the log is decided again from the state before it and what was recorded: outcomes,
-answers, times. It must come out byte for byte as it was. Nothing runs and nothing is written.
+Every batch of the log is decided again from the state before it and the recorded outcomes, answers
+and times. The result must be the same, byte for byte. Nothing runs and nothing is written.
 
-Exits with 0 if it does, 1 if it does not; the first difference is shown.")]
+Exits with 0 if it is, 1 if it is not; the first difference is shown.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Err(ReplayError::Diverged(divergence)) => Some(divergence),
         Err(damaged) => {
             let failure = Failure::new(format!("run {}: {damaged}", short(&id)));
-            return Err(failure.hint("`runwright verify` lists everything that is wrong"));
+            return Err(failure.hint("`runwright verify` lists every fault"));
         }
     };
     let events = verified.as_ref().ok().map(|run| run.head.next_seq);
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         }))?,
         Form::Text => {
             if let Some(events) = events {
-                let verdict = style::good("the same again");
+                let verdict = style::good("no difference");
                 data.line(format!("run {}: {events} events, {verdict}", short(&id)))?;
             }
         }
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 pub(super) fn say(divergence: &Divergence) {
     talk::say(format!(
         "{} at event {}",
-        style::bad("decided otherwise"),
+        style::bad("decided differently"),
         divergence.seq
     ));
     let shown = |event: &Option<Event>| match event {

@@ -18,19 +18,19 @@ use crate::{talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  runwright runs interrupts                               what waits for an answer
+  runwright runs interrupts                               open questions
   runwright runs resolve last --action accept --comment 'looks good'
   runwright runs resolve 1f0c9a2b review --action reject --feedback 'the tests fail'
   runwright runs resolve last ask --answer colour=blue --answer why='\"the sky\"'
   runwright runs resolve last payment --value '{\"order\": \"o-7\", \"paid\": true}'
 
-NODE may be left out where the run asks one thing only. The first answer counts.")]
+NODE may be left out if the run has one question. The first answer counts.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
     pub(crate) run: RunName,
 
-    /// The node that asks
+    /// The node with the question
     #[arg(value_name = "NODE")]
     pub(crate) node: Option<String>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 #[derive(clap::Args, Clone, Debug)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Answer {
-    /// What a gate is told: accept, reject, refine, edit-accept or ask
+    /// The decision at a gate: accept, reject, refine, edit-accept or ask
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
 
@@ -58,7 +58,7 @@ pub(crate) struct Answer {
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
 
-    /// What is wrong, in your words
+    /// What must change, in your words
     #[arg(long, value_name = "TEXT")]
     feedback: Option<String>,
 
@@ -101,7 +101,7 @@ impl Answer {
                 Ok(Value::Object(fields))
             }
             Some(_) => Err(Failure::new(
-                "--value is a JSON object where other fields are given beside it",
+                "--value must be a JSON object if other fields are given",
             )),
             None => Ok(Value::Object(more)),
         }
@@ -178,7 +178,7 @@ pub(crate) fn worker_of(queue: &str) -> String {
 /// Reports the state after an answer.
 pub(crate) fn say_how_it_stands(run: &str, node: &str, status: &str) {
     let (node, status) = (text::one_line(node, 60), text::one_line(status, 30));
-    talk::say(format!("{node} has the answer; run {run} is {status}"));
+    talk::say(format!("{node} has been answered; run {run} is {status}"));
 }
 
 /// The question that is meant.
@@ -200,7 +200,7 @@ fn asked(run: &Run, node: Option<&str>) -> Result<(InterruptId, String), Failure
             awaited_queue(&task.data).unwrap_or_default(),
         )),
         ([], None, []) => Err(Failure::new(format!(
-            "run {id} asks nothing; it is {}",
+            "run {id} has no open question; it is {}",
             run.status()
         ))),
         (_, _, open) => {
@@ -222,6 +222,6 @@ pub(crate) fn not_asked(node: &str, queue: &str) -> Failure {
 /// The error if several nodes ask, or others than the named one.
 pub(crate) fn which(run: &str, asking: &[String]) -> Failure {
     let names: Vec<String> = asking.iter().map(|name| text::one_line(name, 60)).collect();
-    Failure::new("say which node is answered")
-        .hint(format!("run {run} asks by {}", names.join(", ")))
+    Failure::new("name the node to answer")
+        .hint(format!("run {run} has questions at {}", names.join(", ")))
 }

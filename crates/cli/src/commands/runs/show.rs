@@ -176,13 +176,17 @@ fn head(
     }
     match lease {
         Some(lease) if !run.is_settled() && runtime::holder::is_dead(&lease.holder) => {
-            let lost = format!("nobody: {} is gone{}", name_of(&lease.holder), go_on(run));
+            let lost = format!(
+                "no process: {} is gone{}",
+                name_of(&lease.holder),
+                go_on(run)
+            );
             fact("driven by", style::warn(lost))?;
         }
         Some(lease) if !run.is_settled() && lease.expires_at > now => {
             fact("driven by", name_of(&lease.holder))?;
         }
-        _ if !run.is_settled() => fact("driven by", format!("nobody{}", go_on(run)))?,
+        _ if !run.is_settled() => fact("driven by", format!("no process{}", go_on(run)))?,
         _ => {}
     }
     let id = short(&run.header.stream);
@@ -218,9 +222,9 @@ fn go_on(run: &Run) -> String {
     }
     let id = short(&run.header.stream);
     if is_session_id(id) {
-        format!("; `runwright play --resume {id}` goes on")
+        format!("; `runwright play --resume {id}` continues it")
     } else {
-        format!("; `runwright resume {id}` goes on")
+        format!("; `runwright resume {id}` continues it")
     }
 }
 

@@ -18,21 +18,20 @@ use crate::{style, talk, text};
   runwright runs signal 1f0c9a2b deploy-finished - < result.json
   runwright runs signal 1f0c9a2b payment '{\"amount\": 5}' --id payment-77
 
-A signal is kept until a node asks for it. `runwright runs show` names
-what a run waits for.")]
+A signal is kept until a node waits for it. `runwright runs show` shows what a run waits for.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
     run: RunName,
 
-    /// What the run waits for, or will wait for
+    /// The name the run waits for, or will wait for
     name: String,
 
-    /// What it carries, as JSON; - reads it from standard input
+    /// Its value as JSON; - reads it from standard input
     #[arg(value_name = "JSON", default_value = "null")]
     payload: String,
 
-    /// Your id of it: the same name and id count once [default: a new one]
+    /// Its id: the same name and id count once [default: a new one]
     #[arg(long)]
     id: Option<String>,
 }
@@ -69,7 +68,7 @@ fn say_what_is_waited_for(run: &Run, sent: &str) {
         .collect();
     if is_kept && !names.is_empty() {
         talk::say(format!(
-            "{} the run does not wait for {}, but for {}; the signal is kept until a node asks \
+            "{} the run does not wait for {}, but for {}; the signal is kept until a node waits \
              for it",
             style::warn("note:"),
             text::one_line(sent, 80),
@@ -85,12 +84,12 @@ fn payload(typed: &str) -> Result<Value, Failure> {
     };
     json::parse(&bytes, Limits::DEFINITION)
         .map_err(|problems| Failure::Problems {
-            document: "what the signal carries".into(),
+            document: "the value of the signal".into(),
             problems,
         })
         .map_err(|failure| match failure {
             Failure::Problems { .. } if typed.starts_with(|c: char| c.is_alphabetic()) => {
-                Failure::new("what a signal carries is JSON; a text needs quotes of its own")
+                Failure::new("the value of a signal is JSON; a text needs double quotes")
                     .hint(format!("'\"{}\"'", text::one_line(typed, 40)))
             }
             failure => failure,

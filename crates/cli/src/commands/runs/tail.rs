@@ -16,7 +16,9 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Ends when the run has ended, or with Ctrl-C; the run does not mind.")]
+#[command(
+    after_help = "Ends when the run has ended, or with Ctrl-C, which does not affect the run."
+)]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

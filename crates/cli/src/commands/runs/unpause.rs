@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         },
     )
     .await?;
-    talk::say(format!("run {} is not paused any more", short(&run)));
+    talk::say(format!("run {} is no longer paused", short(&run)));
     say_who_acts(session, &door, &run).await?;
     Ok(Exit::Done)
 }

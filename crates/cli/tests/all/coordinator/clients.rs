@@ -67,7 +67,7 @@ fn check(ended: Ended, lab: &Lab, serving: &Serving, key: &str) {
     lab.runtime(&["status", "--data=store", "--queue=words"])
         .with(0)
         .says("a queue words of the tenant local yet; --tenant=NAME")
-        .prints("authority  nobody");
+        .prints("authority  none");
 }
 
 #[test]

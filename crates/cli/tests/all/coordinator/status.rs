@@ -21,7 +21,7 @@ fn status_shows_people_waiting_requests_and_workers() {
     native(&lab, &queue("one"));
     status()
         .prints("not ready: authority lease not acquired\n")
-        .prints("contract   native\nauthority  nobody\n")
+        .prints("contract   native\nauthority  none\n")
         .prints("backlog    1 pending (the oldest for ")
         .prints("           one for worker: pending for ");
     native(&lab, &acquire("lead", "2120-01-01T00:00:00Z"));

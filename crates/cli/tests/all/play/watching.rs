@@ -60,7 +60,7 @@ fn a_session_whose_player_was_killed_is_said_to_be_left() {
         .says(&left);
     lab.call(&["runs", "show", &id])
         .with(0)
-        .prints("nobody")
+        .prints("no process")
         .prints(&format!("`runwright play --resume {id}` continues it"));
     lab.call(&["play", "--abort", &id]).with(0);
 }
@@ -164,7 +164,7 @@ fn the_shown_checkpoint_answer_can_be_copied() {
     let words: Vec<&str> = answer.split(' ').skip(1).collect();
     lab.call(&words)
         .with(0)
-        .says(&format!("`runwright play --resume {id}` lets it act"));
+        .says(&format!("`runwright play --resume {id}` drives it"));
     lab.call(&["play", "--resume", &id]).with(1);
     let retry = format!("`runwright runs resolve {id} a --action retry`");
     lab.call(&["runs", "show", &id]).with(0).prints(&retry);
