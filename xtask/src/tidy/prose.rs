@@ -1,8 +1,10 @@
-//! A ratchet on constructions that `docs/style.md` asks to avoid: how often they occur in comments
-//! and documents may only fall.
+//! A ratchet on constructions that `docs/style.md` asks to avoid: how often they occur in comments,
+//! in documents and in the texts of the product may only fall.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+
+use proc_macro2::{TokenStream, TokenTree};
 
 use super::Finding;
 use super::tree::Tree;
@@ -118,8 +120,40 @@ fn counts(tree: &Tree) -> BTreeMap<String, usize> {
             continue;
         };
         *counts.entry(part(path)).or_default() += count(&prose.join("\n"));
+        if path.contains("/src/") && path.ends_with(".rs") && path.starts_with("crates/") {
+            let texts = text.parse().map(literals).unwrap_or_default();
+            let found: usize = texts.iter().map(|text| count(text)).sum();
+            *counts.entry(format!("{}, texts", part(path))).or_default() += found;
+        }
     }
     counts
+}
+
+/// The string literals of a source file. Doc comments are attributes for the parser, and are left
+/// out.
+fn literals(tokens: TokenStream) -> Vec<String> {
+    let mut found = Vec::new();
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                let first = group.stream().into_iter().next();
+                let is_doc = matches!(first, Some(TokenTree::Ident(name)) if name == "doc");
+                if !is_doc {
+                    found.extend(literals(group.stream()));
+                }
+            }
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if text.starts_with(['"', 'r']) {
+                    // A line that is continued begins with a backslash.
+                    let inner = text.trim_matches(['r', '#', '"']);
+                    found.push(inner.replace('\\', " "));
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
+    found
 }
 
 /// A crate with its tests, or the top folder.
@@ -181,6 +215,16 @@ mod tests {
             ratchet(&Tree::from([("docs/a.md", page), (RATCHET, "docs 0\n")])),
             []
         );
+    }
+
+    #[test]
+    fn texts_of_the_product_are_counted() {
+        let source = "/// A doc.\nfn a() { b(\"nobody knows\", r#\"it goes on\"#); }";
+        let found = literals(source.parse().unwrap());
+        assert_eq!(found, ["nobody knows", "it goes on"]);
+        let tree = |allowed| Tree::from([("crates/a/src/lib.rs", source), (RATCHET, allowed)]);
+        assert_eq!(ratchet(&tree("crates/a, texts 2\n")), []);
+        assert_eq!(ratchet(&tree("crates/a, texts 1\n")).len(), 1);
     }
 
     #[test]
