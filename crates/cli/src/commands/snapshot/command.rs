@@ -605,8 +605,8 @@ fn taken_out(snapshot: &Snapshot) -> Option<String> {
     };
     let count = usize::try_from(redaction.count).unwrap_or(usize::MAX);
     Some(format!(
-        "{} removed from the snapshot ({}{of_files}); `docs/reference/provenance.md`, Values that \
-         were taken out, describes how a replay gets them",
+        "{} removed from the snapshot ({}{of_files}); `docs/reference/provenance.md`, Removed values, \
+         describes how a replay gets them",
         text::count(count, "value"),
         listed(&redaction.kinds),
     ))
