@@ -1,8 +1,9 @@
 //! Which major of OpenWOP a request is answered in.
 //!
-//! Addresses below `/v1/` are those of the first major. Addresses without a version belong to the
-//! major that the header `OpenWOP-Version` names; without the header to the preferred one, which is
-//! 1 as long as both are served (`versioning.md`, section 1).
+//! Addresses below `/v1/` are those of the first major. Addresses without a version are those of
+//! the second. The address of discovery is one of both: without the header `OpenWOP-Version` it
+//! answers in the preferred major, which is 1 as long as both are served (`versioning.md`,
+//! section 1; `headers.md`).
 
 use axum::extract::Request;
 use faces::openwop::v2;
@@ -19,7 +20,7 @@ pub(crate) const NAME: &str = "openwop-version";
 pub(crate) const VERSION_1: &str = "1.0";
 /// Every version that is spoken.
 pub(crate) const VERSIONS: [&str; 2] = [VERSION_1, v2::VERSION];
-/// The version of an answer to a request without the header.
+/// The version of the discovery document for a request without the header.
 pub(crate) const PREFERRED: &str = VERSION_1;
 /// The address whose answer depends on the header.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/openwop";
@@ -64,6 +65,8 @@ impl Contract {
             return (Self::One, Ok(()));
         }
         match asked {
+            // Links in answers are opened by browsers, which cannot send the header.
+            Asked::Nothing if path != WELL_KNOWN => (Self::Two, Ok(())),
             Asked::Nothing | Asked::Major(1) => (Self::One, Ok(())),
             Asked::Major(2) => (Self::Two, Ok(())),
             Asked::Major(_) => (Self::Two, Err(Problem::unsupported_version(&VERSIONS))),
@@ -139,7 +142,8 @@ mod tests {
             ("/runs", Some("2"), two, None),
             ("/runs", Some("2.0"), two, None),
             ("/runs", Some(" 2.7 "), two, None),
-            ("/runs", None, Contract::One, None),
+            ("/runs", None, two, None),
+            (WELL_KNOWN, None, Contract::One, None),
             ("/runs", Some("1.0"), Contract::One, None),
             (
                 "/runs",

@@ -17,6 +17,7 @@ use crate::pipeline;
 use crate::problem::Problem;
 use crate::reply::{JSON, REPLAYED, Reply};
 use crate::route::{Cx, Route};
+use crate::routes::v2::token;
 use crate::routes::workbench;
 
 /// The client's name for a request.
@@ -77,10 +78,10 @@ async fn once(route: Arc<Route>, mut cx: Cx, key: String) -> Result<Reply, Probl
         Some(who) => (who.clone(), operation(&route, &cx.params)),
         // The interrupt token identifies the caller. A repeated request may carry another one.
         None => {
-            let bearer = app.api().bearer(cx.param("token")).await?;
-            let version = match route.contract {
-                Contract::Two => "2 ",
-                Contract::One | Contract::Workbench => "",
+            let bearer = app.api().bearer(cx.param("token")).await;
+            let (bearer, version) = match route.contract {
+                Contract::Two => (bearer.map_err(token::refusal)?, "2 "),
+                Contract::One | Contract::Workbench => (bearer?, ""),
             };
             let operation = format!("{version}{} {}", route.method, bearer.question);
             (Arc::new(bearer.who), operation)

@@ -313,7 +313,7 @@ fn unrouted(request: &Request, contract: Contract, problem: Problem) -> Result<R
 }
 
 /// The route that was found, where it belongs to the contract of the request. An address without a
-/// version is one of OpenWOP 2 only; the address of discovery answers in both.
+/// version belongs to OpenWOP 2; the address of discovery answers in both.
 fn of_contract(
     found: (Arc<Route>, Params),
     contract: Contract,

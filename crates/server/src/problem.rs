@@ -130,10 +130,10 @@ impl Problem {
         )
     }
 
-    /// 400: an address of OpenWOP without a version, from a client that names none.
+    /// 400: an address of OpenWOP 2, from a client that asks for version 1.
     pub(crate) fn unversioned() -> Self {
         Self::invalid(
-            "addresses start with the protocol's version: put /v1 in front, or send the header \
+            "OpenWOP 1 has no addresses without a version: put /v1 in front, or send the header \
              OpenWOP-Version: 2",
         )
     }

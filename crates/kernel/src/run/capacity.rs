@@ -22,6 +22,9 @@ pub struct Capacity {
     /// The scopes of their credential.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub scopes: BTreeSet<String>,
+    /// The issuer of their credential. `None` for an API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
 }
 
 impl Capacity {
@@ -54,6 +57,7 @@ impl Capacity {
             groups: named(&["/approverGroupRefs"], &self.groups),
             roles: named(&ROLES, &self.roles),
             scopes: named(&["/requiredScope"], &self.scopes),
+            issuer: self.issuer.clone(),
         }
     }
 }

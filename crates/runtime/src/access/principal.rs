@@ -48,6 +48,7 @@ impl Principal {
             speaks_for: None,
             groups: self.groups.clone(),
             roles: self.roles.clone(),
+            issuer: self.issuer.clone(),
             ..Capacity::default()
         }
     }

@@ -48,6 +48,9 @@ pub(crate) struct Claim {
     pub(crate) intent: TokenScope,
     /// The person in whose name it answers.
     pub(crate) subject: String,
+    /// The issuer of the subject's credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) issuer: Option<String>,
     /// Groups of the subject that the question names.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) groups: BTreeSet<String>,
@@ -165,6 +168,7 @@ mod tests {
             interrupt_id: "interrupt-1".into(),
             expires_at: Timestamp(2_000),
             intent: TokenScope::Resolve,
+            issuer: None,
             subject: "ada".into(),
             groups: BTreeSet::from(["finance".into()]),
             roles: BTreeSet::new(),

@@ -278,7 +278,7 @@ impl Api {
         } else {
             Capacity::default()
         };
-        let longest = if capacity == Capacity::default() {
+        let longest = if capacity.groups.is_empty() && capacity.roles.is_empty() {
             MAX_LIFE
         } else {
             // Memberships may end without the token's knowledge: its life is short.
@@ -353,6 +353,7 @@ impl Api {
             expires_at,
             intent,
             subject,
+            issuer: capacity.issuer,
             groups: capacity.groups,
             roles: capacity.roles,
         };
@@ -400,6 +401,7 @@ impl Api {
                 speaks_for: None,
                 groups: claim.groups,
                 roles: claim.roles,
+                issuer: claim.issuer,
                 ..Capacity::default()
             },
             speech: Speech::Subject,

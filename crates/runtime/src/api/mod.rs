@@ -13,6 +13,7 @@ mod bundle;
 mod cancel;
 mod coordinator;
 mod create;
+mod dead_letters;
 mod documents;
 mod error;
 mod expiry;
@@ -45,6 +46,7 @@ pub use coordinator::{
     Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, Taking, Workers,
 };
 pub use create::{CreateRunRequest, Created, DuplicateRuns};
+pub use dead_letters::DeadLetterPage;
 pub use documents::{
     Cascade, DocumentError, DocumentFilter, DocumentPage, DocumentSave, DocumentTail,
     DocumentViewTail, Held, Outcome,

@@ -269,7 +269,7 @@ impl Api {
     }
 
     /// A webhook that is visible to the caller.
-    async fn reachable_webhook(
+    pub(super) async fn reachable_webhook(
         &self,
         who: &Principal,
         id: &WebhookId,

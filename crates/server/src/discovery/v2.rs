@@ -150,7 +150,9 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
             }),
         ),
     );
-    put("auth", record(WITNESSABLE, auth()));
+    if gate.asks() {
+        put("auth", record(WITNESSABLE, auth()));
+    }
     put("aiProviders", record(CLAIMED, providers(models)));
     put(
         "providerUsage",

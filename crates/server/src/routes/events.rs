@@ -34,7 +34,7 @@ const POLL_BYTES: usize = 4 << 20;
 const PAGE: usize = 64;
 /// The default time that a poll is held, in seconds. Below the protocol's 30, which is also the
 /// clients' own timeout.
-pub(super) const HOLD: u64 = 25;
+const HOLD: u64 = 25;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
@@ -275,7 +275,8 @@ pub(super) fn page_in_v2(tail: &Tail, events: Vec<Value>, page: &LogPage) -> Val
         // -1 for a log without events. A page that was cut ends with its last event.
         "lastSequence": i128::from(page.next.min(page.end)) - 1,
         "status": page.status,
-        "isTerminal": page.settled,
+        // A client stops here: a page that was cut is followed by another.
+        "isTerminal": page.is_last(),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use faces::Mask;
-use faces::openwop::v1;
+use faces::openwop::{v1, v2};
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
 use kernel::ids::Seq;
@@ -18,6 +18,7 @@ use store::StoreError;
 
 use super::runs::named;
 use super::workbench::view;
+use crate::contract::Contract;
 use crate::idempotency;
 use crate::params::run_id;
 use crate::problem::{Problem, unknown_fields};
@@ -232,7 +233,12 @@ fn read_overlay(mut overlay: Map<String, Value>, problems: &mut Problems) -> Ove
     }
 }
 
-pub(super) async fn diff(cx: Cx) -> Result<Reply, Problem> {
+async fn diff(cx: Cx) -> Result<Reply, Problem> {
+    diff_in(cx, Contract::One).await
+}
+
+/// The differences between two runs, in the wire format of a contract.
+pub(super) async fn diff_in(cx: Cx, contract: Contract) -> Result<Reply, Problem> {
     let (who, a) = (cx.who()?, named(&cx)?);
     let api = cx.app.api();
     // Ownership is checked before the query.
@@ -247,7 +253,7 @@ pub(super) async fn diff(cx: Cx) -> Result<Reply, Problem> {
     let b = run_id(&against).ok_or_else(not_there)?;
     let a_log = match a_log {
         Ok(log) => log,
-        Err(document) => return view::diff(api, &who, &document, &b).await,
+        Err(document) => return view::diff(api, &who, (&document, &b), contract).await,
     };
     let b_log = api.follow(&who, &b, None).await?;
     let (mut a_log, mut b_log) = (Reading::new(a_log), Reading::new(b_log));
@@ -268,7 +274,11 @@ pub(super) async fn diff(cx: Cx) -> Result<Reply, Problem> {
             break;
         }
     }
-    let mut answer = diff.build(&api.run(&who, &a).await?, &api.run(&who, &b).await?);
+    let (a, b) = (api.run(&who, &a).await?, api.run(&who, &b).await?);
+    let mut answer = diff.build(&a, &b);
+    if contract == Contract::Two {
+        answer = v2::project_diff([&a.header.owner, &b.header.owner], answer);
+    }
     // The logs contain no secrets; this is the second line of defence.
     Redactor::masking().value(&mut answer["stateDiff"]);
     Ok(Reply::ok(&answer))

@@ -157,13 +157,7 @@ async fn get(cx: Cx) -> Result<Reply, Problem> {
 pub(super) async fn get_in(cx: Cx, contract: Contract) -> Result<Reply, Problem> {
     let (who, run) = (cx.who()?, named(&cx)?);
     if view::is_document(&run) {
-        let reply = view::snapshot(cx, run).await?;
-        return Ok(match contract {
-            Contract::Two => {
-                reply.map(|doc| super::v2::snapshot(&super::v2::owner(&who, &doc), doc))
-            }
-            Contract::One | Contract::Workbench => reply,
-        });
+        return view::snapshot(cx, run, contract).await;
     }
     if cx.headers.contains_key(IF_NONE_MATCH) {
         let version = cx.app.api().version(&who, &run).await?;
@@ -199,7 +193,7 @@ pub(super) async fn get_in(cx: Cx, contract: Contract) -> Result<Reply, Problem>
     let reply = Reply::ok(&snapshot)
         .with(ETAG, tag)
         .with(CACHE_CONTROL, "private, no-cache");
-    Ok(match snapshots::link(&cx.app, &run) {
+    Ok(match snapshots::link(&cx.app, &run, contract) {
         Some(link) => reply.with(LINK, link),
         None => reply,
     })

@@ -61,6 +61,11 @@ impl Host {
         self.folder.path().join("snapshots")
     }
 
+    /// The file of its store.
+    pub(crate) fn store_file(&self) -> std::path::PathBuf {
+        self.folder.path().join("store.db")
+    }
+
     pub(crate) async fn new() -> Self {
         Self::with(Limits::default()).await
     }

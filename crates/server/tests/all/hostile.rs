@@ -147,7 +147,9 @@ async fn addresses_of_every_kind_are_answered_with_an_envelope() {
             .unwrap()
             .starts_with("text/plain")
     );
-    assert_eq!(host.get("/runs").await.refusal(400), "validation_error");
+    let older = Request::new("GET", "/runs").header("openwop-version", "1");
+    let older = older.send(host.address).await;
+    assert_eq!(older.refusal(400), "validation_error");
 }
 
 #[tokio::test]

@@ -50,6 +50,7 @@ mod tokens;
 mod traces;
 mod v2;
 mod v2_edges;
+mod v2_projection;
 mod webhooks;
 mod workbench;
 mod workflows;

@@ -170,7 +170,10 @@ async fn the_header_selects_the_version() {
         request.send(host.address)
     };
     let unversioned = ask("/runs", None).await;
-    assert_eq!(unversioned.refusal(400), "validation_error");
+    assert_eq!(unversioned.status, 200);
+    assert_eq!(unversioned.header("openwop-version"), Some("2.0"));
+    let older = ask("/runs", Some("1")).await;
+    assert_eq!(older.refusal(400), "validation_error");
     let unknown = ask("/runs", Some("3.0")).await;
     assert_eq!(unknown.refusal(406), "protocol_version_unsupported");
     let served = &unknown.json()["details"]["protocolVersions"];
@@ -276,7 +279,13 @@ async fn a_run_is_the_same_in_both_versions() {
     let node = node.unwrap()["payload"].as_object().unwrap();
     assert_eq!(
         node.keys().collect::<Vec<_>>(),
-        ["attempt", "nodeId", "typeId"]
+        [
+            "attempt",
+            "nodeId",
+            "typeId",
+            "x-runwright-inputs",
+            "x-runwright-visit"
+        ]
     );
     // The v1 id is a v2 id as well, while both are served.
     assert_eq!(get(&host, &format!("/runs/{id}")).await.json(), snapshot);

@@ -1,14 +1,14 @@
 //! The envelope: a stored event as a `RunEventDoc` of v2.
 
 use kernel::ids::Seq;
-use kernel::run::{Event, RunEvent};
+use kernel::run::{CausedBy, Event, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value, json};
 
 use super::super::v1;
 use super::id::bind;
 use super::kind::owned_kind;
-use super::payload::{number, project_payload};
+use super::payload::{Beyond, number, project_payload};
 use crate::mask::Mask;
 
 /// The fields of the closed envelope.
@@ -28,22 +28,33 @@ const ENVELOPE: [&str; 10] = [
 /// A stored event, with the sequence of the first event of its batch.
 pub fn event(header: &StreamHeader, mask: Mask<'_>, event: &Event, cause: Option<Seq>) -> Value {
     let doc = v1::event_caused_by(header, mask, event, cause);
-    let interrupt = interrupt(&event.body);
-    project(&header.owner, doc, interrupt)
+    let beyond = Beyond {
+        interrupt: interrupt(&event.body),
+        issuer: issuer(event),
+    };
+    project(&header.owner, doc, beyond)
 }
 
 /// A v1 document of an event of an owner's run, as v2 shows it.
 pub fn project_event(owner: &Owner, doc: Value) -> Value {
-    project(owner, doc, None)
+    project(owner, doc, Beyond::default())
 }
 
-fn project(owner: &Owner, doc: Value, interrupt: Option<&str>) -> Value {
+/// The issuer of an answerer's credential, which the command of the batch has.
+fn issuer(event: &Event) -> Option<&str> {
+    match &event.cause.as_ref()?.command {
+        CausedBy::Resolve { capacity } => capacity.issuer.as_deref(),
+        _ => None,
+    }
+}
+
+fn project(owner: &Owner, doc: Value, beyond: Beyond<'_>) -> Value {
     let Value::Object(mut doc) = doc else {
         return doc;
     };
     let kind = owned_kind(doc.get("type").and_then(Value::as_str).unwrap_or_default());
     let payload = doc.remove("payload").unwrap_or_else(|| json!({}));
-    let payload = project_payload(owner, &kind, payload, interrupt);
+    let payload = project_payload(owner, &kind, payload, beyond);
     let run = doc.get("runId").and_then(Value::as_str).unwrap_or_default();
     let run = bind(&owner.tenant, run);
     doc.insert("runId".into(), json!(run));

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use kernel::ids::TenantId;
 use kernel::stream::Owner;
 use serde_json::{Value, json};
 
 /// Who vouches for the holder of an API key.
 pub const KEY_ISSUER: &str = "urn:runwright:api-key";
+/// The issuer of people of whom only a name is stored.
+const LEGACY_ISSUER: &str = "urn:openwop:legacy";
 /// Who vouches for a caller without a credential.
 const NO_ISSUER: &str = "urn:runwright:anon-surface";
 
@@ -42,6 +45,23 @@ pub fn subject(owner: &Owner, principal: &str, issuer: Option<&str>) -> Value {
         "lane": if issuer.is_some() { "oidc" } else { "api-key" },
         "kind": "user",
     })
+}
+
+/// A person of an owner's tenant of whom only the name is stored.
+pub(super) fn legacy_subject(owner: &Owner, name: &str) -> Value {
+    let mut shown = subject(owner, name, None);
+    shown["issuer"] = json!(LEGACY_ISSUER);
+    shown
+}
+
+/// The owner of a run whose log cannot be read.
+pub fn legacy_owner(tenant: &TenantId, workspace: Option<&str>) -> Value {
+    let owner = Owner::tenant(tenant.clone());
+    let mut shown = json!({ "tenant": tenant, "subject": legacy_subject(&owner, "unknown") });
+    if let Some(workspace) = workspace {
+        shown["workspace"] = json!(workspace);
+    }
+    shown
 }
 
 /// A principal's id in the grammar of a subject id, which has neither `/` nor white space: bytes

@@ -1,13 +1,13 @@
 //! Payloads. Version 2 closes every object: each type lists its fields
-//! (`run-event-payloads.schema.json`). Other fields of a v1 payload are left out, and stay readable
-//! under `/v1`.
+//! (`run-event-payloads.schema.json`). Another field of a v1 payload is carried as
+//! `x-runwright-<name>`: a projection drops nothing (`events.md`; RFC 0185).
 
 use kernel::stream::Owner;
 use serde_json::{Map, Value, json};
 
 use super::codes::run_code;
 use super::id::bind;
-use super::owner::subject;
+use super::owner::{legacy_subject, subject};
 
 /// The fields of each protocol type that this engine emits, by its v2 name.
 const FIELDS: [(&str, &[&str]); 41] = [
@@ -145,6 +145,8 @@ const FIELDS: [(&str, &[&str]); 41] = [
         &["nodeId", "refs", "kind", "hash", "variableHashes"],
     ),
 ];
+/// The prefix of fields that version 2 has no place for.
+const OURS: &str = "x-runwright-";
 const RESOLVED: [&str; 6] = [
     "nodeId",
     "interruptId",
@@ -164,12 +166,21 @@ pub(super) const BOUND: [&str; 6] = [
     "activeRunId",
 ];
 
+/// Facts of an event that its v1 document does not have.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Beyond<'a> {
+    /// The question of a gate.
+    pub interrupt: Option<&'a str>,
+    /// The issuer of the answerer's credential.
+    pub issuer: Option<&'a str>,
+}
+
 /// The payload of a v1 document, by the v2 name of its type.
 pub(super) fn project_payload(
     owner: &Owner,
     kind: &str,
     payload: Value,
-    interrupt: Option<&str>,
+    beyond: Beyond<'_>,
 ) -> Value {
     let Value::Object(mut fields) = payload else {
         return payload;
@@ -179,9 +190,9 @@ pub(super) fn project_payload(
             fields.insert("owner".into(), super::owner::owner(owner));
             number(&mut fields, "engineVersion");
         }
-        "interrupt.resolved" => resolved(owner, &mut fields),
+        "interrupt.resolved" => resolved(owner, &mut fields, beyond.issuer),
         kind if kind.starts_with("approval.") || kind.starts_with("clarification.") => {
-            fields = gate(owner, kind, fields, interrupt);
+            fields = gate(owner, kind, fields, beyond.interrupt);
         }
         "runwright.run.stopping" => {
             if let Some(Value::Object(ending)) = fields.get_mut("ending") {
@@ -191,12 +202,19 @@ pub(super) fn project_payload(
         }
         _ => {}
     }
-    if let Some((_, known)) = FIELDS.iter().find(|(name, _)| *name == kind) {
-        fields.retain(|name, _| known.contains(&name.as_str()));
-    }
     bind_fields(owner, &mut fields);
     codes(&mut fields);
-    Value::Object(fields)
+    let known = FIELDS.iter().find(|(name, _)| *name == kind);
+    let shown = fields.into_iter().map(|(name, value)| {
+        let is_other = known.is_some_and(|(_, known)| !known.contains(&name.as_str()));
+        let name = if is_other {
+            format!("{OURS}{name}")
+        } else {
+            name
+        };
+        (name, value)
+    });
+    Value::Object(shown.collect())
 }
 
 /// Puts the tenant in front of the ids of an object.
@@ -241,14 +259,17 @@ pub(super) fn number(fields: &mut Map<String, Value>, name: &str) {
 }
 
 /// An answered question: the answerer is a subject, and the decision has a field.
-fn resolved(owner: &Owner, fields: &mut Map<String, Value>) {
+fn resolved(owner: &Owner, fields: &mut Map<String, Value>, issuer: Option<&str>) {
     let answer = fields.get("resumeValue");
     let word = |name: &str| answer.and_then(|answer| answer.get(name)?.as_str());
     let is_approval = fields.get("kind").and_then(Value::as_str) == Some("approval");
     if let Some(decision) = decision(word("decision"), word("action")).filter(|_| is_approval) {
         fields.insert("decision".into(), json!(decision));
     }
-    by(owner, fields, "resolvedBy");
+    let who = decider(fields, "resolvedBy");
+    if let Some(who) = who {
+        fields.insert("resolvedBy".into(), subject(owner, &who, issuer));
+    }
 }
 
 /// The word for a decision at an approval.
@@ -263,13 +284,13 @@ fn decision(decision: Option<&str>, action: Option<&str>) -> Option<&'static str
     }
 }
 
-/// Replaces the decider by a subject. A decision by timeout has none.
-fn by(owner: &Owner, fields: &mut Map<String, Value>, name: &str) {
-    let who = fields.remove(name);
-    let who = who.as_ref().and_then(Value::as_str);
-    if let Some(who) = who.filter(|who| *who != super::super::v1::BY_TIMEOUT) {
-        fields.insert("resolvedBy".into(), subject(owner, who, None));
-    }
+/// Takes the name of a decider. A decision by timeout has none.
+fn decider(fields: &mut Map<String, Value>, name: &str) -> Option<String> {
+    let who = fields.get(name)?.as_str()?.to_owned();
+    (who != super::super::v1::BY_TIMEOUT).then(|| {
+        fields.remove(name);
+        who
+    })
 }
 
 /// Events of gates resolve to the shapes of questions and answers in v2.
@@ -314,16 +335,15 @@ fn gate(
     };
     shown.extend(word.map(|word| ("decision".to_owned(), json!(word))));
     for name in ["principal", "decidedBy", "answeredBy"] {
-        if fields.contains_key(name) {
-            by(owner, &mut fields, name);
+        if let Some(who) = decider(&mut fields, name) {
+            shown.insert("resolvedBy".into(), legacy_subject(owner, &who));
         }
     }
-    if let Some(who) = fields.remove("resolvedBy") {
-        shown.insert("resolvedBy".into(), who);
+    for name in ["visit", "decidedAt", "quorumProgress"] {
+        let value = fields.remove(name);
+        shown.extend(value.map(|value| (name.to_owned(), value)));
     }
-    for name in ["interruptId", "visit", "decidedAt", "quorumProgress"] {
-        fields.remove(name);
-    }
+    fields.remove("interruptId");
     if !fields.is_empty() {
         shown.insert("resumeValue".into(), Value::Object(fields));
     }

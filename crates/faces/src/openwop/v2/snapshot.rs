@@ -1,8 +1,11 @@
 //! The state of a run: a folded run as a `RunSnapshot` of v2, which is closed. Further fields of
 //! this engine go to `extensions`.
 
+use kernel::batch::IndexRow;
+use kernel::document::run_status;
+use kernel::ids::{StreamId, TenantId};
 use kernel::run::Run;
-use kernel::stream::Owner;
+use kernel::stream::{Owner, StreamKind};
 use serde_json::{Map, Value, json};
 
 use super::super::v1;
@@ -44,6 +47,23 @@ const REPEATED: [&str; 2] = ["endedAt", "interrupt"];
 /// A folded run.
 pub fn snapshot(run: &Run) -> Value {
     project_snapshot(&run.header.owner, v1::snapshot(run))
+}
+
+/// A listed run whose log cannot be read: what its index row has.
+pub fn unreadable(run: &StreamId, tenant: &TenantId, index: &IndexRow) -> Value {
+    let status = match index.kind {
+        StreamKind::Document => run_status(index),
+        _ => index.status.as_str(),
+    };
+    json!({
+        "runId": bind(tenant, run),
+        "workflowId": index.subject,
+        "status": status,
+        "owner": super::owner::legacy_owner(tenant, index.workspace.as_deref()),
+        "eventLogSchemaVersion": EVENT_LOG_SCHEMA_VERSION,
+        "tags": index.tags,
+        "extensions": { EXTENSION: { "unreadable": true } },
+    })
 }
 
 /// A v1 snapshot of an owner's run, as v2 shows it.

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::contract::Contract;
 use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -295,8 +296,11 @@ fn linked(reply: Reply, kept: &Kept) -> Reply {
     }
 }
 
-/// The link from a run to its snapshots, if there may be any.
-pub(super) fn link(app: &App, run: &StreamId) -> Option<String> {
+/// The link from a run to its snapshots, if there may be any. Their addresses are of version 1.
+pub(super) fn link(app: &App, run: &StreamId, contract: Contract) -> Option<String> {
+    if contract == Contract::Two {
+        return None;
+    }
     let run = segment(run.as_str());
     let link = format!("</v1/snapshots?runId={run}>; rel=\"snapshots\"");
     app.snapshots().map(|_| link)

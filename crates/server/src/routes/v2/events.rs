@@ -11,9 +11,13 @@ use crate::problem::Problem;
 use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{ACCESS_TOKEN, Cx, Doc, Route};
-use crate::routes::events::{HOLD, held, page_in_v2, stream_in};
+use crate::routes::events::{held, page_in_v2, stream_in};
 use crate::routes::runs::named;
 use crate::routes::workbench::view;
+
+/// The default time that a poll is held, in seconds. The protocol says 30, and the official client
+/// gives up after 30: the answer has to be there before.
+const HOLD: u64 = 29;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {

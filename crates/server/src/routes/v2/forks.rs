@@ -1,11 +1,11 @@
 //! Forks of runs, and runs next to each other.
 
-use faces::openwop::v2;
 use hyper::Method;
 use runtime::access::Action;
 use serde_json::{Value, json};
 
-use super::{address, bound, check_fields, closed, doc, own, reads, settings};
+use super::{address, bound, check_fields, closed, doc, own_of_query, reads, settings};
+use crate::contract::Contract;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
@@ -88,28 +88,10 @@ async fn fork(mut cx: Cx) -> Result<Reply, Problem> {
 async fn diff(mut cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     if let Some(against) = cx.query().get("against") {
-        // In a query an id may be in either form.
-        let against = v2::unproject(against).map_err(|_| {
-            Problem::invalid("against has an escape that is not `~` and two hex digits")
-        })?;
-        if let Some(tenant) = &against.tenant {
-            own(&who, &v2::bind(tenant, ""))?;
-        }
-        cx.set_query("against", &against.id);
+        let against = own_of_query(&who, "against", against)?;
+        cx.set_query("against", &against);
     }
-    let reply = v1::diff(cx).await?;
-    Ok(reply.map(|mut doc| {
-        let diffs = doc["eventDiffs"].as_array_mut();
-        for diff in diffs.into_iter().flatten() {
-            for side in ["aEvent", "bEvent"] {
-                if let Some(event) = diff.get_mut(side) {
-                    let owner = super::owner(&who, &event["payload"]);
-                    *event = v2::project_event(&owner, event.take());
-                }
-            }
-        }
-        bound(&who, doc, &["a", "b"])
-    }))
+    v1::diff_in(cx, Contract::Two).await
 }
 
 async fn ancestry(cx: Cx) -> Result<Reply, Problem> {

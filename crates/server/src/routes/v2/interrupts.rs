@@ -60,33 +60,21 @@ async fn resolve(cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn inspect_by_token(cx: Cx) -> Result<Reply, Problem> {
-    let reply = v1::inspect_by_token(cx).await.map_err(of_token)?;
+    let reply = v1::inspect_by_token(cx).await.map_err(token::refusal)?;
     let fields = ["kind", "key", "data", "resumeSchema", "timeoutMs"];
     Ok(reply.map(|doc| closed(doc, &fields)))
 }
 
 async fn resolve_by_token(cx: Cx) -> Result<Reply, Problem> {
     let api = cx.app.api().clone();
-    let token = cx.param("token").to_owned();
     // Before the answer is stored: afterwards the token may have expired.
-    let bearer = api
-        .bearer(&token)
-        .await
-        .map_err(Problem::from)
-        .map_err(of_token)?;
-    let reply = v1::resolve_by_token(cx).await.map_err(of_token)?;
+    let bearer = api.bearer(cx.param("token")).await;
+    let bearer = bearer.map_err(token::refusal)?;
+    let reply = v1::resolve_by_token(cx).await.map_err(token::refusal)?;
     Ok(reply.map(|mut doc| {
         if let Value::String(run) = &doc["runId"] {
             doc["runId"] = json!(v2::bind(&bearer.who.tenant, run));
         }
         doc
     }))
-}
-
-/// A token that opens nothing is a bad credential, not a missing resource.
-fn of_token(problem: Problem) -> Problem {
-    if problem.code != "interrupt_not_found" {
-        return problem;
-    }
-    token::invalid()
 }

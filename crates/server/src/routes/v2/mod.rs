@@ -86,6 +86,19 @@ fn own<'a>(who: &Principal, bound: &'a str) -> Result<&'a str, Problem> {
     }
 }
 
+/// The id within its tenant from a query, where an id may be in the form of an address.
+fn own_of_query(who: &Principal, name: &str, given: &str) -> Result<String, Problem> {
+    let read = v2::unproject(given).map_err(|_| {
+        Problem::invalid(format!(
+            "{name} has an escape that is not `~` and two hex digits"
+        ))
+    })?;
+    match read.tenant {
+        Some(tenant) if tenant != who.tenant.as_str() => Err(Problem::foreign_tenant()),
+        _ => Ok(read.id),
+    }
+}
+
 /// Puts the tenant in front of the ids of an answer.
 fn bound(who: &Principal, mut doc: Value, names: &[&str]) -> Value {
     for name in names {
@@ -147,19 +160,8 @@ fn settings(body: &mut Map<String, Value>, path: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whose run a v1 document is about.
-pub(super) fn owner(who: &Principal, doc: &Value) -> Owner {
-    let text = |name: &str| doc["owner"][name].as_str().map(str::to_owned);
-    Owner {
-        tenant: who.tenant.clone(),
-        workspace: text("workspace"),
-        principal: text("principal"),
-        issuer: None,
-    }
-}
-
 /// A v1 snapshot as version 2 shows it, with the addresses of its tokens.
-pub(super) fn snapshot(owner: &Owner, doc: Value) -> Value {
+pub(in crate::routes) fn snapshot(owner: &Owner, doc: Value) -> Value {
     let mut shown = v2::project_snapshot(owner, doc);
     let open = shown.pointer_mut("/extensions/runwright.run/interrupts");
     for question in open.and_then(Value::as_array_mut).into_iter().flatten() {

@@ -6,8 +6,9 @@ use futures_util::{StreamExt, stream};
 use runtime::access::{Action, Principal};
 use runtime::api::{Api, ApiError, ResourceKind, RunPage};
 use serde_json::{Value, json};
+use store::StoreError;
 
-use super::{bound, changes, check_fields, checked, closed, doc, own, reads};
+use super::{bound, changes, check_fields, checked, closed, doc, own, own_of_query, reads};
 use crate::contract::Contract;
 use crate::params::run_id;
 use crate::problem::Problem;
@@ -49,8 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
                 request: None,
                 responses: &[(200, "RunList")],
             },
-        )
-        .closed(),
+        ),
         reads(
             "/runs/{runId}",
             Action::ReadRun,
@@ -120,7 +120,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn list(mut cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     if let Some(parent) = cx.query().get("parentRunId") {
-        let parent = own(&who, parent)?.to_owned();
+        let parent = own_of_query(&who, "parentRunId", parent)?;
         cx.set_query("parentRunId", &parent);
     }
     let RunPage { runs, next } = page(cx.app.api(), cx.query(), &who, MAX_PAGE).await?;
@@ -156,6 +156,11 @@ async fn snapshot(
     match shown {
         Ok(shown) => Ok(shown),
         Err(ApiError::NotFound(_) | ApiError::Erased { .. }) => Ok(None),
+        // The other runs of the page can be read.
+        Err(ApiError::Store(StoreError::Corrupt(_))) => {
+            let run = v2::unreadable(&listed.stream, &listed.tenant, &listed.index);
+            Ok(Some(run))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -46,8 +46,18 @@ fn key(token: &str) -> Option<String> {
     Some(content["keyId"].as_str()?.to_owned())
 }
 
+/// The refusal of a token. One that opens nothing is a bad credential, not a missing resource.
+pub(crate) fn refusal(error: impl Into<Problem>) -> Problem {
+    let problem = error.into();
+    if problem.code == "interrupt_not_found" {
+        invalid()
+    } else {
+        problem
+    }
+}
+
 /// 401: the token opens nothing.
-pub(super) fn invalid() -> Problem {
+fn invalid() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
         "interrupt_token_invalid",

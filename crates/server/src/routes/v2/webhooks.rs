@@ -4,6 +4,7 @@ use faces::openwop::v2;
 use hyper::Method;
 use kernel::delivery::DeadLetter;
 use kernel::digest::Digest;
+use kernel::ids::Seq;
 use kernel::limits::MAX_DELIVERY_ATTEMPTS;
 use kernel::problem::closest;
 use kernel::registry::{EVERY_EVENT, WebhookContract};
@@ -131,35 +132,43 @@ fn native_events(body: &mut Map<String, Value>) -> Result<(), Problem> {
 
 async fn dead_letters(cx: Cx) -> Result<Reply, Problem> {
     let (who, id) = (cx.who()?, v1::named(&cx)?);
-    let found = cx.app.api().webhook(&who, &id).await?;
     let query = cx.query();
+    // Access to the webhook is checked before the query.
+    let api = cx.app.api();
+    api.webhook(&who, &id).await?;
     let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let before = match query.get("cursor") {
+        None => None,
+        Some(text) => Some(read_cursor(id.as_str(), text)?),
+    };
     let keep = RETENTION_DAYS * 24 * 3_600_000;
-    let facts = found.facts.as_ref();
-    let dead = facts.map(|facts| facts.dead.iter().rev());
-    let mut dead: Vec<&DeadLetter> = dead
-        .into_iter()
-        .flatten()
-        .filter(|letter| letter.at.plus_ms(keep) > found.now)
-        .collect();
-    if let Some(cursor) = query.get("cursor") {
-        let last = dead.iter().position(|letter| event_id(letter) == cursor);
-        let last = last.ok_or_else(|| {
-            Problem::invalid("cursor must be the nextCursor of another page that is not too old")
-        })?;
-        dead.drain(..=last);
-    }
-    let has_more = dead.len() as u64 > limit;
-    dead.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let shown: Vec<Value> = dead
-        .iter()
+    let found = api.dead_letters(&who, &id, before, (limit, keep)).await?;
+    let letters = found.letters.iter();
+    let shown: Vec<Value> = letters
         .map(|letter| record(&who, id.as_str(), letter, keep))
         .collect();
     let mut page = json!({ "deliveries": shown });
-    if let Some(last) = dead.last().filter(|_| has_more) {
-        page["nextCursor"] = json!(event_id(last));
+    if let Some(next) = found.next {
+        page["nextCursor"] = json!(write_cursor(id.as_str(), next));
     }
     Ok(Reply::ok(&page))
+}
+
+/// A place in the log of a webhook, with a digest, so that another text is not taken for one.
+fn write_cursor(webhook: &str, place: Seq) -> String {
+    let digest = Digest::compute(format!("dead-letters\0{webhook}\0{place}").as_bytes());
+    format!("{place}-{}", &digest.to_string()[..16])
+}
+
+fn read_cursor(webhook: &str, text: &str) -> Result<Seq, Problem> {
+    let place = text
+        .split_once('-')
+        .and_then(|(place, _)| place.parse().ok());
+    let is_own = |place: &Seq| write_cursor(webhook, *place) == text;
+    place.filter(is_own).ok_or_else(|| {
+        Problem::invalid("cursor must be the nextCursor of another page of this webhook")
+    })
 }
 
 fn event_id(letter: &DeadLetter) -> String {

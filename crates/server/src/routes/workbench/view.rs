@@ -38,7 +38,7 @@ pub(crate) fn is_document(run: &StreamId) -> bool {
 }
 
 /// The state of the run.
-pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
+pub(crate) async fn snapshot(cx: Cx, run: StreamId, contract: Contract) -> Result<Reply, Problem> {
     let document = cx.app.api().document_view(&*cx.who()?, &run).await?;
     // As for any run: it depends on the newest event's sequence only.
     let last = document.next_seq().saturating_sub(1);
@@ -52,13 +52,18 @@ pub(crate) async fn snapshot(cx: Cx, run: StreamId) -> Result<Reply, Problem> {
         return Ok(reply.with(ETAG, tag));
     }
     let snapshot = run_view::snapshot(&document);
-    let snapshot = snapshot.ok_or(ApiError::NotFound(ResourceKind::Run))?;
+    let mut snapshot = snapshot.ok_or(ApiError::NotFound(ResourceKind::Run))?;
+    if contract == Contract::Two {
+        snapshot = crate::routes::v2::snapshot(&document.header().owner, snapshot);
+    }
     let reply = Reply::ok(&snapshot).with(ETAG, tag);
     let reply = reply.with(CACHE_CONTROL, "private, no-cache");
-    Ok(match snapshots::link(&cx.app, &document.header().stream) {
-        Some(link) => reply.with(LINK, link),
-        None => reply,
-    })
+    Ok(
+        match snapshots::link(&cx.app, &document.header().stream, contract) {
+            Some(link) => reply.with(LINK, link),
+            None => reply,
+        },
+    )
 }
 
 /// The open questions of the run.
@@ -123,8 +128,8 @@ fn answered(error: DocumentError) -> Problem {
 pub(crate) async fn diff(
     api: &Api,
     who: &Principal,
-    a: &Document,
-    b: &StreamId,
+    (a, b): (&Document, &StreamId),
+    contract: Contract,
 ) -> Result<Reply, Problem> {
     if !is_document(b) {
         // The events of an engine's run cannot be compared with it.
@@ -144,10 +149,15 @@ pub(crate) async fn diff(
     }
     let have_ended = a.view().has_ended() && b.view().has_ended();
     let snapshots = (run_view::snapshot(a), run_view::snapshot(&b));
+    let owners = [&a.header().owner, &b.header().owner];
     let (Some(a), Some(b)) = snapshots else {
         return Err(ApiError::NotFound(ResourceKind::Run).into());
     };
-    Ok(Reply::ok(&diff.build_shown(&a, &b, have_ended)))
+    let diff = diff.build_shown(&a, &b, have_ended);
+    Ok(Reply::ok(&match contract {
+        Contract::Two => v2::project_diff(owners, diff),
+        Contract::One | Contract::Workbench => diff,
+    }))
 }
 
 /// Events after a sequence, held until there is one.

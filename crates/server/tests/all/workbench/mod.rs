@@ -8,7 +8,7 @@ mod limits;
 mod malformed;
 mod memory;
 mod saving;
-mod session;
+pub(crate) mod session;
 mod walls;
 mod writers;
 

@@ -54,12 +54,12 @@ async fn a_cookie_acts_as_its_credential_and_writes_need_an_origin() {
 }
 
 /// The secret shared by a sign-in service and this server.
-const SECRET: &[u8; 32] = b"a secret of these tests, 32 long";
+pub(crate) const SECRET: &[u8; 32] = b"a secret of these tests, 32 long";
 /// The page that sessions are made for, served from elsewhere.
 const PAGE: &str = "https://app.example.org";
 
 /// A session as a sign-in service issues it: no audience, no scopes.
-fn session(more: &Value) -> String {
+pub(crate) fn session(more: &Value) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut claims = json!({
         "iss": "https://sign-in.example", "azp": PAGE, "sub": "user_1",
