@@ -134,9 +134,8 @@ fn invalid_json_is_located() {
 #[test]
 fn every_repeated_key_is_listed_with_its_path() {
     let text = r#"{"a": 1, "b": [{"c/d": 1, "c\/d": {"e": 1, "e": 2}}], "a": 2, "\u0061": 3}"#;
-    let twice = |path: &str, key: &str| {
-        format!("{path}: the key `{key}` stands here twice; keep one of them")
-    };
+    let twice =
+        |path: &str, key: &str| format!("{path}: the key `{key}` is here twice; keep one of them");
     check(
         text,
         &[

@@ -96,7 +96,7 @@ fn only_the_first_node_of_a_loop_has_an_error() {
 
 #[test]
 fn a_circle_says_how_to_make_it_a_loop() {
-    refused("give the edge that leads back `max_rounds`", |t| {
+    refused("set `max_rounds` on the edge that leads back", |t| {
         let edge = t["edges"][2].as_object_mut().unwrap();
         edge.remove("max_rounds");
     });
