@@ -5,7 +5,7 @@ use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::problem::quoted;
 use kernel::run::state::OpenInterrupt;
-use kernel::run::{Capacity, Command, Envelope, Run};
+use kernel::run::{Capacity, Command, Envelope, InterruptKind, Run};
 use runtime::door::DoorError;
 use runtime::engine::Engine;
 use runtime::redact::Redactor;
@@ -116,7 +116,12 @@ impl Prompt {
         self.asking = Some(Asking {
             run: run.header.stream.clone(),
             interrupt: open.id.clone(),
-            how: resolve::how(short(&run.header.stream), id, &open.kind, &open.data),
+            how: resolve::how(
+                short(&run.header.stream),
+                id,
+                open.kind.as_str(),
+                &open.data,
+            ),
             wanted,
             answer,
         });
@@ -252,12 +257,12 @@ fn read_action(actions: &[String], line: &str) -> Result<Value, String> {
 /// The answer that a question wants, if a person can type it.
 fn wanted(open: &OpenInterrupt) -> Option<Wanted> {
     let list = |key: &str| open.data.get(key).and_then(Value::as_array);
-    match open.kind.as_str() {
-        "approval" => {
+    match open.kind {
+        InterruptKind::Approval => {
             let actions = list("actions")?.iter().filter_map(Value::as_str);
             Some(Wanted::Action(actions.map(str::to_owned).collect()))
         }
-        "clarification" => {
+        InterruptKind::Clarification => {
             let questions = list("questions")?.iter().filter_map(|question| {
                 let text = |key: &str| question.get(key).and_then(Value::as_str);
                 Some((text("id")?.to_owned(), text("question")?.to_owned()))

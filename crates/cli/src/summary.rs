@@ -166,7 +166,7 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
             next(&format!("{node} waits for {}", resolve::worker_of(queue)));
             continue;
         }
-        let how = resolve::how(id, node, &open.kind, &open.data);
+        let how = resolve::how(id, node, open.kind.as_str(), &open.data);
         next(&format!("answer with {how}"));
     }
     match run.phase() {

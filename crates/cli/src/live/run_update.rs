@@ -172,7 +172,12 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             data,
             ..
         } => {
-            let how = resolve::how(short(runs_view.id(news.of)), node_id.as_str(), kind, data);
+            let how = resolve::how(
+                short(runs_view.id(news.of)),
+                node_id.as_str(),
+                kind.as_str(),
+                data,
+            );
             let text = format!(
                 "{} waits for {kind}; answer with {how}",
                 name(node_id.as_str())

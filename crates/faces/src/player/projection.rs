@@ -12,7 +12,7 @@ use std::sync::Arc;
 use kernel::definition::{NodeKind, Plan};
 use kernel::ids::{AttemptId, NodeId, file_name, task_id};
 use kernel::run::event::{Ending, SkipReason};
-use kernel::run::{Event, RunEvent};
+use kernel::run::{Event, InterruptKind, RunEvent};
 use kernel::stream::StreamHeader;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -369,7 +369,7 @@ impl Projection {
             }
             RunEvent::InterruptRequested {
                 kind, key, data, ..
-            } => match data.get("error").filter(|_| kind == "custom") {
+            } => match data.get("error").filter(|_| *kind == InterruptKind::Custom) {
                 Some(error) => {
                     node.wait = Wait::Decision;
                     state.status = NodeStatus::Failed;

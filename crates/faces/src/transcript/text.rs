@@ -175,7 +175,7 @@ pub(super) fn text(event: &Event) -> String {
             timeout_at,
             ..
         } => join([
-            kind.clone(),
+            kind.to_string(),
             data.get("title").map(value).unwrap_or_default(),
             interrupt_id.to_string(),
             said("expires", timeout_at.map(|at| due(at, event.at))),
@@ -186,7 +186,7 @@ pub(super) fn text(event: &Event) -> String {
             resolved_by,
             ..
         } => join([
-            kind.clone(),
+            kind.to_string(),
             value(resume_value),
             by(resolved_by.as_deref()),
         ]),

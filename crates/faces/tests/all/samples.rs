@@ -364,7 +364,7 @@ fn outside_events() -> Vec<RunEvent> {
             interrupt_id: "interrupt-1".into(),
             node_id: "ask".into(),
             visit: 0,
-            kind: "approval".into(),
+            kind: kernel::run::InterruptKind::Approval,
             key: "run-sample:ask:0".into(),
             asked_before: 0,
             data: json!({
@@ -380,14 +380,14 @@ fn outside_events() -> Vec<RunEvent> {
             node_id: "ask".into(),
             visit: 0,
             interrupt_id: "interrupt-1".into(),
-            kind: "approval".into(),
+            kind: kernel::run::InterruptKind::Approval,
             doubt: None,
         },
         RunEvent::NodeSuspended {
             node_id: "send".into(),
             visit: 1,
             interrupt_id: "interrupt-2".into(),
-            kind: "low-confidence".into(),
+            kind: kernel::run::InterruptKind::LowConfidence,
             doubt: Some(Doubt {
                 agent_id: "core.letters".into(),
                 threshold: 0.7,
@@ -397,7 +397,7 @@ fn outside_events() -> Vec<RunEvent> {
         RunEvent::InterruptResolved {
             interrupt_id: "interrupt-1".into(),
             node_id: "ask".into(),
-            kind: "approval".into(),
+            kind: kernel::run::InterruptKind::Approval,
             resume_value: json!({ "action": "accept" }),
             resolved_by: Some("user-8".into()),
         },

@@ -3,8 +3,8 @@
 use super::Log;
 use super::nodes::{Place, Question, WaitsFor};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
-use crate::run::RunEvent;
 use crate::run::event::ApprovalAction;
+use crate::run::{InterruptKind, RunEvent};
 
 impl Log<'_> {
     /// Whether a node announces its question in the form of its kind.
@@ -19,16 +19,16 @@ impl Log<'_> {
 
     fn is_announced_approval(&self, ix: NodeIx) -> bool {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::ApprovalGate)
-            || self.is_general(ix, "approval")
+            || self.is_general(ix, InterruptKind::Approval)
     }
 
     /// Whether a node with a general question asks like a gate of this kind. Such questions are
     /// announced and answered like the gate's.
-    pub(super) fn is_general(&self, ix: NodeIx, kind: &str) -> bool {
+    pub(super) fn is_general(&self, ix: NodeIx, kind: InterruptKind) -> bool {
         let is_general = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Interrupt);
         let asks = |question: &Question| {
             let has_questions = question.data.get("questions").is_some();
-            question.kind == kind && (kind != "clarification" || has_questions)
+            question.kind == kind && (kind != InterruptKind::Clarification || has_questions)
         };
         match self.place(ix) {
             Place::Attempt {
@@ -45,7 +45,7 @@ impl Log<'_> {
 
     fn is_clarification(&self, ix: NodeIx) -> bool {
         self.plan.node(ix).kind == NodeKind::Control(ControlKind::ClarificationGate)
-            || self.is_general(ix, "clarification")
+            || self.is_general(ix, InterruptKind::Clarification)
     }
 
     pub(super) fn question(&self, ix: NodeIx, of: &str) -> Option<&Question> {
@@ -97,7 +97,7 @@ impl Log<'_> {
                     .is_some_and(|question| question.answered);
                 self.require(answered, || format!("{id} has answers without an answer"));
                 let asked = match self.question(ix, interrupt_id.as_str()) {
-                    Some(question) if self.is_general(ix, "clarification") => {
+                    Some(question) if self.is_general(ix, InterruptKind::Clarification) => {
                         question.data.get("questions")
                     }
                     _ => self.plan.node(ix).config.get("questions"),
@@ -215,7 +215,7 @@ impl Log<'_> {
             Place::Attempt {
                 waits_for: WaitsFor::Answer(question),
                 ..
-            } if self.is_general(ix, "approval") => question.data.get(key),
+            } if self.is_general(ix, InterruptKind::Approval) => question.data.get(key),
             _ => self.plan.node(ix).config.get(key),
         };
         let required = required.and_then(serde_json::Value::as_u64);
@@ -225,7 +225,7 @@ impl Log<'_> {
     /// A gate is left by the port of its decision.
     pub(super) fn left_as_decided(&mut self, ix: NodeIx, port: Option<&str>) {
         let has_ports = self.is_approval(ix);
-        if !has_ports && !self.is_general(ix, "approval") {
+        if !has_ports && !self.is_general(ix, InterruptKind::Approval) {
             return;
         }
         let decided = match self.place(ix) {

@@ -9,13 +9,8 @@ use super::rules::Judgement;
 use super::run::Child;
 use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, OnFailure, PlanNode};
 use crate::ids::{AttemptId, NodeId, Seq};
-use crate::run::RunEvent;
 use crate::run::event::{About, ApprovalAction, JoinOutcome, NodeError, SkipReason};
-
-/// The kind of the question about a failure.
-const ABOUT_FAILURE: &str = "custom";
-/// The kind of a wait for work that is done elsewhere.
-const OUTSIDE: &str = "external-event";
+use crate::run::{InterruptKind, RunEvent};
 
 /// A node in its current visit.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +77,7 @@ pub(super) struct Workers {
 pub(super) struct Question {
     pub(super) interrupt: String,
     /// Its kind and its data.
-    pub(super) kind: String,
+    pub(super) kind: InterruptKind,
     pub(super) data: Value,
     /// It was resolved.
     pub(super) answered: bool,
@@ -180,7 +175,7 @@ impl Log<'_> {
                 kind,
                 data,
                 ..
-            } => self.asks(ix, interrupt_id.to_string(), kind, data),
+            } => self.asks(ix, interrupt_id.to_string(), *kind, data),
             RunEvent::NodeSuspended { interrupt_id, .. } => {
                 let question = self.question(ix, interrupt_id.as_str());
                 let (asked, announced) = match question {
@@ -512,7 +507,7 @@ impl Log<'_> {
     fn is_decided_about(&self, ix: NodeIx) -> bool {
         matches!(self.place(ix), Place::Attempt { waits_for: WaitsFor::Answer(question), .. }
             if question.answered
-                && question.kind == ABOUT_FAILURE
+                && question.kind == InterruptKind::Custom
                 && asks_about_failure(self.plan.node(ix), &question.data))
     }
 
@@ -531,7 +526,7 @@ impl Log<'_> {
         });
     }
 
-    fn asks(&mut self, ix: NodeIx, interrupt: String, kind: &str, data: &Value) {
+    fn asks(&mut self, ix: NodeIx, interrupt: String, kind: InterruptKind, data: &Value) {
         let id = self.id(ix).clone();
         let fresh = self.run.interrupts.insert(interrupt.clone());
         self.require(fresh, || {
@@ -539,15 +534,15 @@ impl Log<'_> {
         });
         let question = WaitsFor::Answer(Question {
             interrupt,
-            kind: kind.to_owned(),
+            kind,
             data: data.clone(),
             answered: false,
             announced: false,
             decided: None,
             votes: BTreeMap::new(),
         });
-        let again = self.is_approval(ix) || self.is_general(ix, "approval");
-        let about_failure = kind == ABOUT_FAILURE && self.may_ask_about_failure(ix, data);
+        let again = self.is_approval(ix) || self.is_general(ix, InterruptKind::Approval);
+        let about_failure = kind == InterruptKind::Custom && self.may_ask_about_failure(ix, data);
         match &mut self.nodes[ix.index()].place {
             Place::Attempt { waits_for, .. }
                 if *waits_for == WaitsFor::Work
@@ -571,7 +566,10 @@ impl Log<'_> {
             Place::Attempt {
                 waits_for: WaitsFor::Answer(before),
                 ..
-            } => before.kind == OUTSIDE && (before.answered || node.timeout_ms.is_some()),
+            } => {
+                before.kind == InterruptKind::ExternalEvent
+                    && (before.answered || node.timeout_ms.is_some())
+            }
             Place::Attempt { waits_for, .. } => *waits_for == WaitsFor::Work,
             _ => false,
         }

@@ -4,18 +4,14 @@
 
 use serde_json::{Map, Value};
 
-use super::{schema, schema_words};
-use crate::definition::{ControlKind, NodeKind, PlanNode};
+use super::{Given, schema, schema_words};
+use crate::definition::PlanNode;
 use crate::limits::MAX_NAME_BYTES;
-use crate::run::capacity::Answerer;
+use crate::run::InterruptKind;
 use crate::run::rejection::Rejection;
-use crate::run::state::OpenInterrupt;
 
 /// The profile of a gate that only an authenticated person may answer.
 const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
-
-/// The kind of a question that an event from outside answers.
-pub const EXTERNAL_EVENT: &str = "external-event";
 
 /// The id of an event from outside, given by its sender: `eventId`, of the answer or of its
 /// `eventPayload`.
@@ -35,24 +31,20 @@ pub fn needs_authentication(node: &PlanNode) -> bool {
 
 /// Whether only people with a role or a scope may answer the interrupts of a node.
 pub fn is_governed(node: &PlanNode) -> bool {
-    node.kind == NodeKind::Control(ControlKind::GovernanceGate)
+    let control = node.kind.control();
+    control.is_some_and(|control| control.spec().is_governed)
 }
 
 /// Checks an answer to any kind of question.
-pub(crate) fn check(
-    node: &PlanNode,
-    open: &OpenInterrupt,
-    value: &Value,
-    who: Answerer<'_>,
-) -> Result<(), Rejection> {
-    if who.by.is_none() && needs_authentication(node) {
+pub(crate) fn check(given: &Given<'_>) -> Result<(), Rejection> {
+    if given.who.by.is_none() && needs_authentication(given.node) {
         return Err(Rejection::AuthRequired);
     }
-    if open.kind == EXTERNAL_EVENT {
-        correlate(&open.data, value)?;
+    if given.open.kind == InterruptKind::ExternalEvent {
+        correlate(&given.open.data, given.value)?;
     }
-    match &open.resume_schema {
-        Some(schema) => fits(schema, value, "the answer"),
+    match &given.open.resume_schema {
+        Some(schema) => fits(schema, given.value, "the answer"),
         None => Ok(()),
     }
 }

@@ -1,11 +1,5 @@
 //! `core.approvalGate`: waits until people accept or reject.
 //!
-//! Config: `title`, `description`, `actions` (of `accept`, `reject`, `refine`, `edit-accept`,
-//! `ask`; the first two), `requiredApprovals` (1), `rejectionPolicy` (`single-veto` or `majority`),
-//! `approversList`, `artifactId`, `artifactType`, `artifactData`, `timeoutMs`, `timeoutAction`
-//! (`fail`, `accept` or `reject`), `resumeSchema`, `key`, `profile`. Input ports override the
-//! config.
-//!
 //! The gate is left by port `accept`, `reject` or `refine`; an edge without a port belongs to
 //! `accept`. Without an edge from `reject` a rejection fails the node with `interrupt_rejected`;
 //! without one from `refine` the gate asks again. Outputs: `value` (the answer), `action`,
@@ -19,50 +13,135 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, invalid};
-use super::{Began, Context, interrupt, misconfigured, setting};
-use crate::definition::PlanNode;
+use super::{
+    Began, ConfigProblems, Context, ControlNode, Expiry, Given, PortSensitivity, Reply, Spec,
+    Unrouted, Wait, interrupt, misconfigured, sensitivity_of_gate, setting, with_resume_schema,
+};
+use crate::definition::config_keys::{
+    COUNT, LIST, PROFILE, RESUME_SCHEMA, TEXT, TIMEOUT_MS, Takes,
+};
+use crate::definition::{Node, Plan, PlanNode};
+use crate::ids::NodeId;
+use crate::run::InterruptKind;
 use crate::run::capacity::Answerer;
-use crate::run::event::ApprovalAction;
+use crate::run::event::{ApprovalAction, RunEvent};
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
-/// The output ports of a gate.
-pub(crate) const PORTS: [&str; 3] = ["accept", "reject", "refine"];
+/// The node kind.
+pub(crate) struct ApprovalGate;
 
-/// The effect of a gate's timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnTimeout {
-    /// Its node fails.
-    Fail,
-    /// It counts as accepted.
-    Accept,
-    /// It counts as rejected.
-    Reject,
-}
+const SPEC: Spec = Spec {
+    type_id: "core.approvalGate",
+    noun: "a gate",
+    summary: "Waits for people to accept or reject.",
+    config_keys: &[
+        key!("title": TEXT, "The question in one line; the node's name without it."),
+        key!("description": TEXT, "The question at length."),
+        key!("artifactId": TEXT, "What is to be approved; the node's id without it."),
+        key!("artifactType": TEXT, "What kind of thing that is."),
+        key!("artifactData": Takes::Anything, "The thing itself."),
+        key!("actions": LIST, "How it may be answered: accept, reject, refine, edit-accept, ask."),
+        key!("requiredApprovals": COUNT, "How many must accept; 1 without it."),
+        key!("rejectionPolicy": Takes::Words(&["single-veto", "majority"]),
+            "Whether one rejection decides, or the most votes."),
+        key!("approversList": LIST, "Who may answer; whoever may answer without it."),
+        key!("approverGroupRefs": LIST, "Groups whose members may answer."),
+        key!("approverRoleRefs": LIST, "Roles whose holders may answer."),
+        key!("audience": Takes::Anything, "Who is asked, for whoever shows the question."),
+        TIMEOUT_MS,
+        key!("timeoutAction": Takes::Words(&["fail", "accept", "reject"]),
+            "What an expired question comes to; fail without it."),
+        RESUME_SCHEMA,
+        key!("key": TEXT, "The key an answer names; the node's id without it."),
+        PROFILE,
+    ],
+    ports: &PORTS,
+    default_port: Some("accept"),
+    ..Spec::DEFAULT
+};
 
-impl OnTimeout {
-    pub(crate) fn from_config(config: &Value) -> Option<Self> {
-        match config.get("timeoutAction") {
-            None | Some(Value::Null) => Some(Self::Fail),
-            Some(word) => match word.as_str()? {
-                "fail" => Some(Self::Fail),
-                "accept" => Some(Self::Accept),
-                "reject" => Some(Self::Reject),
-                _ => None,
+impl ControlNode for ApprovalGate {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        with_resume_schema(check_config(&node.config), &node.config)
+    }
+
+    fn wait(&self, config: &Value) -> Option<Wait> {
+        Some(Wait::from_config(config, "timeoutMs"))
+    }
+
+    fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
+        sensitivity_of_gate(port)
+    }
+
+    fn begin(&self, cx: &Context<'_>) -> Began {
+        let data = match data(cx) {
+            Ok(data) => data,
+            Err(what) => return misconfigured(cx, what),
+        };
+        if let Err(what) = on_timeout(&cx.node.config) {
+            return misconfigured(cx, format_args!("config.timeoutAction {what}"));
+        }
+        interrupt::ask(cx, InterruptKind::Approval, Value::Object(data))
+    }
+
+    fn announcement(&self, open: &OpenInterrupt, node: &NodeId, visit: u32) -> Option<RunEvent> {
+        let terms = Terms::new(&open.data);
+        let approvers = terms.approvers.into_iter();
+        Some(RunEvent::ApprovalRequested {
+            interrupt_id: open.id.clone(),
+            node_id: node.clone(),
+            visit,
+            artifact_id: terms.artifact_id.to_owned(),
+            artifact_type: terms.artifact_type.to_owned(),
+            title: terms.title.to_owned(),
+            actions: terms.actions,
+            approvers_list: approvers.map(str::to_owned).collect(),
+            required_approvals: terms.required,
+        })
+    }
+
+    fn judge(&self, given: &Given<'_>) -> Result<Reply, Rejection> {
+        judge(given)
+    }
+
+    fn unrouted(&self, answer: &Answer) -> Unrouted {
+        match answer.action {
+            ApprovalAction::Reject => Unrouted::Fails("the approval was refused"),
+            ApprovalAction::Refine => Unrouted::AsksAgain,
+            _ => Unrouted::Completes,
+        }
+    }
+
+    fn expiry(&self, config: &Value) -> Expiry {
+        match on_timeout(config) {
+            Ok(Some(action)) => Expiry::Decides {
+                action,
+                value: json!({ "action": action, "reason": "timeout" }),
             },
+            _ => Expiry::Undecided,
         }
     }
 }
 
-pub(crate) fn begin(cx: &Context<'_>) -> Began {
-    let data = match data(cx) {
-        Ok(data) => data,
-        Err(what) => return misconfigured(cx, what),
-    };
-    if OnTimeout::from_config(&cx.node.config).is_none() {
-        return misconfigured(cx, "config.timeoutAction must be fail, accept or reject");
+/// The output ports of a gate.
+pub(crate) const PORTS: [&str; 3] = ["accept", "reject", "refine"];
+
+/// The decision that the timeout of a gate counts as; `None` without one.
+fn on_timeout(config: &Value) -> Result<Option<ApprovalAction>, &'static str> {
+    match config.get("timeoutAction") {
+        None | Some(Value::Null) => Ok(None),
+        Some(word) => match word.as_str() {
+            Some("fail") => Ok(None),
+            Some("accept") => Ok(Some(ApprovalAction::Accept)),
+            Some("reject") => Ok(Some(ApprovalAction::Reject)),
+            _ => Err("must be fail, accept or reject"),
+        },
     }
-    interrupt::ask(cx, "approval", Value::Object(data))
 }
 
 /// The question, in the protocol's form. The answer is judged by it, not by the config, because it
@@ -170,13 +249,13 @@ fn action(word: &str) -> Option<ApprovalAction> {
 }
 
 /// Faults in the config of a gate, by its key.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+pub(crate) fn check_config(config: &Value) -> ConfigProblems {
     let mut problems = Vec::new();
     if let Err(what) = actions(config.get("actions")) {
         problems.push(("actions", what));
     }
-    if OnTimeout::from_config(config).is_none() {
-        problems.push(("timeoutAction", "must be fail, accept or reject".to_owned()));
+    if let Err(what) = on_timeout(config) {
+        problems.push(("timeoutAction", what.to_owned()));
     }
     let list = |key: &str| config.get(key).and_then(Value::as_array).map(Vec::len);
     let is_closed = ["approverGroupRefs", "approverRoleRefs"]
@@ -213,7 +292,7 @@ pub(crate) struct Terms<'a> {
 }
 
 impl<'a> Terms<'a> {
-    /// Parses the data written by [`begin`].
+    /// Parses the data of a question.
     pub(crate) fn new(data: &'a Value) -> Self {
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
         let list = |key: &str| {
@@ -273,37 +352,36 @@ pub(crate) struct Answer {
     pub(crate) edited: Option<Value>,
 }
 
-/// The result of judging an answer.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
-    /// The gate is decided.
-    Decided(Answer),
-    /// One more vote; others are awaited.
-    Voted(Answer),
-    /// A question back.
-    Asked,
+impl Answer {
+    /// The answer of a gate whose time has passed.
+    pub(crate) fn timed_out() -> Self {
+        Self {
+            action: ApprovalAction::Timeout,
+            by: None,
+            comment: None,
+            feedback: None,
+            refine_feedback: None,
+            edited: None,
+        }
+    }
 }
 
 /// Judges an answer by the question and the earlier votes.
-pub(crate) fn judge(
-    node: &PlanNode,
-    open: &OpenInterrupt,
-    value: &Value,
-    who: Answerer<'_>,
-) -> Result<Verdict, Rejection> {
-    answer::check(node, open, value, who)?;
+fn judge(given: &Given<'_>) -> Result<Reply, Rejection> {
+    answer::check(given)?;
+    let (open, who) = (given.open, given.who);
     let terms = Terms::new(&open.data);
-    let mut answer = read(&terms, value, who)?;
+    let mut answer = read(&terms, given.value, who)?;
     if !terms.may_decide(answer.by.as_deref(), who) {
         return Err(Rejection::NotAnApprover);
     }
     let action = match answer.action {
-        ApprovalAction::Ask => return Ok(Verdict::Asked),
+        ApprovalAction::Ask => return Ok(Reply::Asked),
         ApprovalAction::Accept | ApprovalAction::EditAccept => ApprovalAction::Accept,
         other => other,
     };
     if terms.required <= 1 || action == ApprovalAction::Refine {
-        return Ok(Verdict::Decided(answer));
+        return Ok(Reply::Decided(answer));
     }
     let Some(voter) = &answer.by else {
         return Err(invalid(
@@ -327,14 +405,14 @@ pub(crate) fn judge(
         _ => terms.required as usize,
     };
     if with_this < needed {
-        return Ok(Verdict::Voted(answer));
+        return Ok(Reply::Voted(answer));
     }
     if action == ApprovalAction::Accept && answer.edited.is_none() {
         // The last edit of those who accepted counts.
         let edits = open.votes.iter().filter(|vote| vote.action == action);
         answer.edited = edits.filter_map(|vote| vote.edited.clone()).next_back();
     }
-    Ok(Verdict::Decided(answer))
+    Ok(Reply::Decided(answer))
 }
 
 /// Parses an answer. A name known to the engine overrides the name in the answer.

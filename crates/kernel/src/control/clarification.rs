@@ -1,7 +1,6 @@
 //! `core.clarificationGate`: waits for answers to questions.
 //!
-//! Config: `questions` [{`id`, `question`, `schema`?}], `contextType`, `timeoutMs`, `key`,
-//! `resumeSchema`. Every question must be answered, and the answer must fit the question's schema
+//! Every question must be answered, and the answer must fit the question's schema
 //! if it has one. An answer is `{"answers": {id: answer}}` or `{"answers": [{"id": …, "answer":
 //! …}]}`. Outputs: `value` (the whole answer) and `answers` by question.
 
@@ -10,26 +9,80 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::answer::{self, invalid};
-use super::{Began, Context, interrupt, misconfigured, schema, setting};
-use crate::definition::PlanNode;
-use crate::run::capacity::Answerer;
+use super::{
+    Began, ConfigProblems, Context, ControlNode, Given, PortSensitivity, Reply, Spec, Wait,
+    interrupt, misconfigured, schema, sensitivity_of_gate, setting, with_resume_schema,
+};
+use crate::definition::config_keys::{LIST, PROFILE, RESUME_SCHEMA, TEXT, TIMEOUT_MS};
+use crate::definition::{Node, Plan, PlanNode};
+use crate::ids::NodeId;
+use crate::run::InterruptKind;
+use crate::run::event::RunEvent;
 use crate::run::rejection::Rejection;
 use crate::run::state::OpenInterrupt;
 
+/// The node kind.
+pub(crate) struct ClarificationGate;
+
+const SPEC: Spec = Spec {
+    type_id: "core.clarificationGate",
+    summary: "Waits for answers to questions.",
+    config_keys: &[
+        key!("questions": LIST,
+            "Objects of id, question and, where the answer has a shape, schema."),
+        key!("contextType": TEXT, "What the questions are about."),
+        TIMEOUT_MS,
+        RESUME_SCHEMA,
+        key!("key": TEXT, "The key an answer names; the node's id without it."),
+        PROFILE,
+    ],
+    expects: Some((
+        &["questions"],
+        "fails when it is reached: it needs `questions`, a list of objects of `id` and `question`",
+    )),
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for ClarificationGate {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        with_resume_schema(check_config(&node.config), &node.config)
+    }
+
+    fn wait(&self, config: &Value) -> Option<Wait> {
+        Some(Wait::from_config(config, "timeoutMs"))
+    }
+
+    fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
+        sensitivity_of_gate(port)
+    }
+
+    fn begin(&self, cx: &Context<'_>) -> Began {
+        let questions = match questions(setting(cx, "questions")) {
+            Ok(questions) => questions,
+            Err(what) => return misconfigured(cx, what),
+        };
+        let mut data = Map::from_iter([("questions".to_owned(), Value::Array(questions))]);
+        if let Some(Value::String(context)) = setting(cx, "contextType") {
+            data.insert("contextType".into(), json!(context));
+        }
+        interrupt::ask(cx, InterruptKind::Clarification, Value::Object(data))
+    }
+
+    fn announcement(&self, open: &OpenInterrupt, node: &NodeId, visit: u32) -> Option<RunEvent> {
+        announcement(open, node, visit)
+    }
+
+    fn judge(&self, given: &Given<'_>) -> Result<Reply, Rejection> {
+        judge(given).map(Reply::Answers)
+    }
+}
+
 /// Maximum number of questions of one gate.
 const MAX_QUESTIONS: usize = 1_000;
-
-pub(crate) fn begin(cx: &Context<'_>) -> Began {
-    let questions = match questions(setting(cx, "questions")) {
-        Ok(questions) => questions,
-        Err(what) => return misconfigured(cx, what),
-    };
-    let mut data = Map::from_iter([("questions".to_owned(), Value::Array(questions))]);
-    if let Some(Value::String(context)) = setting(cx, "contextType") {
-        data.insert("contextType".into(), json!(context));
-    }
-    interrupt::ask(cx, "clarification", Value::Object(data))
-}
 
 /// The questions of a config, reduced to the protocol's fields.
 fn questions(configured: Option<&Value>) -> Result<Vec<Value>, String> {
@@ -67,7 +120,7 @@ fn questions(configured: Option<&Value>) -> Result<Vec<Value>, String> {
 }
 
 /// Faults in the config of a gate, by its key.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+pub(crate) fn check_config(config: &Value) -> ConfigProblems {
     match config.get("questions").map(|given| questions(Some(given))) {
         Some(Err(what)) => vec![("questions", what)],
         // The questions may come from an input port.
@@ -75,16 +128,25 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     }
 }
 
-/// The answers by question, if they are complete and fit.
-pub(crate) fn judge(
-    node: &PlanNode,
-    open: &OpenInterrupt,
-    value: &Value,
-    who: Answerer<'_>,
-) -> Result<Map<String, Value>, Rejection> {
-    answer::check(node, open, value, who)?;
-    let answers = given(value)?;
+/// The event that announces a clarification.
+pub(crate) fn announcement(open: &OpenInterrupt, node: &NodeId, visit: u32) -> Option<RunEvent> {
+    if open.kind != InterruptKind::Clarification {
+        return None;
+    }
     let questions = open.data.get("questions").and_then(Value::as_array);
+    Some(RunEvent::ClarificationRequested {
+        interrupt_id: open.id.clone(),
+        node_id: node.clone(),
+        visit,
+        questions: questions.cloned().unwrap_or_default(),
+    })
+}
+
+/// The answers by question, if they are complete and fit.
+pub(crate) fn judge(given: &Given<'_>) -> Result<Map<String, Value>, Rejection> {
+    answer::check(given)?;
+    let answers = answers(given.value)?;
+    let questions = given.open.data.get("questions").and_then(Value::as_array);
     for question in questions.into_iter().flatten() {
         let id = question
             .get("id")
@@ -101,7 +163,7 @@ pub(crate) fn judge(
 }
 
 /// The answers from either of the two forms.
-fn given(value: &Value) -> Result<Map<String, Value>, Rejection> {
+fn answers(value: &Value) -> Result<Map<String, Value>, Rejection> {
     match value.get("answers") {
         Some(Value::Object(answers)) => Ok(answers.clone()),
         Some(Value::Array(items)) => items

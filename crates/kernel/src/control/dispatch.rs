@@ -1,12 +1,7 @@
 //! `core.dispatch`: carries out a supervisor's latest decision, or the one at its input port
 //! `decision`.
 //!
-//! Config (OpenWOP's `DispatchConfig`): `fanOutPolicy` (`sequential`, `parallel`, or `reject` for
-//! more than one worker), `joinPolicy` and `maxConcurrency` of `parallel`, `askUserRouting` (`auto`
-//! and `clarification` ask by a clarification), `iterationCap` (visits of all dispatch nodes of the
-//! run), `inputMapping`, `outputMapping`, and `perWorkerInputMappings`, `perWorkerOutputMappings`,
-//! which replace them for a worker; `onChildFailure` (`continue`, or `fail-parent`), `budget` of
-//! each worker, `propagateCancellation`.
+//! The config is OpenWOP's `DispatchConfig`.
 //!
 //! Each worker is a run of the workflow of that id. Sequential workers share the variables of this
 //! run, so that each sees the results of those before it. Parallel workers get the variables as
@@ -17,8 +12,98 @@
 
 use serde_json::{Map, Value, json};
 
-use super::sub_workflow::SubWorkflow;
-use super::{Ask, join};
+use super::sub_workflow::{SubWorkflow, mapped_inputs};
+use super::{
+    Ask, Began, ConfigProblems, Context, ControlNode, Given, PortSensitivity, Reply, Spec,
+    clarification, doubt, join,
+};
+use crate::definition::config_keys::{
+    BUDGET, INPUT_MAPPING, OBJECT, OUTPUT_MAPPING, PROPAGATE, Takes,
+};
+use crate::definition::{Node, Plan, PlanNode};
+use crate::ids::NodeId;
+use crate::limits::MAX_COUNT;
+use crate::run::InterruptKind;
+use crate::run::event::RunEvent;
+use crate::run::rejection::Rejection;
+use crate::run::state::OpenInterrupt;
+
+/// The node kind.
+pub(crate) struct DispatchNode;
+
+const SPEC: Spec = Spec {
+    type_id: "core.dispatch",
+    summary: "Runs the workers a supervisor chose, each as a run of its own.",
+    config_keys: &[
+        key!("fanOutPolicy": Takes::Words(&["sequential", "parallel", "reject"]),
+            "What is done with several workers; sequential without it."),
+        key!("joinPolicy": OBJECT,
+            "Of parallel: mode (wait-all, quorum, first, race), quorum, onChildFailure (collect, fail-fast, absorb)."),
+        key!("maxConcurrency": Takes::Whole(1, MAX_COUNT),
+            "Of parallel: how many workers run at a time."),
+        key!("askUserRouting": Takes::Words(&["auto", "clarification"]),
+            "How a person is asked; auto without it."),
+        key!("iterationCap": Takes::Whole(1, MAX_COUNT),
+            "The most visits of dispatch nodes in a run."),
+        INPUT_MAPPING,
+        OUTPUT_MAPPING,
+        key!("perWorkerInputMappings": OBJECT, "Mappings by worker that replace inputMapping."),
+        key!("perWorkerOutputMappings": OBJECT, "Mappings by worker that replace outputMapping."),
+        key!("onChildFailure": Takes::Words(&["continue", "fail-parent"]),
+            "What a failed worker does to the node; continue without it."),
+        BUDGET,
+        PROPAGATE,
+        key!("workerDispatchModel": Takes::Words(&["child-run"]), "How workers are run."),
+    ],
+    runs_children: true,
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for DispatchNode {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn reads<'c>(&self, config: &'c Value) -> Vec<(String, &'c str)> {
+        mapped_inputs(config)
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        check_config(&node.config)
+    }
+
+    fn child(&self, config: &Value, worker: &str) -> SubWorkflow {
+        Dispatch(config).worker(worker)
+    }
+
+    fn children(&self, config: &Value) -> Vec<SubWorkflow> {
+        let own = config.get("perWorkerOutputMappings");
+        let own = own.and_then(Value::as_object).into_iter().flatten();
+        let own = own.map(|(worker, _)| Dispatch(config).worker(worker));
+        std::iter::once(SubWorkflow::from_config(config))
+            .chain(own)
+            .collect()
+    }
+
+    fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
+        match port {
+            "answers" => PortSensitivity::Question,
+            _ => PortSensitivity::Public,
+        }
+    }
+
+    fn begin(&self, _: &Context<'_>) -> Began {
+        Began::Dispatches
+    }
+
+    fn announcement(&self, open: &OpenInterrupt, node: &NodeId, visit: u32) -> Option<RunEvent> {
+        clarification::announcement(open, node, visit)
+    }
+
+    fn judge(&self, given: &Given<'_>) -> Result<Reply, Rejection> {
+        doubt::judge(given, doubt::Replacement::Refused)
+    }
+}
 
 /// The id of the only question of `ask-user`.
 const QUESTION: &str = "answer";
@@ -76,7 +161,7 @@ impl Dispatch<'_> {
 /// The question of `ask-user`.
 pub(crate) fn question(key: &str, prompt: &str) -> Ask {
     Ask {
-        kind: "clarification".into(),
+        kind: InterruptKind::Clarification,
         key: key.to_owned(),
         data: json!({
             "questions": [{ "id": QUESTION, "question": prompt }],
@@ -95,7 +180,7 @@ pub(crate) fn outputs(workers: Vec<Value>, last: Map<String, Value>) -> Map<Stri
 }
 
 /// Faults in the config of a dispatch node, by its key.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+pub(crate) fn check_config(config: &Value) -> ConfigProblems {
     let mut problems = Vec::new();
     let text = |key: &str| {
         config

@@ -1,10 +1,7 @@
 //! `core.openwop.governance.approvalGate`: waits until a person with a role or a scope grants or
 //! rejects (OpenWOP, interrupt profiles, and its RFCs 0051 and 0093).
 //!
-//! Config: `requiredRole`, `requiredScope` (at least one of them; if both are given, both are
-//! required), `quorum` (1), `override` {`requiredRole`}, `overrideBypassesQuorum` (false),
-//! `timeoutSec`, `title`, `description`, `artifactId`, `artifactType`, `artifactData`, `key`. Input
-//! ports override the config, except for the fields that define who may decide.
+//! Input ports override the config, except for the fields that define who may decide.
 //!
 //! An answer has a `decision`: `granted`, `rejected`, or `overridden` with a `reason`; the actions
 //! `accept` and `reject` are read as the first two. It must come from an authenticated person. The
@@ -18,70 +15,148 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answer;
 use super::approval::Answer;
-use super::{Ask, Began, Context, misconfigured, setting};
+use super::{
+    Ask, Began, ConfigProblems, Context, ControlNode, Expiry, Given, PortSensitivity, Reply, Spec,
+    Unrouted, Wait, answer, interrupt, misconfigured, sensitivity_of_gate, setting,
+};
+use crate::definition::config_keys::{COUNT, OBJECT, TEXT, Takes, YES_OR_NO};
+use crate::definition::{Node, Plan, PlanNode};
 use crate::limits::MAX_WAIT_MS;
+use crate::run::InterruptKind;
 use crate::run::capacity::Answerer;
 use crate::run::event::ApprovalAction;
 use crate::run::rejection::Rejection;
-use crate::run::state::OpenInterrupt;
+
+/// The node kind.
+pub(crate) struct GovernanceGate;
+
+const SPEC: Spec = Spec {
+    type_id: "core.openwop.governance.approvalGate",
+    noun: "a gate",
+    summary: "Waits for those with a role or a scope to grant or reject.",
+    config_keys: &[
+        key!("requiredRole": TEXT, "The role whose holders may decide."),
+        key!("requiredScope": TEXT,
+            "The scope that a credential needs to decide; with requiredRole, both."),
+        key!("quorum": COUNT, "How many must grant; 1 without it."),
+        key!("override": OBJECT,
+            "requiredRole: whose holders may decide past the others, and why."),
+        key!("overrideBypassesQuorum": YES_OR_NO,
+            "Whether one override is enough; it is one vote without it."),
+        key!("timeoutSec": Takes::Seconds,
+            "Seconds until the gate counts as rejected; it waits for ever without it."),
+        key!("title": TEXT, "The question in one line; the node's name without it."),
+        key!("description": TEXT, "The question at length."),
+        key!("artifactId": TEXT, "What is to be approved; the node's id without it."),
+        key!("artifactType": TEXT, "What kind of thing that is."),
+        key!("artifactData": Takes::Anything, "The thing itself."),
+        key!("resumeSchema": Takes::Anything, "For people: what an answer says is the gate's own."),
+        key!("key": TEXT, "The key an answer names; the node's id without it."),
+    ],
+    ports: &PORTS,
+    default_port: Some("accept"),
+    is_governed: true,
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for GovernanceGate {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    /// Its `resumeSchema` is for people: the rules of an answer are the gate's own.
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        check_config(&node.config)
+    }
+
+    fn wait(&self, config: &Value) -> Option<Wait> {
+        Some(match config.get("timeoutSec").and_then(Value::as_u64) {
+            Some(seconds) => Wait::AtMost(seconds.saturating_mul(1_000)),
+            None => Wait::from_config(config, "timeoutMs"),
+        })
+    }
+
+    fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
+        sensitivity_of_gate(port)
+    }
+
+    fn begin(&self, cx: &Context<'_>) -> Began {
+        let config = &cx.node.config;
+        if let Some((key, what)) = check_config(config).first() {
+            return misconfigured(cx, format_args!("config.{key} {what}"));
+        }
+        let id = cx.node.id.as_str();
+        let text = |key: &str, otherwise: &str| {
+            let given = setting(cx, key).and_then(Value::as_str);
+            let given = given.filter(|text| !text.is_empty());
+            json!(given.unwrap_or(otherwise))
+        };
+        let name = match cx.node.name.trim() {
+            "" => id,
+            name => name,
+        };
+        let quorum = config.get("quorum").and_then(Value::as_u64);
+        let mut data = Map::from_iter([
+            ("gateId".to_owned(), json!(id)),
+            ("artifactId".to_owned(), text("artifactId", id)),
+            ("artifactType".to_owned(), text("artifactType", "approval")),
+            ("title".to_owned(), text("title", name)),
+            ("actions".to_owned(), json!(["accept", "reject"])),
+        ]);
+        if let Some(quorum) = quorum {
+            data.insert("quorum".into(), json!(quorum));
+            data.insert("requiredApprovals".into(), json!(quorum));
+        }
+        for key in ["requiredRole", "requiredScope", "overrideBypassesQuorum"] {
+            data.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
+        }
+        if let Some(role) = config.get("override").and_then(|of| of.get("requiredRole")) {
+            data.insert("override".into(), json!({ "requiredRole": role }));
+        }
+        for key in ["description", "artifactData"] {
+            data.extend(setting(cx, key).map(|value| (key.to_owned(), value.clone())));
+        }
+        let seconds = config.get("timeoutSec").and_then(Value::as_u64);
+        Began::Asks(Ask {
+            kind: InterruptKind::Approval,
+            key: interrupt::question_key(cx),
+            data: Value::Object(data),
+            resume_schema: None,
+            timeout_ms: seconds.map(|seconds| seconds.saturating_mul(1_000).min(MAX_WAIT_MS)),
+        })
+    }
+
+    fn judge(&self, given: &Given<'_>) -> Result<Reply, Rejection> {
+        judge(given).map(Reply::Governed)
+    }
+
+    /// A rejection ends nothing by itself, except by timeout: asking again would never end.
+    fn unrouted(&self, answer: &Answer) -> Unrouted {
+        match (answer.action, &answer.by) {
+            (ApprovalAction::Reject, None) => {
+                Unrouted::Fails("nobody granted the approval in time")
+            }
+            (ApprovalAction::Reject, Some(_)) => Unrouted::AsksAgain,
+            _ => Unrouted::Completes,
+        }
+    }
+
+    fn expiry(&self, _: &Value) -> Expiry {
+        Expiry::Decides {
+            action: ApprovalAction::Reject,
+            value: json!({ "decision": "rejected", "reason": "timeout" }),
+        }
+    }
+}
 
 /// The output ports of a gate.
 pub(crate) const PORTS: [&str; 2] = ["accept", "reject"];
 /// Maximum number of required grants.
 const MAX_QUORUM: u64 = 1_000;
 
-pub(crate) fn begin(cx: &Context<'_>) -> Began {
-    let config = &cx.node.config;
-    if let Some((key, what)) = check_config(config).first() {
-        return misconfigured(cx, format_args!("config.{key} {what}"));
-    }
-    let id = cx.node.id.as_str();
-    let text = |key: &str, otherwise: &str| {
-        let given = setting(cx, key).and_then(Value::as_str);
-        let given = given.filter(|text| !text.is_empty());
-        json!(given.unwrap_or(otherwise))
-    };
-    let name = match cx.node.name.trim() {
-        "" => id,
-        name => name,
-    };
-    let quorum = config.get("quorum").and_then(Value::as_u64);
-    let mut data = Map::from_iter([
-        ("gateId".to_owned(), json!(id)),
-        ("artifactId".to_owned(), text("artifactId", id)),
-        ("artifactType".to_owned(), text("artifactType", "approval")),
-        ("title".to_owned(), text("title", name)),
-        ("actions".to_owned(), json!(["accept", "reject"])),
-    ]);
-    if let Some(quorum) = quorum {
-        data.insert("quorum".into(), json!(quorum));
-        data.insert("requiredApprovals".into(), json!(quorum));
-    }
-    for key in ["requiredRole", "requiredScope", "overrideBypassesQuorum"] {
-        data.extend(config.get(key).map(|value| (key.to_owned(), value.clone())));
-    }
-    if let Some(role) = config.get("override").and_then(|of| of.get("requiredRole")) {
-        data.insert("override".into(), json!({ "requiredRole": role }));
-    }
-    for key in ["description", "artifactData"] {
-        data.extend(setting(cx, key).map(|value| (key.to_owned(), value.clone())));
-    }
-    let seconds = config.get("timeoutSec").and_then(Value::as_u64);
-    Began::Asks(Ask {
-        kind: "approval".into(),
-        key: setting(cx, "key")
-            .and_then(Value::as_str)
-            .map_or_else(|| id.to_owned(), str::to_owned),
-        data: Value::Object(data),
-        resume_schema: None,
-        timeout_ms: seconds.map(|seconds| seconds.saturating_mul(1_000).min(MAX_WAIT_MS)),
-    })
-}
-
 /// Faults in the config of a gate, by its key.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+fn check_config(config: &Value) -> ConfigProblems {
     let mut problems = Vec::new();
     let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     let given = |key: &str| config.get(key);
@@ -123,7 +198,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     problems
 }
 
-/// The terms of the question, written by [`begin`].
+/// The terms of the question.
 struct Terms<'a>(&'a Value);
 
 impl<'a> Terms<'a> {
@@ -182,16 +257,13 @@ pub(crate) struct Ruling {
 }
 
 /// Judges an answer by the question, the person and the earlier votes.
-pub(crate) fn judge(
-    open: &OpenInterrupt,
-    value: &Value,
-    who: Answerer<'_>,
-) -> Result<Ruling, Rejection> {
+fn judge(given: &Given<'_>) -> Result<Ruling, Rejection> {
+    let (open, who) = (given.open, given.who);
     let Some(name) = who.by else {
         return Err(Rejection::AuthRequired);
     };
     let terms = Terms(&open.data);
-    let (decision, reason) = read(value)?;
+    let (decision, reason) = read(given.value)?;
     if !terms.may_decide(decision, who) {
         return Err(Rejection::NotAnApprover);
     }

@@ -13,74 +13,133 @@
 
 use serde_json::{Map, Value};
 
-use super::{Ask, Began, Context, approval, clarification, misconfigured, schema, setting};
+use super::approval::{self, ApprovalGate};
+use super::clarification::{self, ClarificationGate};
+use super::{
+    Ask, Began, ConfigProblems, Context, ControlKind, ControlNode, PortSensitivity, Spec, Wait,
+    misconfigured, schema, sensitivity_of_gate, setting, with_resume_schema,
+};
+use crate::definition::config_keys::{PROFILE, RESUME_SCHEMA, TEXT, TIMEOUT_MS, Takes};
+use crate::definition::{Node, Plan, PlanNode};
 use crate::limits::MAX_WAIT_MS;
+use crate::run::InterruptKind;
+use crate::run::state::OpenInterrupt;
 
-/// The kind of a question that is accepted or rejected.
-pub(crate) const APPROVAL: &str = "approval";
-/// The kind of questions that are answered by their ids.
-pub(crate) const CLARIFICATION: &str = "clarification";
-/// The kind of an event from outside.
-const EXTERNAL_EVENT: &str = "external-event";
-/// The kind of all other questions.
-const CUSTOM: &str = "custom";
-/// The kinds that a workflow may use.
-const KINDS: [&str; 4] = [APPROVAL, CLARIFICATION, EXTERNAL_EVENT, CUSTOM];
+/// The node kind.
+pub(crate) struct Interrupt;
 
-/// Begins according to the kind.
-pub(crate) fn begin(cx: &Context<'_>) -> Began {
-    let kind = match kind(setting(cx, "kind")) {
-        Ok(kind) => kind,
-        Err(what) => return misconfigured(cx, format_args!("kind {what}")),
-    };
-    let given = setting(cx, "data").filter(|data| !data.is_null());
-    let data = match (kind, given) {
-        // All fields of an approval have defaults.
-        (APPROVAL, None) => Map::new(),
-        (CUSTOM, None) => Map::from_iter([("customKind".to_owned(), Value::from(key(cx)))]),
-        (_, given) => match check_data(kind, given.unwrap_or(&Value::Null)) {
-            Ok(data) => data.clone(),
-            Err(what) => return misconfigured(cx, format_args!("data {what}")),
-        },
-    };
-    let as_gate = |mut data: Map<String, Value>| {
-        // The question's key is outside of its data.
-        data.remove("key");
-        data.extend(
-            cx.inputs
-                .get_key_value("key")
-                .map(|(key, of)| (key.clone(), of.clone())),
-        );
-        data
-    };
-    match kind {
-        APPROVAL => approval::begin(&Context {
-            inputs: &as_gate(data),
-            ..*cx
-        }),
-        CLARIFICATION => clarification::begin(&Context {
-            inputs: &as_gate(data),
-            ..*cx
-        }),
-        _ => ask(cx, kind, Value::Object(data)),
+const SPEC: Spec = Spec {
+    type_id: "core.interrupt",
+    summary: "Waits for an answer from outside.",
+    config_keys: &[
+        key!("key": TEXT, "The key an answer names; the node's id without it."),
+        key!("kind": TEXT, "What kind of question it is; custom without it."),
+        key!("data": Takes::Anything, "What is asked."),
+        RESUME_SCHEMA,
+        TIMEOUT_MS,
+        PROFILE,
+    ],
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for Interrupt {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        let mut problems = check_config(&node.config);
+        // A port gives the kind, and thereby the required data, when the node starts.
+        if node.inputs.iter().any(|(port, _)| port == "kind") {
+            problems.retain(|(key, _)| *key != "data");
+        }
+        with_resume_schema(problems, &node.config)
+    }
+
+    fn wait(&self, config: &Value) -> Option<Wait> {
+        Some(Wait::from_config(config, "timeoutMs"))
+    }
+
+    fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
+        sensitivity_of_gate(port)
+    }
+
+    fn begin(&self, cx: &Context<'_>) -> Began {
+        let kind = match kind(setting(cx, "kind")) {
+            Ok(kind) => kind,
+            Err(what) => return misconfigured(cx, format_args!("kind {what}")),
+        };
+        let given = setting(cx, "data").filter(|data| !data.is_null());
+        let data = match (kind, given) {
+            // All fields of an approval have defaults.
+            (InterruptKind::Approval, None) => Map::new(),
+            (InterruptKind::Custom, None) => {
+                Map::from_iter([("customKind".to_owned(), Value::from(question_key(cx)))])
+            }
+            (_, given) => match check_data(kind, given.unwrap_or(&Value::Null)) {
+                Ok(data) => data.clone(),
+                Err(what) => return misconfigured(cx, format_args!("data {what}")),
+            },
+        };
+        let as_gate = |mut data: Map<String, Value>| {
+            // The question's key is outside of its data.
+            data.remove("key");
+            data.extend(
+                cx.inputs
+                    .get_key_value("key")
+                    .map(|(key, of)| (key.clone(), of.clone())),
+            );
+            data
+        };
+        match kind {
+            InterruptKind::Approval => ApprovalGate.begin(&Context {
+                inputs: &as_gate(data),
+                ..*cx
+            }),
+            InterruptKind::Clarification => ClarificationGate.begin(&Context {
+                inputs: &as_gate(data),
+                ..*cx
+            }),
+            _ => ask(cx, kind, Value::Object(data)),
+        }
+    }
+
+    fn asks_as(&self, open: &OpenInterrupt) -> Option<ControlKind> {
+        match open.kind {
+            InterruptKind::Approval => Some(ControlKind::ApprovalGate),
+            InterruptKind::Clarification if open.data.get("questions").is_some() => {
+                Some(ControlKind::ClarificationGate)
+            }
+            _ => None,
+        }
     }
 }
 
+/// The kinds that a workflow may use.
+const KINDS: [InterruptKind; 4] = [
+    InterruptKind::Approval,
+    InterruptKind::Clarification,
+    InterruptKind::ExternalEvent,
+    InterruptKind::Custom,
+];
+
 /// The kind in an input port or a config.
-fn kind(named: Option<&Value>) -> Result<&'static str, &'static str> {
+fn kind(named: Option<&Value>) -> Result<InterruptKind, &'static str> {
     let named = match named {
-        None | Some(Value::Null) => Some(CUSTOM),
-        Some(word) => KINDS.into_iter().find(|kind| word.as_str() == Some(kind)),
+        None | Some(Value::Null) => Some(InterruptKind::Custom),
+        Some(word) => KINDS
+            .into_iter()
+            .find(|kind| word.as_str() == Some(kind.as_str())),
     };
     named.ok_or("must be approval, clarification, external-event or custom")
 }
 
 /// The data of a question, if it has the protocol's required fields for its kind.
-fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>, String> {
+fn check_data<'a>(kind: InterruptKind, data: &'a Value) -> Result<&'a Map<String, Value>, String> {
     let fields = data.as_object();
     let fields = fields.ok_or(match kind {
-        EXTERNAL_EVENT => "must be an object with `eventType` and `correlation`",
-        CLARIFICATION => "must be an object with `questions`",
+        InterruptKind::ExternalEvent => "must be an object with `eventType` and `correlation`",
+        InterruptKind::Clarification => "must be an object with `questions`",
         _ => "must be an object",
     })?;
     let only = |known: &[&str]| {
@@ -98,7 +157,7 @@ fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>,
         text.is_some_and(|text| !text.is_empty())
     };
     match kind {
-        EXTERNAL_EVENT => {
+        InterruptKind::ExternalEvent => {
             only(&["eventType", "correlation"])?;
             if !is_text("eventType") {
                 return Err("must have `eventType`, a text that says what is awaited".into());
@@ -108,13 +167,13 @@ fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>,
                 return Err(what.into());
             }
         }
-        CUSTOM => {
+        InterruptKind::Custom => {
             only(&["customKind", "payload"])?;
             if !is_text("customKind") {
                 return Err("must have `customKind`, a text that says what is asked".into());
             }
         }
-        CLARIFICATION if !fields.contains_key("questions") => {
+        InterruptKind::Clarification if !fields.contains_key("questions") => {
             return Err("must have `questions`".into());
         }
         _ => {}
@@ -123,7 +182,7 @@ fn check_data<'a>(kind: &str, data: &'a Value) -> Result<&'a Map<String, Value>,
 }
 
 /// Faults in a config, by its key. Values from an input port are checked when they arrive.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+fn check_config(config: &Value) -> ConfigProblems {
     let kind = match kind(config.get("kind")) {
         Ok(kind) => kind,
         Err(what) => return vec![("kind", what.to_owned())],
@@ -133,21 +192,22 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     };
     let problems = match (kind, check_data(kind, data)) {
         (_, Err(what)) => return vec![("data", what)],
-        (APPROVAL, Ok(_)) => approval::check_config(data),
-        (CLARIFICATION, Ok(_)) => clarification::check_config(data),
+        (InterruptKind::Approval, Ok(_)) => approval::check_config(data),
+        (InterruptKind::Clarification, Ok(_)) => clarification::check_config(data),
         _ => Vec::new(),
     };
     let in_data = |(key, what)| ("data", format!("is wrong in `{key}`: {what}"));
     problems.into_iter().map(in_data).collect()
 }
 
-fn key(cx: &Context<'_>) -> String {
+/// The key by which a signal answers the question.
+pub(crate) fn question_key(cx: &Context<'_>) -> String {
     let key = setting(cx, "key").and_then(Value::as_str);
     key.map_or_else(|| cx.node.id.to_string(), str::to_owned)
 }
 
 /// A question of a kind. Key, schema and timeout are in the config of every asking node.
-pub(crate) fn ask(cx: &Context<'_>, kind: &str, data: Value) -> Began {
+pub(crate) fn ask(cx: &Context<'_>, kind: InterruptKind, data: Value) -> Began {
     let config = &cx.node.config;
     let timeout_ms = match config.get("timeoutMs") {
         None | Some(Value::Null) => None,
@@ -161,8 +221,8 @@ pub(crate) fn ask(cx: &Context<'_>, kind: &str, data: Value) -> Began {
         return misconfigured(cx, format_args!("config.resumeSchema{error}"));
     }
     Began::Asks(Ask {
-        kind: kind.to_owned(),
-        key: key(cx),
+        kind,
+        key: question_key(cx),
         data,
         resume_schema,
         timeout_ms: timeout_ms.filter(|ms| *ms > 0),

@@ -10,8 +10,84 @@
 
 use serde_json::{Map, Value};
 
-use super::{Began, Context, Done, misconfigured, setting, without_value};
+use super::{
+    Began, Context, ControlNode, Done, Spec, misconfigured, owned, setting, without_value,
+};
+use crate::definition::config_keys::{TEXT, Takes};
 use crate::expr::{ExprError, Expression};
+use crate::limits::MAX_LOOP_ITERATIONS;
+
+/// The node kind.
+pub(crate) struct LoopHead;
+
+const SPEC: Spec = Spec {
+    type_id: "core.loop",
+    summary: "Runs its body again and again, within bounds.",
+    config_keys: &[
+        key!("times": Takes::Whole(0, MAX_LOOP_ITERATIONS as u64), "How many rounds."),
+        key!("items": Takes::Types(&["array", "string"]),
+            "A round for each item: a list, or CEL that gives one."),
+        key!("while" | "condition": TEXT, "CEL; another round as long as it holds."),
+        key!("until": TEXT, "CEL; the last round is the one after which it holds."),
+        key!("maxIterations": Takes::Whole(1, MAX_LOOP_ITERATIONS as u64),
+            "The most rounds there may be."),
+    ],
+    ports: &["body", "done"],
+    expressions: &["items", "while", "condition", "until"],
+    expects: Some((
+        &["times", "items", "while", "condition", "until"],
+        "fails when it is reached: it needs one of `times`, `items`, `while`, `until`",
+    )),
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for LoopHead {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn outputs(&self, _: &Value) -> Option<Vec<String>> {
+        Some(owned(&["index", "item", "rounds", "reason"]))
+    }
+
+    fn begin(&self, cx: &Context<'_>) -> Began {
+        let (index, left) = match cx.round {
+            None => (0, Left::No),
+            Some((previous, left)) => (previous.map_or(0, |index| index + 1), left),
+        };
+        if left == Left::ByBreak {
+            return done(index, "break");
+        }
+        let round = match wants_round(cx, index) {
+            Ok(round) => round,
+            Err(Wrong::Config(what)) => return misconfigured(cx, what),
+            Err(Wrong::Expression(error)) => return without_value(cx, "its expression", &error),
+        };
+        let Round::Go(item) = round else {
+            return done(index, "finished");
+        };
+        let own = cx
+            .node
+            .body
+            .as_ref()
+            .map_or(u32::MAX, |body| body.max_iterations);
+        let limit = own.min(cx.policy.max_loop_iterations.unwrap_or(u32::MAX));
+        if index >= u64::from(limit) {
+            return Began::LoopLimit {
+                limit: u64::from(limit),
+            };
+        }
+        let mut outputs = Map::from_iter([("index".to_owned(), Value::from(index))]);
+        if let Some(item) = item {
+            outputs.insert("item".to_owned(), item);
+        }
+        Began::Completed(Done {
+            outputs,
+            port: Some("body".into()),
+            ..Done::default()
+        })
+    }
+}
 
 /// How the last round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,44 +96,6 @@ pub enum Left {
     No,
     /// None did.
     ByBreak,
-}
-
-pub(crate) fn begin(cx: &Context<'_>) -> Began {
-    let (index, left) = match cx.round {
-        None => (0, Left::No),
-        Some((previous, left)) => (previous.map_or(0, |index| index + 1), left),
-    };
-    if left == Left::ByBreak {
-        return done(index, "break");
-    }
-    let round = match wants_round(cx, index) {
-        Ok(round) => round,
-        Err(Wrong::Config(what)) => return misconfigured(cx, what),
-        Err(Wrong::Expression(error)) => return without_value(cx, "its expression", &error),
-    };
-    let Round::Go(item) = round else {
-        return done(index, "finished");
-    };
-    let own = cx
-        .node
-        .body
-        .as_ref()
-        .map_or(u32::MAX, |body| body.max_iterations);
-    let limit = own.min(cx.policy.max_loop_iterations.unwrap_or(u32::MAX));
-    if index >= u64::from(limit) {
-        return Began::LoopLimit {
-            limit: u64::from(limit),
-        };
-    }
-    let mut outputs = Map::from_iter([("index".to_owned(), Value::from(index))]);
-    if let Some(item) = item {
-        outputs.insert("item".to_owned(), item);
-    }
-    Began::Completed(Done {
-        outputs,
-        port: Some("body".into()),
-        ..Done::default()
-    })
 }
 
 fn done(rounds: u64, reason: &str) -> Began {

@@ -1,17 +1,64 @@
 //! `core.subWorkflow`: starts a run of another workflow and, usually, waits for it.
 //!
-//! Config: `workflowId`, `waitForCompletion` (true), `onChildFailure` (`fail-parent`, else the node
-//! completes with the child's status), `inputMapping` {child variable: parent variable},
-//! `outputMapping` {parent variable: child variable}, `budget` {maxCostUsd, maxTokens,
-//! maxToolCalls, maxRetries; for other dimensions the rest of the run's}, `propagateCancellation`
-//! (true: a child is cancelled with its parent). Mappings are evaluated once, when the child is
-//! created or has completed. An unset parent variable is passed as an explicit null.
+//! Mappings are evaluated once, when the child is created or has completed. An unset parent
+//! variable is passed as an explicit null. Dimensions that `budget` omits get the rest of the
+//! run's.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::{Began, ConfigProblems, Context, ControlNode, Spec};
+use crate::definition::Node;
+use crate::definition::config_keys::{
+    BUDGET, INPUT_MAPPING, OUTPUT_MAPPING, PROPAGATE, TEXT, Takes, YES_OR_NO,
+};
+use crate::problem::pointer;
 use crate::run::budget::BudgetPolicy;
+
+/// The node kind.
+pub(crate) struct SubWorkflowNode;
+
+const SPEC: Spec = Spec {
+    type_id: "core.subWorkflow",
+    summary: "Runs another workflow as a run of its own.",
+    config_keys: &[
+        key!("workflowId": TEXT, "The workflow to run."),
+        INPUT_MAPPING,
+        OUTPUT_MAPPING,
+        key!("waitForCompletion": YES_OR_NO,
+            "Whether the node waits for the end of the child; true without it."),
+        key!("onChildFailure": Takes::Words(&["fail-parent", "continue"]),
+            "What a failed child does to the node; fail-parent without it."),
+        BUDGET,
+        PROPAGATE,
+    ],
+    needs: Some((&["workflowId"], "needs `workflowId`, the workflow to run")),
+    runs_children: true,
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for SubWorkflowNode {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn reads<'c>(&self, config: &'c Value) -> Vec<(String, &'c str)> {
+        mapped_inputs(config)
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        check_config(&node.config)
+    }
+
+    fn children(&self, config: &Value) -> Vec<SubWorkflow> {
+        vec![SubWorkflow::from_config(config)]
+    }
+
+    fn begin(&self, _: &Context<'_>) -> Began {
+        Began::Waits
+    }
+}
 
 /// The effect on the node when its child does not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +83,7 @@ pub struct SubWorkflow {
 }
 
 /// Faults in the config of a sub-workflow node, by its key.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+fn check_config(config: &Value) -> ConfigProblems {
     let mut problems = Vec::new();
     for key in ["inputMapping", "outputMapping"] {
         let fields = config.get(key).and_then(Value::as_object);
@@ -45,6 +92,15 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
         }
     }
     problems
+}
+
+/// The variables of this run that a child receives, each with its place in the config.
+pub(crate) fn mapped_inputs(config: &Value) -> Vec<(String, &str)> {
+    let mapping = config.get("inputMapping").and_then(Value::as_object);
+    let mapping = mapping.into_iter().flatten();
+    mapping
+        .filter_map(|(child, parent)| Some((pointer("/inputMapping", child), parent.as_str()?)))
+        .collect()
 }
 
 impl SubWorkflow {

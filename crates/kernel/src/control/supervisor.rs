@@ -15,7 +15,74 @@
 use serde_json::Value;
 
 use super::decision::Decided;
-use super::{Context, setting};
+use super::{
+    Began, ConfigProblems, Context, ControlKind, ControlNode, Given, PortSensitivity, Reply, Spec,
+    clarification, doubt, setting,
+};
+use crate::definition::config_keys::{LIST, Takes};
+use crate::definition::{EdgeIx, Node, NodeKind, Plan, PlanNode};
+use crate::ids::NodeId;
+use crate::run::event::RunEvent;
+use crate::run::rejection::Rejection;
+use crate::run::state::OpenInterrupt;
+
+/// The node kind.
+pub(crate) struct Supervisor;
+
+const SPEC: Spec = Spec {
+    type_id: "core.orchestrator.supervisor",
+    noun: "a supervisor",
+    summary: "Decides which workers go next.",
+    config_keys: &[
+        key!("decisions" | "mockDispatchPlan" | "mockDecisions": LIST,
+            "A decision for each visit."),
+        key!("mockPendingDecision": Takes::Anything,
+            "The decision, or a list with one for each visit, instead of the plan."),
+        key!("mockConfidence": Takes::Types(&["number"]), "How sure the node is, from 0 to 1."),
+    ],
+    ports: &PORTS,
+    ..Spec::DEFAULT
+};
+
+impl ControlNode for Supervisor {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn unnamed_port(&self, plan: &Plan, node: &PlanNode, edge: EdgeIx) -> Option<&'static str> {
+        match &node.body {
+            Some(body) if body.starts.contains(&edge) => Some(DISPATCH),
+            Some(_) => Some(TERMINATE),
+            None => {
+                let target = plan.node(plan.edge(edge).target).kind;
+                (target == NodeKind::Control(ControlKind::Dispatch)).then_some(DISPATCH)
+            }
+        }
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        check_config(&node.config)
+    }
+
+    fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
+        match port {
+            "decision" => PortSensitivity::Input("decision"),
+            _ => PortSensitivity::Public,
+        }
+    }
+
+    fn begin(&self, _: &Context<'_>) -> Began {
+        Began::Supervises
+    }
+
+    fn announcement(&self, open: &OpenInterrupt, node: &NodeId, visit: u32) -> Option<RunEvent> {
+        clarification::announcement(open, node, visit)
+    }
+
+    fn judge(&self, given: &Given<'_>) -> Result<Reply, Rejection> {
+        doubt::judge(given, doubt::Replacement::Allowed)
+    }
+}
 
 /// The default confidence below which a person must confirm.
 pub(crate) const THRESHOLD: f64 = 0.7;
@@ -62,7 +129,7 @@ pub(crate) fn confidence(cx: &Context<'_>) -> Option<f64> {
 }
 
 /// Faults in the config of a supervisor, by its key.
-pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
+fn check_config(config: &Value) -> ConfigProblems {
     let mut problems = Vec::new();
     for key in PLANS {
         match config.get(key) {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::control::ControlKind;
 use super::plan::{EdgeIx, LoopBody, NodeIx, NodeKind, Plan};
+use crate::control::ControlKind;
 use crate::limits::{DEFAULT_LOOP_ITERATIONS, MAX_LOOP_ITERATIONS};
 use crate::problem::{ProblemCode, Problems, quoted};
 

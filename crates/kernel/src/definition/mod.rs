@@ -7,8 +7,7 @@
 mod channel;
 mod compile;
 mod condition;
-mod config_keys;
-mod control;
+pub(crate) mod config_keys;
 mod cycles;
 mod document;
 mod fitting;
@@ -23,11 +22,11 @@ mod upstream;
 mod validation_mode;
 mod variable;
 
+pub use crate::control::ControlKind;
 pub use channel::{Access, Channel, Reducer};
 pub use compile::{NodeTypes, Reads, UnknownTypes, is_model_class};
 pub use condition::Condition;
 pub use config_keys::{ConfigKey, Takes};
-pub use control::ControlKind;
 pub use document::{
     Comparison, ConditionText, Definition, DocumentSettings, Edge, Node, NodeSettings, Port,
     Trigger, TriggerRule,

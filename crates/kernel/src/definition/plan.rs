@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::channel::Channel;
 use super::condition::Condition;
-use super::control::ControlKind;
 use super::document::{Trigger, TriggerRule};
 use super::sensitivity::Sensitivity;
 use super::variable::Variable;
+use crate::control::{ControlKind, ControlNode};
 use crate::digest::Digest;
 use crate::expr::Expression;
 use crate::ids::{NodeId, WorkflowId};
@@ -138,6 +138,16 @@ pub enum NodeKind {
     Control(ControlKind),
     /// The runtime, which calls a program or a service.
     Work,
+}
+
+impl NodeKind {
+    /// The rules of a control node.
+    pub(crate) fn control(self) -> Option<&'static dyn ControlNode> {
+        match self {
+            Self::Control(kind) => Some(kind.node()),
+            Self::Work => None,
+        }
+    }
 }
 
 /// The inside of a loop.

@@ -6,10 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
-
 use super::{ControlKind, NodeKind, Plan, PlanNode, PortValue};
-use crate::control::dispatch::Dispatch;
+use crate::control::PortSensitivity;
 use crate::control::sub_workflow::SubWorkflow;
 use crate::ids::NodeId;
 
@@ -58,7 +56,7 @@ impl PlanNode {
         self.output_sensitivity.get(port).copied().unwrap_or(false)
     }
 
-    fn config_text(&self, keys: [&str; 2]) -> Option<&str> {
+    pub(crate) fn config_text(&self, keys: [&str; 2]) -> Option<&str> {
         keys.iter().find_map(|key| self.config.get(key)?.as_str())
     }
 }
@@ -172,44 +170,16 @@ impl Plan {
         if node.declares_port_sensitive(port) {
             return true;
         }
-        match node.kind {
-            NodeKind::Control(ControlKind::SetVariable) => self.hides_variable(port),
-            NodeKind::Control(ControlKind::ChannelWrite) => node
-                .config_text(["channel", "channelName"])
-                .is_some_and(|channel| self.hides_channel(channel)),
-            NodeKind::Control(ControlKind::GetVariable) => {
-                match node.config_text(["name", "variableName"]) {
-                    Some(name) => self.hides_variable(name),
-                    // The variable is only known at run time.
-                    None => self.variables.iter().any(|variable| variable.sensitive),
-                }
-            }
-            // They pass on the question and its answer.
-            NodeKind::Control(
-                ControlKind::Interrupt
-                | ControlKind::ApprovalGate
-                | ControlKind::ClarificationGate
-                | ControlKind::GovernanceGate,
-            ) => {
-                if !matches!(port, "action" | "decision" | "decidedBy") {
-                    more.push(Place::Asked(node));
-                }
-                false
-            }
-            NodeKind::Control(ControlKind::Supervisor) => {
-                if port == "decision" {
-                    more.push(Place::Input(node, "decision"));
-                }
-                false
-            }
-            NodeKind::Control(ControlKind::Dispatch) => {
-                if port == "answers" {
-                    more.push(Place::Asked(node));
-                }
-                false
-            }
-            _ => false,
+        let Some(control) = node.kind.control() else {
+            return false;
+        };
+        match control.sensitivity(self, node, port) {
+            PortSensitivity::Public => {}
+            PortSensitivity::Hidden => return true,
+            PortSensitivity::Question => more.push(Place::Asked(node)),
+            PortSensitivity::Input(name) => more.push(Place::Input(node, name)),
         }
+        false
     }
 
     /// Whether an input port receives a value that itself is hidden; adds other sources to `more`.
@@ -321,11 +291,11 @@ impl Plan {
         let Some(node) = node.filter(|_| !sensitive.is_empty()) else {
             return Some(BTreeSet::new());
         };
-        let config = match node.kind {
-            NodeKind::Control(ControlKind::Dispatch) => Dispatch(&node.config).worker(worker),
-            _ => SubWorkflow::from_config(&node.config),
+        let child = match node.kind.control() {
+            Some(control) => control.child(&node.config, worker),
+            None => SubWorkflow::from_config(&node.config),
         };
-        let given = config.given().filter(|(_, from)| sensitive.contains(from));
+        let given = child.given().filter(|(_, from)| sensitive.contains(from));
         Some(given.map(|(to, _)| to.to_owned()).collect())
     }
 
@@ -336,21 +306,16 @@ impl Plan {
 
     /// Whether this workflow keeps a variable of a child in a variable that is declared sensitive.
     pub fn declares_of_child_sensitive(&self, name: &str) -> bool {
-        let keeps = |config: &Value| {
-            let mapped = SubWorkflow::from_config(config);
-            let mut parents = mapped.parents_of(name);
+        let is_kept = |child: SubWorkflow| {
+            let mut parents = child.parents_of(name);
             parents.any(|parent| self.declares_variable_sensitive(parent))
         };
-        let keeps = |node: &PlanNode| match node.kind {
-            NodeKind::Control(ControlKind::SubWorkflow) => keeps(&node.config),
-            NodeKind::Control(ControlKind::Dispatch) => {
-                let own = node.config.get("perWorkerOutputMappings");
-                let own = own.and_then(Value::as_object).into_iter().flatten();
-                let mut own = own.map(|(_, mapping)| json!({ "outputMapping": mapping }));
-                keeps(&node.config) || own.any(|config| keeps(&config))
-            }
-            _ => false,
-        };
-        self.declares_variable_sensitive(name) || self.nodes.iter().any(keeps)
+        let controls = self.nodes.iter();
+        let mut controls = controls.filter_map(|node| Some((node, node.kind.control()?)));
+        self.declares_variable_sensitive(name)
+            || controls.any(|(node, control)| {
+                let children = control.children(&node.config);
+                children.into_iter().any(is_kept)
+            })
     }
 }

@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 
 use super::channel::{Access, Channel, Reducer};
-use super::compile::CHANNEL_KEYS;
-use super::control::ControlKind;
 use super::document::{Definition, Node};
 use super::validation_mode::ValidationMode;
+use crate::control::ControlKind;
 use crate::limits::{MAX_CHANNEL_ENTRIES, MAX_WAIT_MS};
 use crate::problem::{Path, ProblemCode, Problems, quoted};
 
@@ -31,12 +30,11 @@ pub(super) fn channels(
     let mut channels = definition.channels.clone();
     let list = Path::Key(&Path::Root, "nodes");
     for (index, node) in definition.nodes.iter().enumerate() {
-        if ControlKind::parse(&node.type_id) != Some(ControlKind::ChannelWrite) {
+        let Some(kind) = ControlKind::parse(&node.type_id) else {
             continue;
-        }
-        let name = CHANNEL_KEYS
-            .iter()
-            .find_map(|key| node.config.get(key)?.as_str());
+        };
+        let mut keys = kind.node().spec().channel_keys.iter();
+        let name = keys.find_map(|key| node.config.get(key)?.as_str());
         let Some(name) = name.filter(|name| !definition.channels.contains_key(*name)) else {
             continue;
         };

@@ -17,7 +17,7 @@ use crate::ids::{InterruptId, NodeId, Seq, StreamId, WorkflowId};
 use crate::json;
 use crate::limits;
 use crate::run::event::{Artifact, Usage};
-use crate::run::{NodeError, RunEvent};
+use crate::run::{InterruptKind, NodeError, RunEvent};
 use crate::time::Timestamp;
 
 /// The version of the rules for the events of a view. They are rules of documents, which later
@@ -279,7 +279,7 @@ impl Implying<'_> {
             interrupt_id: InterruptId::new(format!("interrupt-{}", &id[..32])),
             node_id: step,
             visit: 0,
-            kind: "approval".into(),
+            kind: InterruptKind::Approval,
             key: gate.clone(),
             asked_before: 0,
             data: json!({ "title": title, "gate": gate, "actions": ["accept", "reject"] }),
@@ -301,7 +301,7 @@ impl Implying<'_> {
         self.emit(RunEvent::InterruptResolved {
             interrupt_id: open,
             node_id: step.clone(),
-            kind: "approval".into(),
+            kind: InterruptKind::Approval,
             resume_value: json!({ "action": action }),
             resolved_by: self.by.map(str::to_owned),
         });

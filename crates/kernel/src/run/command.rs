@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::audit::Actor;
 use crate::ids::{AttemptId, InterruptId, MessageId, StreamId};
+use crate::run::InterruptKind;
 use crate::run::capacity::Capacity;
 use crate::run::cause::{Cause, CausedBy, Driving, Found, Start};
 use crate::run::event::{
@@ -627,9 +628,6 @@ impl Command {
     }
 }
 
-/// The kind of interrupt that ends work left to an outside party.
-pub(crate) const OUTSIDE: &str = "external-event";
-
 /// Rebuilds an outcome from the leading events of its batch.
 fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
     let (last, before) = observed.split_last()?;
@@ -674,8 +672,11 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
             spent: completion.spent,
         }),
         RunEvent::InterruptRequested {
-            kind, key, data, ..
-        } if kind == OUTSIDE => Some(Outcome::Waits {
+            kind: InterruptKind::ExternalEvent,
+            key,
+            data,
+            ..
+        } => Some(Outcome::Waits {
             key: key.clone(),
             data: data.clone(),
         }),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{AttemptId, InterruptId, NodeId, Seq, StreamId, WorkflowId};
+use crate::run::InterruptKind;
 use crate::run::cause::Cause;
 use crate::run::report::{
     EnvelopeCoerced, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried, EnvelopeTruncated,
@@ -354,7 +355,7 @@ pub enum RunEvent {
         /// The interrupt it waits for.
         interrupt_id: InterruptId,
         /// The interrupt's kind.
-        kind: String,
+        kind: InterruptKind,
         /// The confidence and the threshold of a held decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         doubt: Option<Doubt>,
@@ -571,8 +572,8 @@ pub enum RunEvent {
         /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// `approval`, `clarification`, `external-event`, `custom`, …
-        kind: String,
+        /// Its kind.
+        kind: InterruptKind,
         /// The key a signal resolves it by.
         key: String,
         /// How often the run has asked with this key before.
@@ -595,7 +596,7 @@ pub enum RunEvent {
         /// The node that asked.
         node_id: NodeId,
         /// Its kind.
-        kind: String,
+        kind: InterruptKind,
         /// The answer.
         resume_value: Value,
         /// The answering person.

@@ -2,7 +2,7 @@
 //!
 //! Nothing here changes the state; `decide` queries and emits.
 
-use crate::definition::{ControlKind, EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
+use crate::definition::{EdgeIx, NodeIx, NodeKind, Plan, TriggerRule};
 use crate::run::state::{Facts, NodeStatus, Run, RunState};
 
 /// The result of a node's trigger rules for its current visit.
@@ -241,10 +241,8 @@ pub fn has_startable(run: &Run) -> bool {
 
 /// Whether a node counts against `maxParallel` from its start to its end.
 pub fn takes_slot(kind: NodeKind) -> bool {
-    matches!(
-        kind,
-        NodeKind::Work | NodeKind::Control(ControlKind::SubWorkflow | ControlKind::Dispatch)
-    )
+    kind.control()
+        .is_none_or(|control| control.spec().runs_children)
 }
 
 /// Whether `maxParallel` lets another node start. A node keeps its slot while it waits for its

@@ -1,6 +1,5 @@
 //! The state of a run: the fold of its log.
 
-use crate::run::RunStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -18,6 +17,7 @@ use crate::run::event::{
     ApprovalAction, Artifact, ChildStatus, Ending, NodeError, SkipReason, Usage,
 };
 use crate::run::fan::Fan;
+use crate::run::{InterruptKind, RunStatus};
 use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
 
@@ -391,7 +391,7 @@ pub struct OpenInterrupt {
     /// The node that asks, by position.
     pub node: u32,
     /// Its kind.
-    pub kind: String,
+    pub kind: InterruptKind,
     /// The key a signal resolves it by.
     pub key: String,
     /// How often the run had asked with this key before.
@@ -646,7 +646,7 @@ impl Run {
                 } => RunStatus::Running,
                 Phase::Running if self.has_live_work() => RunStatus::Running,
                 Phase::Running => match facts.interrupts.first() {
-                    Some(open) => RunStatus::for_interrupt(&open.kind),
+                    Some(open) => RunStatus::for_interrupt(open.kind),
                     None => self.awaited_status(facts).unwrap_or(RunStatus::Running),
                 },
             },
@@ -887,15 +887,6 @@ impl Run {
         Some(&self.plan.node(NodeIx(open.node)).id)
     }
 }
-
-/// The kinds of questions of runs.
-pub const QUESTION_KINDS: [&str; 5] = [
-    "approval",
-    "clarification",
-    "external-event",
-    "low-confidence",
-    "custom",
-];
 
 /// Names of timers. One per node and purpose is enough: a node has one visit at a time.
 pub mod timer {

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::InterruptKind;
+
 /// The status of a run, as named on the wire and in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -81,11 +83,11 @@ impl RunStatus {
     }
 
     /// The status of a run that waits on an interrupt of a kind.
-    pub fn for_interrupt(kind: &str) -> Self {
+    pub fn for_interrupt(kind: InterruptKind) -> Self {
         match kind {
-            "approval" | "low-confidence" => Self::WaitingApproval,
-            "external-event" => Self::WaitingExternal,
-            _ => Self::WaitingInput,
+            InterruptKind::Approval | InterruptKind::LowConfidence => Self::WaitingApproval,
+            InterruptKind::ExternalEvent => Self::WaitingExternal,
+            InterruptKind::Clarification | InterruptKind::Custom => Self::WaitingInput,
         }
     }
 

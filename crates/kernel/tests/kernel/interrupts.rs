@@ -237,7 +237,7 @@ fn a_kind_that_comes_by_a_port_wins_over_the_config() {
         ));
         let asked = asked(&run);
         if let Some(open) = run.run.facts().and_then(|facts| facts.interrupts.first()) {
-            assert_eq!(open.kind, kind);
+            assert_eq!(open.kind.as_str(), kind);
             run.when(Command::Cancel {
                 reason: None,
                 by: None,

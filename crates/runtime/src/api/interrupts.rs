@@ -1,6 +1,5 @@
 //! Questions of runs: reading and answering them, by name or by token.
 
-use kernel::run::RunStatus;
 use std::time::Duration;
 
 use kernel::control::answer::{is_governed, needs_authentication};
@@ -9,7 +8,9 @@ use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, StreamId};
 use kernel::limits::MAX_NAME_BYTES;
 use kernel::run::state::{Closed, OpenInterrupt};
-use kernel::run::{Capacity, Command, End, Envelope, Phase, Rejection, Run};
+use kernel::run::{
+    Capacity, Command, End, Envelope, InterruptKind, Phase, Rejection, Run, RunStatus,
+};
 use kernel::time::Timestamp;
 use serde_json::Value;
 use store::StoreError;
@@ -25,8 +26,6 @@ use crate::redact::Redactor;
 const WINDOW_MS: i64 = 15 * 60_000;
 /// The default life of a token.
 const LIFE: Duration = Duration::from_secs(30 * 60);
-/// The kind of question whose `voter` and `decidedBy` name who decides.
-const APPROVAL: &str = "approval";
 /// The longest life of a token.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -178,7 +177,7 @@ impl Api {
                 capacity.speaks_for = Some(other);
             }
             // In other kinds of question these names are ordinary data.
-            Some(_) if question.open.kind != APPROVAL => {}
+            Some(_) if question.open.kind != InterruptKind::Approval => {}
             Some(_) if question.speech == Speech::Subject => return Err(ApiError::NotTheSubject),
             Some(_) => {
                 let needs = Scope::ApprovalsDelegate;

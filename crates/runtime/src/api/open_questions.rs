@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kernel::document::{Document, run_status};
-use kernel::run::Run;
-use kernel::run::RunStatus;
+use kernel::run::{InterruptKind, Run, RunStatus};
 use kernel::stream::StreamKind;
 use store::{ListCursor, Listed, StoreError};
 
@@ -12,8 +11,6 @@ use super::list::place;
 use super::{Api, ApiError, RunFilter, RunPage};
 use crate::access::Principal;
 
-/// The kind of question of a document's gate.
-const GATE: &str = "approval";
 /// Rows of runs read at a time.
 const ROWS: usize = 100;
 /// Runs scanned for one page, whether or not they have questions.
@@ -25,7 +22,7 @@ pub struct QuestionFilter {
     /// Only questions of runs of this workflow.
     pub workflow: Option<String>,
     /// Only of this kind.
-    pub kind: Option<String>,
+    pub kind: Option<InterruptKind>,
     /// Runs after this one of an earlier page.
     pub after: Option<ListCursor>,
     /// The page ends with the run that reaches this many questions.
@@ -86,7 +83,7 @@ impl Api {
                 let Some(run) = self.asking(&row).await? else {
                     continue;
                 };
-                let of_kind = run.count(filter.kind.as_deref());
+                let of_kind = run.count(filter.kind);
                 if of_kind > 0 {
                     asked += of_kind;
                     runs.push(run);
@@ -127,15 +124,17 @@ impl Api {
 
 impl Asking {
     /// The number of open questions of a kind.
-    fn count(&self, kind: Option<&str>) -> usize {
-        let fits = |asked: &str| kind.is_none_or(|kind| kind == asked);
+    fn count(&self, kind: Option<InterruptKind>) -> usize {
+        let fits = |asked| kind.is_none_or(|kind| kind == asked);
         match self {
             Self::Run(run) => {
                 let open = run.facts().map(|facts| facts.interrupts.as_slice());
                 let open = open.unwrap_or_default().iter();
-                open.filter(|open| fits(&open.kind)).count()
+                open.filter(|open| fits(open.kind)).count()
             }
-            Self::Document(document) if fits(GATE) => document.view().open().count(),
+            Self::Document(document) if fits(InterruptKind::Approval) => {
+                document.view().open().count()
+            }
             Self::Document(_) => 0,
         }
     }

@@ -3,7 +3,6 @@
 //! Run ids are never among the attributes. The number of series is bounded: further ones are
 //! counted as `other`.
 
-use kernel::run::RunStatus;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::OnceLock;
 
@@ -11,7 +10,7 @@ use kernel::definition::NodeIx;
 use kernel::ids::{InterruptId, NodeId, StreamId, TenantId};
 use kernel::run::report::{ToolReturned, ToolStatus};
 use kernel::run::state::OpenInterrupt;
-use kernel::run::{CausedBy, Event, Run, RunEvent, Usage};
+use kernel::run::{CausedBy, Event, InterruptKind, Run, RunEvent, RunStatus, Usage};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -48,7 +47,7 @@ pub(crate) type Series = (&'static str, Vec<(&'static str, String)>);
 pub(crate) struct Asked {
     id: InterruptId,
     node: NodeId,
-    kind: String,
+    kind: InterruptKind,
     at: Timestamp,
 }
 
@@ -59,7 +58,7 @@ impl Asked {
         let of = |open: &OpenInterrupt| Self {
             id: open.id.clone(),
             node: run.plan.node(NodeIx(open.node)).id.clone(),
-            kind: open.kind.clone(),
+            kind: open.kind,
             at: open.requested_at,
         };
         open.map(of).collect()
@@ -305,7 +304,7 @@ impl Values {
                 self.add("openwop.cap.exceeded", labels, 1.0);
             }
             RunEvent::InterruptRequested { kind, .. } => {
-                let labels = vec![("interrupt_kind", kind.clone())];
+                let labels = vec![("interrupt_kind", kind.to_string())];
                 self.add("openwop.interrupt.requested", labels, 1.0);
             }
             RunEvent::ProviderUsage { usage, .. } => self.usage(usage),
@@ -364,7 +363,7 @@ impl Values {
             _ => "resolved",
         };
         let labels = vec![
-            ("interrupt_kind", asked.kind.clone()),
+            ("interrupt_kind", asked.kind.to_string()),
             ("run_status", status.to_owned()),
         ];
         let took = first.at.ms_since(asked.at);

@@ -3,8 +3,8 @@
 
 use faces::openwop::v1::StreamMode;
 use kernel::ENGINE_VERSIONS;
+use kernel::run::InterruptKind;
 use kernel::run::RunStatus;
-use kernel::run::state::QUESTION_KINDS;
 use serde_json::{Value, json};
 
 use crate::route::Route;
@@ -42,7 +42,7 @@ fn schema(route: &Route, name: &str) -> Value {
         (_, "status") => json!({
             "type": "array", "maxItems": 16, "items": { "type": "string", "enum": RunStatus::ALL },
         }),
-        (_, "kind") => json!({ "type": "string", "enum": QUESTION_KINDS }),
+        (_, "kind") => json!({ "type": "string", "enum": InterruptKind::ALL }),
         (_, "streamMode") => json!({ "type": "string", "pattern": stream_modes() }),
         (_, "workflowId" | "tag") => json!({ "type": "string", "maxLength": 256 }),
         (_, "parentRunId" | "against") => {

@@ -6,8 +6,7 @@ use faces::openwop::v1;
 use faces::workbench::run_view;
 use hyper::{Method, StatusCode};
 use kernel::limits::MAX_NAME_BYTES;
-use kernel::run::Run;
-use kernel::run::state::QUESTION_KINDS;
+use kernel::run::{InterruptKind, Run};
 use runtime::access::{Action, Principal};
 use runtime::api::{
     Api, ApiError, Asking, Question, QuestionFilter, QuestionPage, ShownToken, TakenEvent,
@@ -127,19 +126,18 @@ pub(super) fn routes() -> Vec<Route> {
 async fn list_all(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let query = cx.query();
-    let kind = query.get("kind").map(str::to_owned);
-    if kind
-        .as_deref()
-        .is_some_and(|kind| !QUESTION_KINDS.contains(&kind))
-    {
-        let message = format!("kind is one of {}", QUESTION_KINDS.join(", "));
-        return Err(Problem::invalid(message));
-    }
+    let kind = query.get("kind").map(|kind| {
+        InterruptKind::parse(kind).ok_or_else(|| {
+            let kinds = InterruptKind::ALL.map(InterruptKind::as_str);
+            Problem::invalid(format!("kind is one of {}", kinds.join(", ")))
+        })
+    });
+    let kind = kind.transpose()?;
     let after = query.get("cursor").map(read_cursor).transpose()?;
     let limit = query.number("limit", 1..=MAX_PAGE)?.unwrap_or(PAGE);
     let filter = QuestionFilter {
         workflow: bounded(&query, "workflowId")?,
-        kind: kind.clone(),
+        kind,
         after,
         limit: limit as usize,
     };
@@ -157,7 +155,7 @@ async fn list_all(cx: Cx) -> Result<Reply, Problem> {
                 (asked, &document.header().stream, json!(workflow))
             }
         };
-        let fits = |open: &Value| kind.as_ref().is_none_or(|kind| open["kind"] == *kind);
+        let fits = |open: &Value| kind.is_none_or(|kind| open["kind"] == kind.as_str());
         for mut open in asked.into_iter().filter(fits) {
             open["runId"] = json!(run);
             open["workflowId"] = workflow.clone();

@@ -2,7 +2,7 @@
 
 use faces::player::state::Status;
 use kernel::ids::StreamId;
-use kernel::run::{Command, Envelope, Run};
+use kernel::run::{Command, Envelope, InterruptKind, Run};
 use runtime::door::Door;
 use runtime::engine::Engine;
 
@@ -72,7 +72,7 @@ async fn tell(engine: &Engine, state: &Run) -> Result<(), Failure> {
     let run = &state.header.stream;
     let asked = state.facts().into_iter();
     let mut asked = asked.flat_map(|facts| &facts.interrupts);
-    if let Some(failed) = asked.find(|open| open.kind == "custom") {
+    if let Some(failed) = asked.find(|open| open.kind == InterruptKind::Custom) {
         return drive::resolve(engine, run, &failed.id, "abort").await;
     }
     let cancel = Command::Cancel {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use faces::player::state::Status;
 use kernel::ids::{InterruptId, StreamId};
-use kernel::run::{Capacity, Command, Envelope, Rejection, Run};
+use kernel::run::{Capacity, Command, Envelope, InterruptKind, Rejection, Run};
 use runtime::DoorError;
 use runtime::engine::Engine;
 use serde_json::json;
@@ -270,9 +270,9 @@ impl<'a> Playing<'a> {
         let run = self.root();
         let open = run.facts().into_iter().flat_map(|facts| &facts.interrupts);
         open.filter_map(|open| {
-            let about = match open.kind.as_str() {
-                "approval" => About::Checkpoint,
-                "custom" => About::Failure,
+            let about = match open.kind {
+                InterruptKind::Approval => About::Checkpoint,
+                InterruptKind::Custom => About::Failure,
                 _ => return None,
             };
             Some(Question {

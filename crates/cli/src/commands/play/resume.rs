@@ -3,7 +3,7 @@
 use kernel::ids::StreamId;
 use kernel::problem::{closest, quoted};
 use kernel::run::state::Phase;
-use kernel::run::{Command, Envelope, Run};
+use kernel::run::{Command, Envelope, InterruptKind, Run};
 use runtime::door::Door;
 use runtime::engine::Engine;
 
@@ -155,11 +155,11 @@ async fn answer(
         let node = state.plan.nodes[open.node as usize].id.as_str();
         let mut chosen = args.retry.iter().chain(&args.skip);
         let is_chosen = chosen.any(|chosen| chosen == node);
-        let action = match open.kind.as_str() {
+        let action = match open.kind {
             // Continuing is the answer to a checkpoint.
-            "approval" => "accept",
+            InterruptKind::Approval => "accept",
             // Failed nodes are retried, unless a person can be asked.
-            "custom" if !is_chosen && !is_asked => "retry",
+            InterruptKind::Custom if !is_chosen && !is_asked => "retry",
             _ => continue,
         };
         drive::resolve(engine, run, &open.id, action).await?;
@@ -175,7 +175,7 @@ async fn choose(args: &Args, engine: &Engine, run: &Run) -> Result<(), Failure> 
         .facts()
         .into_iter()
         .flat_map(|facts| &facts.interrupts)
-        .filter(|open| open.kind == "custom")
+        .filter(|open| open.kind == InterruptKind::Custom)
         .map(|open| (run.plan.nodes[open.node as usize].id.as_str(), &open.id))
         .collect();
     for (node, action) in retries.chain(skips) {

@@ -196,8 +196,8 @@ fn head(
             fact("waits for", awaited.at_length())?;
             continue;
         }
-        let kind = text::one_line(&open.kind, 40);
-        let how = super::resolve::how(id, node, &open.kind, &open.data);
+        let kind = open.kind;
+        let how = super::resolve::how(id, node, open.kind.as_str(), &open.data);
         fact("waits for", format!("{kind}: {how}"))?;
     }
     if let Some((_, due)) = run.next_timer().filter(|_| !run.is_settled()) {

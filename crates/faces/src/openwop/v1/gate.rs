@@ -1,7 +1,7 @@
 //! The payloads of gates: approvals and clarifications.
 
 use kernel::run::event::ApprovalAction;
-use kernel::run::{Event, RunEvent};
+use kernel::run::{Event, InterruptKind, RunEvent};
 use serde_json::{Value, json};
 
 use super::fields::Fields;
@@ -40,10 +40,10 @@ fn vote(fields: Fields) -> Fields {
 }
 
 /// The decision at a governance gate: `granted` or `rejected`. Other answers have none.
-pub(super) fn outcome(kind: &str, answer: &Value) -> Option<&'static str> {
+pub(super) fn outcome(kind: InterruptKind, answer: &Value) -> Option<&'static str> {
     match answer.get("decision")?.as_str()? {
-        "granted" | "overridden" if kind == "approval" => Some("granted"),
-        "rejected" if kind == "approval" => Some("rejected"),
+        "granted" | "overridden" if kind == InterruptKind::Approval => Some("granted"),
+        "rejected" if kind == InterruptKind::Approval => Some("rejected"),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use kernel::coordinator::awaited_queue;
 use kernel::run::event::{CapKind, DivergenceKind, Ending};
-use kernel::run::{Event, RunEvent};
+use kernel::run::{Event, InterruptKind, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
 use serde_json::{Map, Value, json};
 
@@ -98,12 +98,12 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         } => {
             let timeout_ms = timeout_at.map(|due| due.ms_since(event.at));
             let key = counted(key, *asked_before);
-            interrupt(kind, &key, data, resume_schema.as_ref(), timeout_ms)
+            interrupt(*kind, &key, data, resume_schema.as_ref(), timeout_ms)
         }
         RunEvent::InterruptResolved {
             kind, resume_value, ..
         } => {
-            let outcome = outcome(kind, resume_value);
+            let outcome = outcome(*kind, resume_value);
             let reason = outcome.and_then(|_| resume_value.get("reason"));
             fields()
                 .maybe("outcome", outcome)
@@ -206,7 +206,7 @@ pub(super) fn counted(key: &str, asked_before: u32) -> Cow<'_, str> {
 
 /// A question, as the protocol's `InterruptPayload`.
 pub(super) fn interrupt(
-    kind: &str,
+    kind: InterruptKind,
     key: &str,
     data: &Value,
     resume_schema: Option<&Value>,
@@ -223,10 +223,10 @@ pub(super) fn interrupt(
 /// The content of a question, in the closed shape that the protocol defines for its kind. A waiting
 /// work node uses its own shape: it becomes the `payload` of a `custom`, and the `correlation` of
 /// an `external-event`, by which the event is found.
-fn asked(kind: &str, key: &str, data: &Value) -> Value {
+fn asked(kind: InterruptKind, key: &str, data: &Value) -> Value {
     let has = |name: &str| data.get(name).is_some();
     match kind {
-        "custom" if !has("customKind") => {
+        InterruptKind::Custom if !has("customKind") => {
             let mut payload = data.clone();
             let reason = payload
                 .as_object_mut()
@@ -234,7 +234,7 @@ fn asked(kind: &str, key: &str, data: &Value) -> Value {
             let kind = reason.as_ref().and_then(Value::as_str).unwrap_or(key);
             json!({ "customKind": kind, "payload": payload })
         }
-        "external-event" if !has("eventType") && !has("correlation") => {
+        InterruptKind::ExternalEvent if !has("eventType") && !has("correlation") => {
             let kind = awaited_queue(data).map_or(key, |_| WORKER_EVENT);
             let correlation = match data {
                 Value::Object(_) => data.clone(),

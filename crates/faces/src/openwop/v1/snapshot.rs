@@ -215,7 +215,7 @@ fn payload_of(plan: &Plan, open: &OpenInterrupt) -> Fields {
     let open = Mask::from_plan(plan).question(open);
     let timeout_ms = open.timeout_at.map(|due| due.ms_since(open.requested_at));
     interrupt(
-        &open.kind,
+        open.kind,
         &counted(&open.key, open.asked_before),
         &open.data,
         open.resume_schema.as_ref(),

@@ -6,8 +6,7 @@
 use serde_json::Value;
 
 use super::Compiler;
-use crate::control::schema;
-use crate::definition::control::ControlKind;
+use crate::control::{ControlKind, names, schema};
 use crate::definition::document::{Definition, Node};
 use crate::problem::{ProblemCode, Problems, pointer, quoted};
 
@@ -17,10 +16,10 @@ const IDENTITY: &str = "core.identity";
 
 /// The variables that a config sets from the outputs of children, each with its place.
 pub(crate) fn mapped_variables(config: &Value) -> Vec<(String, &str)> {
-    let mut mapped = keys(config, "/outputMapping");
-    let workers = keys(config, "/perWorkerOutputMappings");
+    let mut mapped = names(config, "/outputMapping");
+    let workers = names(config, "/perWorkerOutputMappings");
     for (place, _) in workers {
-        mapped.extend(keys(config, &place));
+        mapped.extend(names(config, &place));
     }
     mapped
 }
@@ -31,19 +30,17 @@ fn set_variables(node: &Node) -> Vec<(String, &str)> {
     let config = &node.config;
     let in_config = |(place, name): (String, _)| (format!("/config{place}"), name);
     match (ControlKind::parse(&node.type_id), node.type_id.as_str()) {
-        (Some(ControlKind::SetVariable), _) => {
-            let mut set = keys(config, "/variables");
-            for key in ["name", "variableName"] {
-                let name = config.get(key).and_then(Value::as_str);
-                set.extend(name.map(|name| (format!("/{key}"), name)));
-            }
-            set.into_iter().map(in_config).collect()
-        }
-        (_, TRANSFORM) => keys(config, "/variables")
+        (Some(kind), _) => kind
+            .node()
+            .sets(config)
             .into_iter()
             .map(in_config)
             .collect(),
-        (_, IDENTITY) => {
+        (None, TRANSFORM) => names(config, "/variables")
+            .into_iter()
+            .map(in_config)
+            .collect(),
+        (None, IDENTITY) => {
             let ports = node.inputs.iter();
             ports
                 .map(|(port, _)| (pointer("/inputs", port), port.as_str()))
@@ -51,15 +48,6 @@ fn set_variables(node: &Node) -> Vec<(String, &str)> {
         }
         _ => Vec::new(),
     }
-}
-
-/// The names in an object of a config, each with its place.
-fn keys<'a>(config: &'a Value, of: &str) -> Vec<(String, &'a str)> {
-    let fields = config.pointer(of).and_then(Value::as_object);
-    let names = fields.into_iter().flat_map(|fields| fields.keys());
-    names
-        .map(|name| (pointer(of, name), name.as_str()))
-        .collect()
 }
 
 /// All breaches of the rules.

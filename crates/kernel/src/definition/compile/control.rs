@@ -6,12 +6,11 @@
 use serde_json::Value;
 
 use super::Compiler;
-use crate::control;
+use crate::control::ControlKind;
 use crate::definition::config_keys::ConfigKey;
-use crate::definition::control::ControlKind;
 use crate::definition::document::{Edge, Node, Port};
 use crate::definition::fitting::misfit;
-use crate::definition::plan::{NodeIx, NodeKind};
+use crate::definition::plan::NodeIx;
 use crate::problem::{Path, ProblemCode, closest, instead, quoted};
 
 /// A conditional's output that is its result as a boolean; an edge from it is followed for both
@@ -21,38 +20,6 @@ const RESULT: &str = "result";
 const OUTPUT: &str = "output";
 /// OpenWOP's default target port of an edge.
 const INPUT: &str = "input";
-
-/// Whether unknown keys are shown to people: the data of a question may contain more than the
-/// engine reads. These need no warning.
-fn tells_people(kind: ControlKind) -> bool {
-    matches!(
-        kind,
-        ControlKind::Interrupt
-            | ControlKind::ApprovalGate
-            | ControlKind::GovernanceGate
-            | ControlKind::ClarificationGate
-    )
-}
-
-/// Groups of config keys of which a node needs one.
-fn needed(kind: ControlKind) -> Option<(&'static [&'static str], &'static str)> {
-    Some(match kind {
-        ControlKind::Conditional => (
-            &["expression", "condition"],
-            "needs `expression`, a text that comes to true or false",
-        ),
-        ControlKind::SetVariable => (
-            &["name", "variableName", "variables"],
-            "needs `name` with `value` or `expression`, or `variables`",
-        ),
-        ControlKind::ChannelWrite => (
-            &["channel", "channelName"],
-            "needs `channel`, the name of the channel to write to",
-        ),
-        ControlKind::SubWorkflow => (&["workflowId"], "needs `workflowId`, the workflow to run"),
-        _ => return None,
-    })
-}
 
 impl Compiler<'_> {
     /// Checks the config of a control node.
@@ -104,7 +71,8 @@ impl Compiler<'_> {
                 let message = format!("the field {shown} is not read; did you mean `{meant}`?");
                 self.problem(&path, ProblemCode::UnknownField, message);
             }
-            None if tells_people(kind) => {}
+            // The data of a question may contain more than the engine reads.
+            None if kind.node().wait(&node.config).is_some() => {}
             None => {
                 let names = listed(&names);
                 let message = format!("the field {shown} is not read; this node reads {names}");
@@ -119,61 +87,25 @@ impl Compiler<'_> {
         let in_config = |key: &&str| node.config.get(*key).is_some();
         let is_given =
             |key: &&str| in_config(key) || node.inputs.iter().any(|(port, _)| port == *key);
-        let names = kind.config_keys().iter().flat_map(ConfigKey::names);
-        if let Some((keys, message)) = needed(kind) {
+        if let Some((keys, message)) = kind.node().spec().needs {
             if !keys.iter().any(in_config) {
                 self.problem(path, ProblemCode::MissingField, message);
             }
-            return;
+        } else if let Some((keys, message)) = kind.node().spec().expects
+            && !keys.iter().any(is_given)
+        {
+            self.warnings
+                .add(path.pointer(), ProblemCode::MissingField, message);
         }
-        let message = match kind {
-            ControlKind::Delay if !names.into_iter().any(|key| is_given(&key)) => {
-                "waits for no time: set `ms`, or an input `delayMs`"
-            }
-            ControlKind::Loop
-                if !["times", "items", "while", "condition", "until"]
-                    .iter()
-                    .any(is_given) =>
-            {
-                "fails when it is reached: it needs one of `times`, `items`, `while`, `until`"
-            }
-            ControlKind::GetVariable if !["name", "variableName"].iter().any(is_given) => {
-                "fails when it is reached: it needs `name`, the variable to read"
-            }
-            ControlKind::ClarificationGate if !is_given(&"questions") => {
-                "fails when it is reached: it needs `questions`, a list of objects of `id` and \
-                 `question`"
-            }
-            _ => return,
-        };
-        self.warnings
-            .add(path.pointer(), ProblemCode::MissingField, message);
     }
 
     /// Checks the variables of this run that a config reads.
     fn config_variables(&mut self, path: &Path<'_>, node: &Node, kind: ControlKind) {
-        let mut read = Vec::new();
-        match kind {
-            ControlKind::GetVariable if node.config.get("default").is_none() => {
-                for key in ["name", "variableName"] {
-                    let name = node.config.get(key).and_then(Value::as_str);
-                    read.extend(name.map(|name| (Path::Key(path, key).pointer(), name)));
-                }
-            }
-            ControlKind::SubWorkflow | ControlKind::Dispatch => {
-                let mapping = node.config.get("inputMapping").and_then(Value::as_object);
-                let of = Path::Key(path, "inputMapping");
-                for (child, parent) in mapping.into_iter().flatten() {
-                    let place = Path::Key(&of, child).pointer();
-                    read.extend(parent.as_str().map(|name| (place, name)));
-                }
-            }
-            _ => {}
-        }
-        for (place, name) in read {
+        for (place, name) in kind.node().reads(&node.config) {
             // A child run may be given variables that it does not declare.
             if !self.may_exist(name) {
                 let message = self.unknown_variable(name);
+                let place = path.pointer() + &place;
                 self.warnings
                     .add(place, ProblemCode::UnknownReference, message);
             }
@@ -189,7 +121,7 @@ impl Compiler<'_> {
             self.port_of_work(path, edge, node, outputs);
             return;
         };
-        let ports = control::ports(NodeKind::Control(kind));
+        let ports = kind.node().spec().ports;
         let place = Path::Key(path, "sourceOutput");
         match (&edge.source_output, kind) {
             // A loop's ports are checked with its body.
@@ -207,18 +139,14 @@ impl Compiler<'_> {
             }
             (None, _) => {}
             (Some(port), _) if ports.is_empty() => {
-                let outputs = control::outputs(kind, &node.config);
+                let outputs = kind.node().outputs(&node.config);
                 if port != OUTPUT {
                     self.port_of_work(path, edge, node, outputs.or(Some(Vec::new())));
                 }
             }
             (Some(port), kind) if port == OUTPUT && kind != ControlKind::Conditional => {}
             (Some(port), _) => {
-                let what = match kind {
-                    ControlKind::Conditional => "a conditional",
-                    ControlKind::Supervisor => "a supervisor",
-                    _ => "a gate",
-                };
+                let what = kind.node().spec().noun;
                 let hint = match closest(port, ports.iter().copied()) {
                     Some(meant) => format!("; did you mean `{meant}`?"),
                     None => String::new(),

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::condition::Condition;
-use super::control::ControlKind;
 use super::document::{Comparison, ConditionText, Definition, Edge, Node, Port, Trigger};
 use super::plan::{
     EdgeIx, NodeIx, NodeKind, Plan, PlanEdge, PlanNode, PortValue, RetryPolicy, Settings,
@@ -19,6 +18,7 @@ use super::plan::{
 use super::sensitivity::Sensitivity;
 use super::validation_mode::ValidationMode;
 use super::{cycles, loops, parse, undeclared_channels, upstream};
+use crate::control::ControlKind;
 use crate::expr::{ExprError, Expression, compile_pattern};
 use crate::ids::NodeId;
 use crate::json::{self, Limits};
@@ -26,8 +26,7 @@ use crate::problem::{Path, Problem, ProblemCode, Problems};
 use crate::run::budget::{BudgetPlace, BudgetPolicy};
 pub use agents::is_model_class;
 use channels::mapped_variables;
-pub(super) use resolve::CHANNEL_KEYS;
-use resolve::{expression_keys, written_variables};
+use resolve::written_variables;
 
 /// The node types other than the kernel's own.
 pub trait NodeTypes {
@@ -314,7 +313,10 @@ impl<'d> Compiler<'d> {
             .collect();
         let kind = self.kind(path, node);
         let config = Path::Key(path, "config");
-        let expressions = expression_keys(kind)
+        let keys = kind
+            .control()
+            .map_or(&[][..], |control| control.spec().expressions);
+        let expressions = keys
             .iter()
             .filter_map(|key| {
                 let text = node.config.get(key)?.as_str()?;
@@ -378,7 +380,7 @@ impl<'d> Compiler<'d> {
         let NodeKind::Control(kind) = kind else {
             return;
         };
-        if matches!(kind, ControlKind::SubWorkflow | ControlKind::Dispatch)
+        if kind.node().spec().runs_children
             && let Some(budget) = node.config.get("budget")
         {
             let path = Path::Key(&config, "budget");
@@ -391,19 +393,11 @@ impl<'d> Compiler<'d> {
             }
         }
         self.control_config(path, node, kind);
-        // Which kind of data is required is known from the port when the node starts.
-        let asks_by_port =
-            kind == ControlKind::Interrupt && node.inputs.iter().any(|(port, _)| port == "kind");
-        for (key, message) in crate::control::check_config(kind, &node.config) {
-            if asks_by_port && key == "data" {
-                continue;
-            }
+        for (key, message) in kind.node().check_config(node) {
             self.problem(&Path::Key(&config, key), ProblemCode::InvalidValue, message);
         }
-        if kind == ControlKind::ChannelWrite {
-            for key in CHANNEL_KEYS {
-                self.channel(&config, key, &node.config);
-            }
+        for key in kind.node().spec().channel_keys {
+            self.channel(&config, key, &node.config);
         }
     }
 

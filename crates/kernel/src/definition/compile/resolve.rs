@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Compiler, ExpressionKind, UnknownTypes, mapped_variables};
-use crate::control;
-use crate::definition::control::ControlKind;
+use crate::control::ControlKind;
 use crate::definition::document::{Definition, Node};
-use crate::definition::plan::{NodeIx, NodeKind};
+use crate::definition::plan::NodeIx;
 use crate::definition::validation_mode::ValidationMode;
 use crate::expr::{ExprError, Expression};
 use crate::limits::MAX_EXPRESSIONS_BYTES;
@@ -18,18 +17,6 @@ use crate::problem::{Path, Problem, ProblemCode, closest, instead, quoted};
 pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
     let mut written = BTreeSet::new();
     for node in &definition.nodes {
-        let object = |key| {
-            node.config
-                .get(key)
-                .and_then(Value::as_object)
-                .into_iter()
-                .flatten()
-        };
-        let texts = |keys: &[&str]| {
-            keys.iter()
-                .filter_map(|key| node.config.get(key)?.as_str())
-                .collect::<Vec<_>>()
-        };
         // A node's result may be kept under its own id.
         written.insert(node.id.as_str());
         written.extend(
@@ -37,13 +24,11 @@ pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
                 .into_iter()
                 .map(|(_, name)| name),
         );
-        match ControlKind::parse(&node.type_id) {
-            Some(ControlKind::SetVariable) => {
-                written.extend(object("variables").map(|(name, _)| name.as_str()));
-                written.extend(texts(&["name", "variableName"]));
-            }
-            Some(ControlKind::ChannelWrite) => written.extend(texts(&CHANNEL_KEYS)),
-            _ => {}
+        if let Some(kind) = ControlKind::parse(&node.type_id) {
+            let control = kind.node();
+            written.extend(control.sets(&node.config).into_iter().map(|(_, name)| name));
+            let channels = control.spec().channel_keys.iter();
+            written.extend(channels.filter_map(|key| node.config.get(*key)?.as_str()));
         }
         if node.type_id == "core.identity" {
             written.extend(node.inputs.iter().map(|(port, _)| port.as_str()));
@@ -51,20 +36,6 @@ pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
     }
     written
 }
-
-/// The config keys that may hold an expression. They are compiled with the plan, so that a mistake
-/// is reported before anything runs.
-pub(super) fn expression_keys(kind: NodeKind) -> &'static [&'static str] {
-    match kind {
-        NodeKind::Control(ControlKind::Conditional) => &["expression", "condition"],
-        NodeKind::Control(ControlKind::Loop) => &["items", "while", "condition", "until"],
-        NodeKind::Control(ControlKind::SetVariable | ControlKind::ChannelWrite) => &["expression"],
-        _ => &[],
-    }
-}
-
-/// The keys by which a `core.channelWrite` names its channel.
-pub(in crate::definition) const CHANNEL_KEYS: [&str; 2] = ["channel", "channelName"];
 
 impl<'d> Compiler<'d> {
     pub(super) fn problem(
@@ -203,7 +174,7 @@ impl<'d> Compiler<'d> {
         let definition = self.definition;
         let node = &definition.nodes[source.index()];
         let outputs = match ControlKind::parse(&node.type_id) {
-            Some(kind) => control::outputs(kind, &node.config),
+            Some(kind) => kind.node().outputs(&node.config),
             None => self.types.outputs(&node.type_id, &node.config),
         };
         let Some(outputs) = outputs.filter(|_| self.validation_mode == ValidationMode::New) else {

@@ -1,8 +1,6 @@
 //! Waits for people that are longer than the run's timeout.
 
-use serde_json::Value;
-
-use crate::definition::control::ControlKind;
+use crate::control::Wait;
 use crate::definition::plan::{NodeKind, OnFailure, Plan, PlanNode};
 use crate::problem::{ProblemCode, Problems, quoted};
 
@@ -13,10 +11,11 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
     };
     let waiting = plan.nodes.iter().filter(|node| !node.disabled);
     for node in waiting {
-        let how_long = match wait(node) {
-            Some(Some(ms)) if ms <= limit => continue,
-            Some(Some(ms)) => format!("which it does up to {ms} ms"),
-            Some(None) => "which it does without limit".to_owned(),
+        let control = node.kind.control();
+        let how_long = match control.and_then(|control| control.wait(&node.config)) {
+            Some(Wait::AtMost(ms)) if ms <= limit => continue,
+            Some(Wait::AtMost(ms)) => format!("which it does up to {ms} ms"),
+            Some(Wait::Unlimited) => "which it does without limit".to_owned(),
             None if asks(node) => {
                 "which it does without limit once it failed (`onFailure` is `ask`)".to_owned()
             }
@@ -34,19 +33,4 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
 /// Whether a failure of a node is decided by a person.
 fn asks(node: &PlanNode) -> bool {
     node.kind == NodeKind::Work && node.on_failure == OnFailure::Ask
-}
-
-/// The maximum time a node waits for a person, in milliseconds; `Some(None)` is unlimited.
-fn wait(node: &PlanNode) -> Option<Option<u64>> {
-    let number = |key: &str| node.config.get(key).and_then(Value::as_u64);
-    match node.kind {
-        NodeKind::Control(
-            ControlKind::Interrupt | ControlKind::ApprovalGate | ControlKind::ClarificationGate,
-        ) => Some(number("timeoutMs")),
-        NodeKind::Control(ControlKind::GovernanceGate) => {
-            let seconds = number("timeoutSec").map(|seconds| seconds.saturating_mul(1_000));
-            Some(seconds.or(number("timeoutMs")))
-        }
-        _ => None,
-    }
 }

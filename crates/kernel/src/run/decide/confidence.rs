@@ -3,21 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::Decision;
-use super::gates::Reply;
+use crate::control::Ask;
 use crate::control::decision::{CONFIDENCE_FLOOR, Choice, Decided};
-use crate::control::{Ask, answer, clarification};
+use crate::control::doubt::QUESTION;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
-use crate::run::capacity::Answerer;
+use crate::run::InterruptKind;
 use crate::run::event::{Doubt, NodeError, RunEvent};
-use crate::run::rejection::Rejection;
 use crate::run::state::{Held, OpenInterrupt};
-
-/// The kind of the question whether a decision may be carried out.
-const DOUBT: &str = "low-confidence";
-/// The kind of a question that is answered by question ids.
-const CLARIFICATION: &str = "clarification";
-/// The id of the only question about a held decision.
-const QUESTION: &str = "decision";
 
 impl Decision {
     /// A decision is below the floor: it takes no effect before a person has confirmed it.
@@ -51,14 +43,14 @@ impl Decision {
             "question": question(&decided.choice, observed),
             "schema": schema,
         });
-        let data = json!({ "questions": [question], "contextType": DOUBT });
-        self.ask_whether(ix, CLARIFICATION, data);
+        let data = json!({ "questions": [question], "contextType": InterruptKind::LowConfidence });
+        self.ask_whether(ix, InterruptKind::Clarification, data);
     }
 
     /// Asks whether a decision may be carried out.
     pub(super) fn doubt(&mut self, ix: NodeIx, decision: &Value, threshold: f64, observed: f64) {
         let data = self.doubtful(decision, threshold, observed);
-        self.ask_whether(ix, DOUBT, data);
+        self.ask_whether(ix, InterruptKind::LowConfidence, data);
     }
 
     fn doubtful(&self, decision: &Value, threshold: f64, observed: f64) -> Value {
@@ -70,11 +62,11 @@ impl Decision {
         })
     }
 
-    fn ask_whether(&mut self, ix: NodeIx, kind: &str, data: Value) {
+    fn ask_whether(&mut self, ix: NodeIx, kind: InterruptKind, data: Value) {
         self.ask(
             ix,
             Ask {
-                kind: kind.to_owned(),
+                kind,
                 key: self.node_id(ix).to_string(),
                 data,
                 resume_schema: None,
@@ -90,9 +82,9 @@ impl Decision {
     }
 
     /// The decision that a clarification is about; `None` for another question.
-    fn held(&self, open: &OpenInterrupt) -> Option<&Held> {
+    pub(super) fn held(&self, open: &OpenInterrupt) -> Option<&Held> {
         let held = self.facts().nodes[NodeIx(open.node).index()].held.as_ref();
-        held.filter(|_| open.kind == CLARIFICATION)
+        held.filter(|_| open.kind == InterruptKind::Clarification)
     }
 
     /// The details of a held decision for its suspension.
@@ -108,7 +100,7 @@ impl Decision {
             self.run.plan.node(NodeIx(open.node)).kind,
             NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch)
         );
-        if open.kind != DOUBT && !decides {
+        if open.kind != InterruptKind::LowConfidence && !decides {
             return None;
         }
         Some(Doubt {
@@ -116,76 +108,6 @@ impl Decision {
             threshold: open.data.get("threshold")?.as_f64()?,
             observed: open.data.get("observed")?.as_f64()?,
         })
-    }
-
-    /// The judgement of a person on the question of a supervisor or a dispatch node.
-    pub(super) fn judge_decider(
-        &self,
-        open: &OpenInterrupt,
-        value: &Value,
-        who: Answerer<'_>,
-    ) -> Result<Reply, Rejection> {
-        let node = self.run.plan.node(NodeIx(open.node));
-        if open.kind != CLARIFICATION {
-            return self.judge_doubt(open, value, who);
-        }
-        let answers = clarification::judge(node, open, value, who)?;
-        let Some(held) = self.held(open) else {
-            return Ok(Reply::Answers(answers));
-        };
-        let decided = match answers.get(QUESTION) {
-            Some(Value::String(word)) if word == "accept" => Some(self.confirmed(&held.decision)?),
-            Some(other @ Value::Object(_)) => Some(self.replaced(open, Some(other))?),
-            _ => None,
-        };
-        Ok(Reply::Judged {
-            decided,
-            answers: Some(answers),
-        })
-    }
-
-    /// The judgement on a held decision, in the terms of approvals.
-    fn judge_doubt(
-        &self,
-        open: &OpenInterrupt,
-        value: &Value,
-        who: Answerer<'_>,
-    ) -> Result<Reply, Rejection> {
-        answer::check(self.run.plan.node(NodeIx(open.node)), open, value, who)?;
-        let decided = match value.get("action").and_then(Value::as_str) {
-            Some("accept") => {
-                let held = open.data.get("decision").unwrap_or(&Value::Null);
-                Some(self.confirmed(held)?)
-            }
-            Some("edit-accept") => Some(self.replaced(open, value.get("editedArtifactData"))?),
-            Some("reject") => None,
-            None if value.get("decision").is_some() => {
-                Some(self.replaced(open, value.get("decision"))?)
-            }
-            _ => {
-                return Err(answer::invalid(
-                    "it must have an `action`: accept, edit-accept with `editedArtifactData`, or reject",
-                ));
-            }
-        };
-        let answers = None;
-        Ok(Reply::Judged { decided, answers })
-    }
-
-    /// The held decision.
-    fn confirmed(&self, held: &Value) -> Result<Decided, Rejection> {
-        let read = Decided::parse(held);
-        read.map_err(|_| answer::invalid("there is no decision to accept"))
-    }
-
-    /// The decision that replaces the held one.
-    fn replaced(&self, open: &OpenInterrupt, given: Option<&Value>) -> Result<Decided, Rejection> {
-        if !self.replaces(NodeIx(open.node)) {
-            let what = "a dispatch carries out what was decided; accept or reject it";
-            return Err(answer::invalid(what));
-        }
-        let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;
-        Decided::parse(given).map_err(|why| answer::invalid(format!("the other decision {why}")))
     }
 
     /// A person has judged a decision: it is carried out or, without one, rejected.

@@ -9,7 +9,8 @@ use crate::control::answer::invalid;
 use crate::definition::NodeIx;
 use crate::ids::{InterruptId, derive};
 use crate::limits;
-use crate::run::command::{OUTSIDE, Outcome};
+use crate::run::InterruptKind;
+use crate::run::command::Outcome;
 use crate::run::event::{NodeError, RunEvent, SkipReason};
 use crate::run::rejection::Rejection;
 use crate::run::size::size;
@@ -32,7 +33,7 @@ pub(super) fn judge(
     value: &Value,
     is_worker: bool,
 ) -> Result<Reply, Rejection> {
-    if open.kind == OUTSIDE {
+    if open.kind == InterruptKind::ExternalEvent {
         let mut outcome = ended(value)?;
         if let Outcome::Failed { error, .. } = &mut outcome
             && is_worker
@@ -81,7 +82,7 @@ impl Decision {
             "properties": { "action": { "enum": ["retry", "skip", "abort"] } },
         });
         let key = self.key_of_failure(ix);
-        let id = self.request(ix, "custom", key, data, Some(resume_schema));
+        let id = self.request(ix, InterruptKind::Custom, key, data, Some(resume_schema));
         self.end_observation_once();
         self.suspend(&id);
     }
@@ -110,7 +111,13 @@ impl Decision {
                 what: "what is waited for",
             });
         }
-        let id = self.request(ix, OUTSIDE, key.to_owned(), data.clone(), None);
+        let id = self.request(
+            ix,
+            InterruptKind::ExternalEvent,
+            key.to_owned(),
+            data.clone(),
+            None,
+        );
         self.end_observation_once();
         self.suspend(&id);
         self.give_to_workers(ix, key);
@@ -121,7 +128,7 @@ impl Decision {
     fn request(
         &mut self,
         ix: NodeIx,
-        kind: &str,
+        kind: InterruptKind,
         key: String,
         data: Value,
         resume_schema: Option<Value>,
@@ -146,7 +153,7 @@ impl Decision {
             interrupt_id: interrupt_id.clone(),
             node_id,
             visit,
-            kind: kind.to_owned(),
+            kind,
             asked_before: self.asked_with(&key),
             key,
             data,

@@ -4,10 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::Decision;
 use super::failures::{self, Choice};
-use crate::control::approval::{self, Answer, OnTimeout, Terms, Verdict};
-use crate::control::decision::Decided;
-use crate::control::governance::{self, Ruling};
-use crate::control::{answer, clarification, interrupt};
+use crate::control::approval::{self, Answer, Terms};
+use crate::control::{self, ControlNode, Given, Unrouted, answer};
 use crate::coordinator::WORKER_NODE;
 use crate::definition::{ControlKind, NodeIx, NodeKind};
 use crate::run::capacity::Answerer;
@@ -18,25 +16,8 @@ use crate::run::state::OpenInterrupt;
 
 /// The meaning of a valid answer.
 pub(super) enum Reply {
-    /// The node passes it on unchanged.
-    Value,
-    /// A gate is decided.
-    Decided(Answer),
-    /// A gate has one more vote.
-    Voted(Answer),
-    /// A person has asked back.
-    Asked,
-    /// Every question is answered.
-    Answers(Map<String, Value>),
-    /// A held decision is carried out or, without one, rejected.
-    Judged {
-        /// The decision.
-        decided: Option<Decided>,
-        /// The answers, if a clarification asked.
-        answers: Option<Map<String, Value>>,
-    },
-    /// A person with the right to it has granted, rejected or overridden.
-    Governed(Ruling),
+    /// An answer to a control node.
+    Control(control::Reply),
     /// The choice for a failed work node.
     Choice(Choice),
     /// The end of the work that a node left to an outside party.
@@ -47,9 +28,8 @@ impl Reply {
     /// Whether the question is closed by it.
     pub(super) fn ends_the_question(&self) -> bool {
         match self {
-            Self::Voted(_) | Self::Asked => false,
-            Self::Governed(ruling) => ruling.decides,
-            _ => true,
+            Self::Control(reply) => reply.ends_the_question(),
+            Self::Choice(_) | Self::Ended(_) => true,
         }
     }
 }
@@ -63,44 +43,27 @@ impl Decision {
         who: Answerer<'_>,
     ) -> Result<Reply, Rejection> {
         let node = self.run.plan.node(NodeIx(open.node));
-        match self.asked_by(open) {
-            NodeKind::Control(ControlKind::ApprovalGate) => {
-                Ok(match approval::judge(node, open, value, who)? {
-                    Verdict::Decided(answer) => Reply::Decided(answer),
-                    Verdict::Voted(answer) => Reply::Voted(answer),
-                    Verdict::Asked => Reply::Asked,
-                })
-            }
-            NodeKind::Control(ControlKind::GovernanceGate) => {
-                governance::judge(open, value, who).map(Reply::Governed)
-            }
-            NodeKind::Control(ControlKind::ClarificationGate) => {
-                clarification::judge(node, open, value, who).map(Reply::Answers)
-            }
-            NodeKind::Control(ControlKind::Supervisor | ControlKind::Dispatch) => {
-                self.judge_decider(open, value, who)
-            }
-            NodeKind::Work => {
-                answer::check(node, open, value, who)?;
+        let given = Given {
+            node,
+            open,
+            value,
+            who,
+            held: self.held(open),
+        };
+        match self.control_of(open) {
+            Some(control) => control.judge(&given).map(Reply::Control),
+            None => {
+                answer::check(&given)?;
                 failures::judge(open, value, node.type_id == WORKER_NODE)
             }
-            _ => answer::check(node, open, value, who).map(|()| Reply::Value),
         }
     }
 
-    /// The node kind whose form a question has: a general interrupt of a gate's kind has the form
-    /// of that gate.
-    pub(super) fn asked_by(&self, open: &OpenInterrupt) -> NodeKind {
-        let kind = self.run.plan.node(NodeIx(open.node)).kind;
-        let is_general = kind == NodeKind::Control(ControlKind::Interrupt);
-        let has_questions = || open.data.get("questions").is_some();
-        match open.kind.as_str() {
-            interrupt::APPROVAL if is_general => NodeKind::Control(ControlKind::ApprovalGate),
-            interrupt::CLARIFICATION if is_general && has_questions() => {
-                NodeKind::Control(ControlKind::ClarificationGate)
-            }
-            _ => kind,
-        }
+    /// The rules for a question: those of its node, or of the gate whose form it has. `None` for a
+    /// question of a work node.
+    pub(super) fn control_of(&self, open: &OpenInterrupt) -> Option<&'static dyn ControlNode> {
+        let control = self.run.plan.node(NodeIx(open.node)).kind.control()?;
+        Some(control.asks_as(open).map_or(control, ControlKind::node))
     }
 
     /// Applies a judged answer.
@@ -111,6 +74,39 @@ impl Decision {
         value: Value,
         by: Option<String>,
     ) {
+        let ix = NodeIx(open.node);
+        match reply {
+            Reply::Control(reply) => self.reply_to_control(open, reply, value, by),
+            Reply::Choice(choice) => {
+                self.resolved(open, value, by);
+                self.resumed(open);
+                self.choose(open, choice);
+            }
+            Reply::Ended(outcome) => {
+                if !self.came_by_message {
+                    // The end was not reported by its worker.
+                    self.withdraw_from_workers(ix);
+                }
+                self.resolved(open, value, by);
+                self.resumed(open);
+                match outcome {
+                    Outcome::Completed(completion) => self.complete(ix, completion.outputs, None),
+                    Outcome::Failed { error, .. } => self.fail_attempt(ix, error),
+                    Outcome::Waits { .. } | Outcome::Stopped => {}
+                }
+            }
+        }
+    }
+
+    fn reply_to_control(
+        &mut self,
+        open: &OpenInterrupt,
+        reply: control::Reply,
+        value: Value,
+        by: Option<String>,
+    ) {
+        use control::Reply;
+
         let ix = NodeIx(open.node);
         match reply {
             Reply::Value => {
@@ -136,24 +132,6 @@ impl Decision {
                 }
                 self.resumed(open);
                 self.judged(ix, decided.as_ref());
-            }
-            Reply::Choice(choice) => {
-                self.resolved(open, value, by);
-                self.resumed(open);
-                self.choose(open, choice);
-            }
-            Reply::Ended(outcome) => {
-                if !self.came_by_message {
-                    // The end was not reported by its worker.
-                    self.withdraw_from_workers(ix);
-                }
-                self.resolved(open, value, by);
-                self.resumed(open);
-                match outcome {
-                    Outcome::Completed(completion) => self.complete(ix, completion.outputs, None),
-                    Outcome::Failed { error, .. } => self.fail_attempt(ix, error),
-                    Outcome::Waits { .. } | Outcome::Stopped => {}
-                }
             }
             Reply::Governed(ruling) => self.govern(open, &ruling, value, by),
             Reply::Asked => {
@@ -189,92 +167,50 @@ impl Decision {
     /// Announces a question in the form of its kind.
     pub(super) fn announce(&mut self, open: &OpenInterrupt) {
         let ix = NodeIx(open.node);
-        let (interrupt_id, node_id, visit) = (open.id.clone(), self.node_id(ix), self.visit(ix));
-        match self.asked_by(open) {
-            NodeKind::Control(ControlKind::ApprovalGate) => {
-                let terms = Terms::new(&open.data);
-                self.emit(RunEvent::ApprovalRequested {
-                    interrupt_id,
-                    node_id,
-                    visit,
-                    artifact_id: terms.artifact_id.to_owned(),
-                    artifact_type: terms.artifact_type.to_owned(),
-                    title: terms.title.to_owned(),
-                    actions: terms.actions,
-                    approvers_list: terms.approvers.into_iter().map(str::to_owned).collect(),
-                    required_approvals: terms.required,
-                });
-            }
-            NodeKind::Control(
-                ControlKind::ClarificationGate | ControlKind::Dispatch | ControlKind::Supervisor,
-            ) if open.kind == "clarification" => {
-                let questions = open.data.get("questions").and_then(Value::as_array);
-                self.emit(RunEvent::ClarificationRequested {
-                    interrupt_id,
-                    node_id,
-                    visit,
-                    questions: questions.cloned().unwrap_or_default(),
-                });
-            }
-            _ => {}
+        let (node, visit) = (self.node_id(ix), self.visit(ix));
+        let control = self.control_of(open);
+        if let Some(body) = control.and_then(|control| control.announcement(open, &node, visit)) {
+            self.emit(body);
         }
-    }
-
-    /// A gate's time to answer has passed.
-    pub(super) fn expire_gate(&mut self, open: &OpenInterrupt) {
-        let ix = NodeIx(open.node);
-        let on_timeout = OnTimeout::from_config(&self.run.plan.node(ix).config);
-        let action = match on_timeout.unwrap_or(OnTimeout::Fail) {
-            OnTimeout::Fail => None,
-            OnTimeout::Accept => Some(ApprovalAction::Accept),
-            OnTimeout::Reject => Some(ApprovalAction::Reject),
-        };
-        let mut answer = Answer {
-            action: ApprovalAction::Timeout,
-            by: None,
-            comment: None,
-            feedback: None,
-            refine_feedback: None,
-            edited: None,
-        };
-        let Some(action) = action else {
-            self.received(open, &answer);
-            return self.fail_unanswered(ix);
-        };
-        let value = json!({ "action": action, "reason": "timeout" });
-        self.resolved(open, value.clone(), None);
-        self.received(open, &answer);
-        answer.action = action;
-        self.leave_gate(open, &answer, value);
     }
 
     /// Leaves a decided gate by the port of the decision, fails, or asks again.
-    fn leave_gate(&mut self, open: &OpenInterrupt, answer: &Answer, value: Value) {
+    pub(super) fn leave_gate(&mut self, open: &OpenInterrupt, answer: &Answer, value: Value) {
         self.resumed(open);
         let ix = NodeIx(open.node);
+        let NodeKind::Control(kind) = self.run.plan.node(ix).kind else {
+            return;
+        };
         let port = approval::port(answer.action);
         let outputs = approval::outputs(answer, value, &open.data);
-        let kind = self.run.plan.node(ix).kind;
-        let is_gate = kind == NodeKind::Control(ControlKind::ApprovalGate);
-        let is_routed = is_gate && self.has_edge_from(ix, port);
-        match answer.action {
-            ApprovalAction::Reject if !is_routed => {
-                let mut error = NodeError::new("interrupt_rejected", "the approval was refused");
-                error.details = Some(json!({ "gate": outputs }));
+        // A general interrupt has no ports.
+        let has_ports = !kind.node().spec().ports.is_empty();
+        let is_routed = has_ports && self.has_edge_from(ix, port);
+        let unrouted = match self.control_of(open) {
+            Some(control) if !is_routed => control.unrouted(answer),
+            _ => Unrouted::Completes,
+        };
+        match unrouted {
+            Unrouted::Fails(what) => {
+                let error = NodeError::new("interrupt_rejected", what);
+                let error = error.with_details(json!({ "gate": outputs }));
                 self.fail_attempt(ix, error.fatal());
             }
-            ApprovalAction::Refine if !is_routed => {
+            Unrouted::AsksAgain => {
                 // The question's data: the inputs of the attempt have not changed.
                 let inputs = self.facts().nodes[ix.index()].inputs.clone();
-                let kind = if is_gate {
-                    ControlKind::ApprovalGate
-                } else {
-                    ControlKind::Interrupt
-                };
                 self.begin_control(ix, kind, &inputs.unwrap_or_default(), None);
             }
-            _ => self.complete(ix, outputs, is_gate.then(|| port.to_owned())),
+            Unrouted::Completes => {
+                self.complete(ix, outputs, has_ports.then(|| port.to_owned()));
+            }
         }
+    }
+
+    fn has_edge_from(&self, ix: NodeIx, port: &str) -> bool {
+        let plan = &self.run.plan;
+        let mut edges = plan.node(ix).outgoing.iter();
+        edges.any(|edge| plan.edge(*edge).source_output.as_deref() == Some(port))
     }
 
     pub(super) fn vote(&mut self, open: &OpenInterrupt, answer: &Answer, vote: Vote) {
@@ -332,7 +268,7 @@ impl Decision {
         self.emit(RunEvent::InterruptResolved {
             interrupt_id: open.id.clone(),
             node_id,
-            kind: open.kind.clone(),
+            kind: open.kind,
             resume_value: value,
             resolved_by: by,
         });

@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::Decision;
-use crate::control::Ask;
-use crate::definition::{ControlKind, NodeIx, NodeKind};
+use crate::control::approval::Answer;
+use crate::control::{Ask, Expiry};
+use crate::definition::NodeIx;
 use crate::ids::{InterruptId, derive};
 use crate::limits::{MAX_INBOX, MAX_VALUE_BYTES};
 use crate::run::capacity::{Answerer, Capacity};
@@ -185,10 +186,21 @@ impl Decision {
     pub(super) fn expire(&mut self, interrupt: &str) -> Result<(), Rejection> {
         let open = self.open(&interrupt.into()).ok_or(Rejection::NotDue)?;
         let ix = NodeIx(open.node);
-        match self.asked_by(&open) {
-            NodeKind::Control(ControlKind::ApprovalGate) => self.expire_gate(&open),
-            NodeKind::Control(ControlKind::GovernanceGate) => self.expire_governed(&open),
-            _ => self.fail_unanswered(ix),
+        let control = self.control_of(&open);
+        let config = &self.run.plan.node(ix).config;
+        match control.map_or(Expiry::Fails, |control| control.expiry(config)) {
+            Expiry::Fails => self.fail_unanswered(ix),
+            Expiry::Undecided => {
+                self.received(&open, &Answer::timed_out());
+                self.fail_unanswered(ix);
+            }
+            Expiry::Decides { action, value } => {
+                let mut answer = Answer::timed_out();
+                self.resolved(&open, value.clone(), None);
+                self.received(&open, &answer);
+                answer.action = action;
+                self.leave_gate(&open, &answer, value);
+            }
         }
         self.conclude();
         Ok(())

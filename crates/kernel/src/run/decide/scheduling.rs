@@ -173,10 +173,8 @@ impl Decision {
                 .map(|inputs| self.with_decision(ix, inputs))
                 .and_then(fitting),
         };
-        let due = match (&resolved, node.kind) {
-            (Ok(inputs), NodeKind::Control(ControlKind::Delay)) => {
-                control::delay::due(&node.config, inputs, self.now)
-            }
+        let due = match (&resolved, node.kind.control()) {
+            (Ok(inputs), Some(control)) => control.due(&node.config, inputs, self.now),
             _ => Ok(None),
         };
         let inputs = resolved.as_ref().cloned().unwrap_or_default();
@@ -226,7 +224,7 @@ impl Decision {
                 policy: &self.run.header.policy,
                 round,
             };
-            control::begin(kind, &cx)
+            kind.node().begin(&cx)
         };
         match began {
             Began::Completed(done) => {

@@ -6,7 +6,7 @@ use super::{EXPIRED, round_of, set_timer, take_signal, withdraw_question};
 use crate::control::answer;
 use crate::definition::{ControlKind, NodeIx, NodeKind, PlanNode};
 use crate::ids::{InterruptId, NodeId};
-use crate::run::command::OUTSIDE;
+use crate::run::InterruptKind;
 use crate::run::event::{ApprovalAction, ChainPhase, RunEvent};
 use crate::run::fan::Fan;
 use crate::run::state::{
@@ -216,7 +216,7 @@ impl Run {
             } => {
                 let plan = self.plan.clone();
                 let (ix, facts) = self.node(node_id)?;
-                if plan.node(ix).kind == NodeKind::Work && kind != OUTSIDE {
+                if plan.node(ix).kind == NodeKind::Work && *kind != InterruptKind::ExternalEvent {
                     // The attempt has ended; the node now waits for the choice after its failure.
                     facts.timers.remove(&timer::timeout(node_id));
                 }
@@ -244,7 +244,7 @@ impl Run {
                 };
                 let open = facts.interrupts.remove(at);
                 if let Some(id) = answer::event_id(resume_value)
-                    && open.kind == answer::EXTERNAL_EVENT
+                    && open.kind == InterruptKind::ExternalEvent
                 {
                     facts.taken_events.insert(open.id.clone(), id.to_owned());
                 }

@@ -11,7 +11,7 @@ mod span;
 use std::collections::HashMap;
 
 use kernel::ids::{AttemptId, InterruptId, NodeId};
-use kernel::run::{Event, RunEvent};
+use kernel::run::{Event, InterruptKind, RunEvent};
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use kernel::trace::{self, SpanId, TraceId, attempt_span, node_span, run_span};
@@ -70,7 +70,7 @@ struct Asked {
     node: NodeId,
     visit: u32,
     at: Timestamp,
-    kind: String,
+    kind: InterruptKind,
     /// The number of earlier questions of its node.
     nth: u64,
 }
@@ -151,7 +151,7 @@ impl Walk<'_> {
                     node: node_id.clone(),
                     visit: *visit,
                     at,
-                    kind: kind.clone(),
+                    kind: *kind,
                     nth: *questions,
                 };
                 *questions += 1;
