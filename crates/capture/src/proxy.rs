@@ -343,11 +343,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
         "anthropic" => ("anthropic", &shared.upstreams.anthropic),
         "tool" => return of_tool(shared, (within, rest), body).await,
         _ => {
-            return problem(
-                StatusCode::NOT_FOUND,
-                "not_found",
-                "there is no such provider",
-            );
+            return problem(StatusCode::NOT_FOUND, "not_found", "unknown provider");
         }
     };
     let asked = Asked {

@@ -100,7 +100,7 @@ impl Failure {
 /// The text of a system error, without its number.
 pub(crate) fn io_text(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".into(),
+        io::ErrorKind::NotFound => "no such file".into(),
         io::ErrorKind::PermissionDenied => "permission denied".into(),
         io::ErrorKind::IsADirectory => "this is a folder, not a file".into(),
         io::ErrorKind::StorageFull => "the disk is full".into(),

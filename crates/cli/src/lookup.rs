@@ -118,9 +118,8 @@ async fn search(door: &Door, RunName(typed): &RunName) -> Result<Sought, Failure
     if matches!(typed.as_str(), "last" | "latest") {
         let last = runs.iter().find(|row| row.index.parent.is_none());
         let last = last.map(|row| Sought::Found(row.stream.clone()));
-        return last.ok_or_else(|| {
-            Failure::new("there is no run yet").hint("start one with `runwright run FILE`")
-        });
+        return last
+            .ok_or_else(|| Failure::new("no run yet").hint("start one with `runwright run FILE`"));
     }
     if typed.len() < SHORTEST {
         return Ok(Sought::Unknown(Vec::new()));
@@ -166,7 +165,7 @@ pub(crate) fn is_part(typed: &str, run: &StreamId) -> bool {
 }
 
 fn unknown(RunName(typed): &RunName, like: &[StreamId]) -> Failure {
-    let failure = Failure::new(format!("there is no run {} in this store", quoted(typed)));
+    let failure = Failure::new(format!("no run {} in this store", quoted(typed)));
     match like {
         _ if typed.len() < SHORTEST => failure.hint(format!(
             "give at least {SHORTEST} characters of its id, or `last`"

@@ -148,7 +148,7 @@ impl Session {
     fn open(&self, access: Access) -> Result<Door, Failure> {
         let path = self.place.store();
         if access != Access::Create && !path.exists() {
-            let what = format!("there is no store in {}", self.place.data.display());
+            let what = format!("no store in {}", self.place.data.display());
             return Err(Failure::new(what)
                 .hint("start one with `runwright run FILE`, or name another folder with --data"));
         }

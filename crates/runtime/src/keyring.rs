@@ -65,7 +65,7 @@ impl Key {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// The key was deleted, or belongs to another instance.
-    #[error("there is no key with this id; the keyring that created it is needed")]
+    #[error("unknown key id; the keyring that created it is needed")]
     Unknown,
     /// The keyring cannot be read or written.
     #[error("the keyring cannot be used: {0}")]

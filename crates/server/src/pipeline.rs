@@ -291,7 +291,7 @@ fn unrouted(request: &Request, contract: Contract, problem: Problem) -> Result<R
         return Ok(Reply::bytes(
             StatusCode::NOT_FOUND,
             text,
-            "there is no pack registry here\n".into(),
+            "no pack registry here\n".into(),
         ));
     }
     // The protocol requires this response here, unlike the 404 of other families that are not

@@ -310,11 +310,9 @@ impl From<ApiError> for Problem {
                 "forbidden",
                 "tenantId and scopeId must be those of the credential, or be absent",
             ),
-            ApiError::NotFound(ResourceKind::Run) => Self::new(
-                StatusCode::NOT_FOUND,
-                "run_not_found",
-                "there is no run with this id",
-            ),
+            ApiError::NotFound(ResourceKind::Run) => {
+                Self::new(StatusCode::NOT_FOUND, "run_not_found", "unknown run id")
+            }
             ApiError::ReadOnly => Self::new(
                 StatusCode::CONFLICT,
                 "run_read_only",
@@ -326,14 +324,14 @@ impl From<ApiError> for Problem {
             ApiError::NotFound(ResourceKind::Workflow) => Self::new(
                 StatusCode::NOT_FOUND,
                 "workflow_not_found",
-                "there is no workflow with this id; GET /v1/workflows lists the workflows",
+                "unknown workflow id; GET /v1/workflows lists the workflows",
             ),
             ApiError::NotFound(ResourceKind::Trail | ResourceKind::Queue) => Self::no_route(),
             ApiError::Coordinator(rejection) => crate::routes::coordinator::refused(&rejection),
             ApiError::NotFound(ResourceKind::Webhook) => Self::new(
                 StatusCode::NOT_FOUND,
                 "subscription_not_found",
-                "there is no webhook with this id; GET /v1/webhooks lists the webhooks",
+                "unknown webhook id; GET /v1/webhooks lists the webhooks",
             ),
             ApiError::WebhookAddress(bad) => Self::new(
                 StatusCode::BAD_REQUEST,
@@ -354,8 +352,7 @@ impl From<ApiError> for Problem {
             ApiError::NotFound(ResourceKind::Interrupt) => Self::new(
                 StatusCode::NOT_FOUND,
                 "interrupt_not_found",
-                "there is no such question; GET /v1/runs/{runId}/interrupts lists the questions of \
-                 a run",
+                "unknown question; GET /v1/runs/{runId}/interrupts lists the questions of a run",
             ),
             ApiError::NotNow(now) => {
                 let problem = Self::from(now.rejection).with("runStatus", now.status.as_str());
@@ -448,7 +445,7 @@ impl From<ApiError> for Problem {
             ApiError::UnknownTestProvider => Self::new(
                 StatusCode::BAD_REQUEST,
                 "unsupported_mock_provider",
-                "there is no such test provider; discovery lists the test providers",
+                "unknown test provider; discovery lists the test providers",
             ),
             ApiError::EngineForTestsOnly => Self::new(
                 StatusCode::FORBIDDEN,
@@ -593,7 +590,7 @@ mod tests {
     #[test]
     fn nothing_a_request_said_is_repeated() {
         let mut problems = Problems::new();
-        let message = "there is no node type `sk-secret`";
+        let message = "unknown node type `sk-secret`";
         problems.push(Found::new(
             "/nodes/0/sk-secret",
             ProblemCode::UnknownType,

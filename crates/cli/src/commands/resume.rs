@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         follower.read_from_here(run).await?;
     }
     if runs.is_empty() {
-        talk::say("there is no run to resume");
+        talk::say("no run to resume");
         return Ok(Exit::Done);
     }
     for run in &runs {

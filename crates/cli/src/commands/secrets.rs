@@ -170,7 +170,7 @@ fn list(whose: &Whose, session: &Session) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if found.is_empty() {
-        talk::say("there is no secret; store one with `runwright secrets put`");
+        talk::say("no secret yet; store one with `runwright secrets put`");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(["SCOPE", "NAME"]);

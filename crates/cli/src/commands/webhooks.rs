@@ -199,7 +199,7 @@ async fn list(whose: Whose, session: &Session) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if all.is_empty() {
-        talk::say("there is no webhook; create one with `runwright webhooks create URL`");
+        talk::say("no webhook yet; create one with `runwright webhooks create URL`");
         return Ok(Exit::Done);
     }
     let mut table = Table::new(["WEBHOOK", "MADE", "EVENTS", "URL"]);

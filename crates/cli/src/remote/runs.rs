@@ -58,9 +58,9 @@ pub(super) async fn find(remote: &Remote, name: &RunName) -> Result<String, Fail
     }
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] if is_last => Err(Failure::new("there is no run yet")),
+        [] if is_last => Err(Failure::new("no run yet")),
         [] => Err(
-            Failure::new(format!("there is no run {} on this server", quoted(typed)))
+            Failure::new(format!("no run {} on this server", quoted(typed)))
                 .hint("`runwright runs list` shows the runs"),
         ),
         _ => Err(Failure::new(format!("{} fits several runs", quoted(typed)))

@@ -261,9 +261,7 @@ fn a_killed_run_continues_at_the_end_of_its_log() {
         .map(|event| event["nodeId"].as_str().unwrap().to_owned())
         .collect();
     assert_eq!(restarted, names(&["c-gated", "d-gated"]));
-    lab.call(&["resume"])
-        .with(0)
-        .says("there is no run to resume");
+    lab.call(&["resume"]).with(0).says("no run to resume");
 }
 
 /// Repeated kills at random moments, until the run ends.
@@ -413,7 +411,7 @@ fn two_engines_do_not_share_a_run() {
     lab.call(&["resume"])
         .with(0)
         .says(&pid)
-        .says("there is no run to resume");
+        .says("no run to resume");
     lab.call(&["runs", "show", "last"]).with(0).prints(&pid);
     gate.open();
     assert_eq!(engine.end().0, 0);

@@ -175,10 +175,10 @@ fn a_file_must_be_one_that_can_be_read() {
         .says("this is a folder, not a file");
     lab.call(&["run", "missing.json"])
         .with(2)
-        .says("missing.json: there is no such file");
+        .says("missing.json: no such file");
     lab.call(&["workflow", "validate", "missing.json"])
         .with(2)
-        .says("there is no such file");
+        .says("no such file");
     lab.call(&["run", "missing.json", "--with", "also-missing.json"])
         .with(2);
 }

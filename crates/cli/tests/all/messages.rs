@@ -192,13 +192,13 @@ fn ports_and_names() -> Vec<Wrong> {
             vec![("/edges/0/sourceNodeId", json!("frist"))],
             "/edges/0/sourceNodeId",
             "frist",
-            &["there is no node", "did you mean", "There are"],
+            &["unknown node", "did you mean", "There are"],
         ),
         wrong(
             vec![("/nodes/0/typeId", json!("core.nop"))],
             "/nodes/0/typeId",
             "core.nop",
-            &["there is no node type", "did you mean `core.noop`?"],
+            &["unknown node type", "did you mean `core.noop`?"],
         ),
         wrong(
             vec![(
@@ -207,7 +207,7 @@ fn ports_and_names() -> Vec<Wrong> {
             )],
             "/nodes/0/inputs/p/variableName",
             "ctiy",
-            &["there is no variable", "did you mean"],
+            &["unknown variable", "did you mean"],
         ),
         wrong(
             vec![("/edges/0/sourceOutput", json!("outptu"))],
@@ -419,7 +419,7 @@ fn expressions() -> Vec<Wrong> {
     let table: [(&str, &'static [&'static str]); 14] = [
         (
             "variables.ctiy == 'x'",
-            &["there is no variable", "did you mean"],
+            &["unknown variable", "did you mean"],
         ),
         ("variables.city == ", &["column 19", "ends too early"]),
         ("variables.city = 'x'", &["write `==` to compare"]),
@@ -434,11 +434,11 @@ fn expressions() -> Vec<Wrong> {
         ("#city", &["column 1", "is not allowed"]),
         (
             "len(variables.city) > 1",
-            &["there is no function", "did you mean size()?"],
+            &["unknown function", "did you mean size()?"],
         ),
         ("city == 'x'", &["is not known", "for a variable write"]),
         ("variabels.city == 'x'", &["did you mean"]),
-        ("nodes.frist.outputs.x == 1", &["there is no node"]),
+        ("nodes.frist.outputs.x == 1", &["unknown node"]),
         ("nodes.first.otuputs.x == 1", &["did you mean `outputs`?"]),
     ];
     table
@@ -665,7 +665,7 @@ fn the_other_command_is_named_for_a_document() {
         .says("`runwright run");
     lab.call(&["play", "cod-tour.json"])
         .with(2)
-        .says("there is no template `cod-tour.json`")
+        .says("unknown template `cod-tour.json`")
         .says("did you mean `code-tour.json`?");
 }
 

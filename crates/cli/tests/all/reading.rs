@@ -47,12 +47,12 @@ fn a_status_that_no_run_can_have_is_refused() {
     lab.call(&["run", &file]).with(0);
     lab.call(&["runs", "list", "--status", "complete"])
         .with(2)
-        .says("there is no status `complete`")
+        .says("unknown status `complete`")
         .says("did you mean completed?")
         .says("waiting-approval");
     lab.call(&["runs", "list", "--status", "failed", "--status", "bogus"])
         .with(2)
-        .says("there is no status `bogus`");
+        .says("unknown status `bogus`");
 }
 
 #[test]

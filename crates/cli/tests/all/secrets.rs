@@ -473,7 +473,7 @@ fn a_secret_that_cannot_be_kept_is_refused() {
         .says("not for both");
     lab.call(&["secrets", "list", "--secrets", "vault"])
         .with(0)
-        .says("there is no secret");
+        .says("no secret yet");
 }
 
 #[test]

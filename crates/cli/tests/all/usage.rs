@@ -118,7 +118,7 @@ fn a_store_that_is_not_there_is_named_and_not_made() {
     ] {
         lab.call(args)
             .with(2)
-            .says("there is no store in")
+            .says("no store in")
             .says("runwright run FILE");
     }
     assert!(!lab.path().join(".runwright").exists());
@@ -150,7 +150,7 @@ fn a_run_id_is_never_a_path() {
     }
     lab.call(&["runs", "show", "zzzzzzzz"])
         .with(2)
-        .says("there is no run `zzzzzzzz`");
+        .says("no run `zzzzzzzz`");
     lab.call(&["runs", "show", "ab"])
         .with(2)
         .says("at least 4 characters");
@@ -181,7 +181,7 @@ fn runs_are_found_by_unique_parts_of_their_ids() {
     let middle = &tail[1..7];
     let is_an_end = tail.starts_with(middle) || tail.ends_with(middle);
     if !is_an_end {
-        let no_run = format!("there is no run `{middle}`");
+        let no_run = format!("no run `{middle}`");
         let ended = lab.call(&["runs", "show", middle]).with(2).says(&no_run);
         ended.says(&format!("did you mean {tail}?"));
         for args in [&["cancel", middle][..], &["purge", middle, "--yes"]] {

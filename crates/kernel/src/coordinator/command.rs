@@ -222,7 +222,7 @@ pub enum Rejection {
     #[error("a request id is empty, missing or too long")]
     InvalidRequest(RequestId),
     /// The request has no record.
-    #[error("there is no record of this request")]
+    #[error("this request has no record")]
     UnknownRequest(RequestId),
     /// The request's status does not allow the transition.
     #[error("a request that is {from} does not become {to}")]
@@ -235,7 +235,7 @@ pub enum Rejection {
         to: DispatchStatus,
     },
     /// No such message.
-    #[error("there is no such message")]
+    #[error("unknown message")]
     UnknownMail(String),
     /// The message was read already.
     #[error("the message was delivered already")]
@@ -244,7 +244,7 @@ pub enum Rejection {
     #[error("a message of this id was created before")]
     DuplicateMail(String),
     /// No event has this name.
-    #[error("there is no event of this name")]
+    #[error("unknown event name")]
     UnknownEvent,
     /// No replay was requested, or its cursor is unknown.
     #[error("no replay of known events was requested")]

@@ -74,7 +74,7 @@ impl Function {
                         format!("there are {}", names.join(", "))
                     }
                 };
-                ExprError::Syntax(format!("there is no function {}; {hint}", quoted(name)))
+                ExprError::Syntax(format!("unknown function {}; {hint}", quoted(name)))
             })
     }
 

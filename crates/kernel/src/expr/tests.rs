@@ -224,17 +224,15 @@ fn functions() {
         "'a'.matches('a{1000}{1000}')",
         "the pattern is too large; use smaller repetitions",
     );
-    check_fails(
-        "sise('a')",
-        "there is no function `sise`; did you mean size()?",
-    );
+    check_fails("sise('a')", "unknown function `sise`; did you mean size()?");
     check_fails(
         "size()",
         "size() takes 1 value, including the one before the dot",
     );
     check_fails(
         "timestamp('x')",
-        "there is no function `timestamp`; there are size, contains, startsWith, endsWith, lowerAscii, upperAscii, trim, split, join, int, double, string, bool, dyn, matches",
+        "unknown function `timestamp`; there are size, contains, startsWith, endsWith, lowerAscii, \
+         upperAscii, trim, split, join, int, double, string, bool, dyn, matches",
     );
 }
 

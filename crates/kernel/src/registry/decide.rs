@@ -88,7 +88,7 @@ pub enum Rejection {
     #[error("there is a key with this id")]
     KeyExists,
     /// The tenant has no such key.
-    #[error("there is no such key")]
+    #[error("unknown key")]
     UnknownKey,
     /// The key is revoked or expired.
     #[error("the key is no longer valid")]
@@ -103,7 +103,7 @@ pub enum Rejection {
     #[error("there is a webhook with this id")]
     WebhookExists,
     /// The tenant has no such webhook.
-    #[error("there is no such webhook")]
+    #[error("unknown webhook")]
     UnknownWebhook,
     /// The maximum number of webhooks is reached.
     #[error("the tenant has {} webhooks; remove some", limits::MAX_WEBHOOKS)]

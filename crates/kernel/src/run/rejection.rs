@@ -8,7 +8,7 @@ use crate::run::RunStatus;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Rejection {
     /// The stream has no run yet.
-    #[error("there is no such run")]
+    #[error("unknown run")]
     Unborn,
     /// The stream has a run already.
     #[error("the run exists already")]

@@ -94,7 +94,7 @@ pub struct Listing {
 #[derive(Debug, thiserror::Error)]
 pub enum Unresolved {
     /// No snapshot has this name.
-    #[error("there is no snapshot {0}")]
+    #[error("no snapshot {0}")]
     Missing(String),
     /// Several ids have this prefix, or several snapshots this name.
     #[error("{name} may be any of {}", among.join(", "))]

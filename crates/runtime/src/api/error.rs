@@ -66,7 +66,7 @@ pub enum ApiError {
     #[error("the tenant or scope differs from the credential's")]
     NotTheirs,
     /// Missing, or not visible to the caller: the two are indistinguishable.
-    #[error("there is no such {}", .0.word())]
+    #[error("unknown {}", .0.word())]
     NotFound(ResourceKind),
     /// It exists, but its workflow hides it from every reader.
     #[error("{HIDDEN}")]
@@ -115,7 +115,7 @@ pub enum ApiError {
     #[error("test providers are for test keys only")]
     TestsOnly,
     /// The requested test provider does not exist.
-    #[error("there is no such test provider")]
+    #[error("unknown test provider")]
     UnknownTestProvider,
     /// An engine version was requested without a test key.
     #[error("engine versions are chosen with test keys only")]

@@ -114,7 +114,7 @@ pub(super) fn check_provider(
     if let Some(name) = configurable.get("ai.provider").and_then(Value::as_str)
         && !models.all().any(|provider| provider.name == name)
     {
-        let text = "there is no such provider; discovery lists the providers (aiProviders)";
+        let text = "unknown provider; discovery lists the providers (aiProviders)";
         problems.add("/configurable/ai.provider", ProblemCode::InvalidValue, text);
     }
 }

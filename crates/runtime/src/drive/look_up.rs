@@ -35,7 +35,7 @@ impl Driver {
         let Some(definition) = named else {
             return Ok(not(
                 "workflow_not_found",
-                format!("there is no workflow {workflow}; register it first"),
+                format!("unknown workflow {workflow}; register it first"),
             ));
         };
         let loaded = door

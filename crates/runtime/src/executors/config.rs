@@ -181,7 +181,7 @@ fn unknown_preset(name: &str) -> String {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("there are {}", names.join(", ")),
     };
-    format!("there is no preset {} for this type; {hint}", quoted(name))
+    format!("unknown preset {} for this type; {hint}", quoted(name))
 }
 
 /// A duration: `500ms`, `30s`, `15m`, `2h`.

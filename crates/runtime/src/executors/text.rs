@@ -115,8 +115,8 @@ impl Text {
             };
             let Some(known) = NAMES.iter().find(|known| **known == name) else {
                 return Err(format!(
-                    "there is no placeholder {{{name}}}; the placeholders are {}. Write \
-                     {{{{{name}}}}} for the characters themselves",
+                    "unknown placeholder {{{name}}}; the placeholders are {}. Write {{{{{name}}}}} \
+                     for the characters themselves",
                     NAMES.map(|name| format!("{{{name}}}")).join(" ")
                 ));
             };

@@ -446,8 +446,8 @@ fn not_started(reason: NotStarted, message: &str, program: &str) -> NodeError {
     match reason {
         NotStarted::CommandNotFound => {
             let text = format!(
-                "there is no command `{program}`; install it, correct its name in argv, or \
-                 inherit a PATH that leads to it"
+                "no command `{program}`; install it, correct its name in argv, or inherit a PATH \
+                 that leads to it"
             );
             NodeError::new("command_not_found", text).fatal()
         }

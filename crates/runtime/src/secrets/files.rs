@@ -90,7 +90,7 @@ impl FileSecrets {
         }
         let whose = scope.map_or("user, workspace or tenant", Scope::as_str);
         let text = format!(
-            "there is no secret {} of the run's {whose}; add it to the folder of secrets",
+            "no secret {} of the run's {whose}; add it to the folder of secrets",
             quoted(name)
         );
         Err(NodeError::new("credential_not_found", text).lacking())

@@ -177,7 +177,7 @@ fn start(
     let (program, args) = request
         .argv
         .split_first()
-        .ok_or_else(|| (NotStarted::Other, "there is no program to start".to_owned()))?;
+        .ok_or_else(|| (NotStarted::Other, "no program to start".to_owned()))?;
     // Checked here because a failed start would blame the program.
     if let Err(error) = std::fs::read_dir(&request.cwd) {
         let text = format!("the working directory cannot be used: {error}");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// `NotFound`, or `PermissionDenied` for a file that is not executable.
 pub fn find_program(program: &str, path: Option<&str>, cwd: &Path) -> io::Result<PathBuf> {
-    let not_found = || io::Error::new(io::ErrorKind::NotFound, "there is no such program");
+    let not_found = || io::Error::new(io::ErrorKind::NotFound, "no such program");
     let is_program = |file: &Path| {
         let meta = file.metadata();
         meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

@@ -139,8 +139,8 @@ impl ToolServers {
             None => ours.next().filter(|_| ours.next().is_none()),
         };
         found.ok_or_else(|| {
-            let text = "there is no such tool server; use one of the engine's configuration \
-                        ([mcp.NAME] in the file of --providers)";
+            let text = "unknown tool server; use one of the engine's configuration ([mcp.NAME] in \
+                        the file of --providers)";
             NodeError::new("mcp_server_not_found", text).lacking()
         })
     }

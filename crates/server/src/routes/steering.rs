@@ -181,7 +181,7 @@ async fn cancel_one(
             doc
         }
         Err(ApiError::NotFound(_) | ApiError::Erased { .. }) => {
-            refused("not_found", "there is no run with this id")
+            refused("not_found", "unknown run id")
         }
         Err(error) => {
             let problem = Problem::from(error);

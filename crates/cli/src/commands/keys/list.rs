@@ -21,7 +21,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let first = format!("create one with `runwright keys create{}`", option(tenant));
     if !session.place.store().exists() {
         let data = session.place.data.display();
-        let what = format!("there is no store in {data}, so there is no key");
+        let what = format!("no store in {data}, so no key exists");
         let hint = format!("{first}, and the store; or name another folder with --data");
         return Err(Failure::new(what).hint(hint));
     }
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     if keys.is_empty() {
-        talk::say(format!("there is no key; {first}"));
+        talk::say(format!("no key yet; {first}"));
         return Ok(Exit::Done);
     }
     let mut table = Table::new([

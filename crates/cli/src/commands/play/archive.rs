@@ -112,7 +112,7 @@ fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
 
 /// The error if no session can be archived.
 fn nothing(all: &[Known]) -> Failure {
-    let failure = Failure::new("there is no session to archive");
+    let failure = Failure::new("no session to archive");
     let is_open = |known: &&Known| matches!(known.kind, Kind::Open | Kind::Foreign(Left::Open));
     match all.iter().filter(is_open).count() {
         _ if all.is_empty() => failure

@@ -49,7 +49,7 @@ pub(super) fn run(session: &Session) -> Result<Exit, Failure> {
     if session.form == Form::Text {
         talk::say(match listed.first() {
             Some(first) => format!("run one with `runwright play {}`", first.file.slug),
-            None => "there is no template; create one with `runwright play new NAME`".to_owned(),
+            None => "no template yet; create one with `runwright play new NAME`".to_owned(),
         });
     }
     Ok(Exit::Done)

@@ -111,7 +111,7 @@ impl Outlook {
         refuse(self.obstacles)?;
         let checked = self
             .checked
-            .ok_or_else(|| Failure::new("there is no template"))?;
+            .ok_or_else(|| Failure::new("no template was given"))?;
         Ok((checked, self.executors))
     }
 }

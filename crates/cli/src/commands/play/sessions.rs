@@ -124,7 +124,7 @@ pub(super) async fn find(
     }
     let candidates: Vec<Known> = known.into_iter().filter(may).collect();
     match candidates.as_slice() {
-        [] => Err(Failure::new(format!("there is no session to {what}"))
+        [] => Err(Failure::new(format!("no session to {what}"))
             .hint("`runwright play --status` shows the sessions there are")),
         [one] => Ok(one.clone()),
         several => choose(several, what).await,
@@ -161,7 +161,7 @@ fn named(name: &str, known: Vec<Known>) -> Result<Known, Failure> {
     match fitting.as_slice() {
         [one] => Ok((*one).clone()),
         [] => {
-            let failure = Failure::new(format!("there is no session {}", quoted(name)));
+            let failure = Failure::new(format!("no session {}", quoted(name)));
             match closest(name, known.iter().map(|known| known.id.as_str())) {
                 Some(meant) => Err(failure.hint(format!("did you mean {meant}?"))),
                 None => Err(failure.hint("`runwright play --status` shows the sessions there are")),

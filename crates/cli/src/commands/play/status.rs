@@ -56,7 +56,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
     let known = sessions::all(session, door).await?;
     let mut next = Vec::new();
     if known.is_empty() && session.form == Form::Text {
-        crate::talk::say("there is no session yet; start one with `runwright play TEMPLATE`");
+        crate::talk::say("no session yet; start one with `runwright play TEMPLATE`");
     }
     for known in &known {
         let run = StreamId::new(&known.id);

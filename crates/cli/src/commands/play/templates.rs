@@ -93,7 +93,7 @@ pub(super) fn find(typed: &str, project: &Path) -> Result<Found, Failure> {
 fn unknown(typed: &str, project: &Path) -> Failure {
     let known = all(project);
     let slugs = known.iter().map(|known| known.slug.as_str());
-    let failure = Failure::new(format!("there is no template {}", quoted(typed)));
+    let failure = Failure::new(format!("unknown template {}", quoted(typed)));
     if let Some(meant) = closest_file(typed) {
         return failure.hint(format!("did you mean `{meant}`?"));
     }

@@ -61,7 +61,7 @@ impl Wanted {
         for wanted in &types {
             if !known.contains(&wanted.as_str()) {
                 let failure = Failure::new(format!(
-                    "there is no event type {}",
+                    "unknown event type {}",
                     kernel::problem::quoted(wanted)
                 ));
                 let meant = kernel::problem::closest(wanted, known.iter().copied());

@@ -71,7 +71,7 @@ pub(crate) fn check_statuses(asked: &[String]) -> Result<(), Failure> {
     };
     let meant = closest(status, known);
     let meant = meant.map(|meant| format!("did you mean {meant}? "));
-    let what = format!("there is no status {}", quoted(status));
+    let what = format!("unknown status {}", quoted(status));
     Err(Failure::new(what).hint(format!(
         "{}a run is {}",
         meant.unwrap_or_default(),

@@ -42,7 +42,7 @@ pub(super) fn may_run(argv: &[String], cwd: &Path, answer: Answer) -> Result<(),
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     if !(stdin.is_terminal() && stderr.is_terminal()) {
         return Err(Failure::new(
-            "nothing was run: another person captured the command, and there is no terminal to \
+            "nothing was run: another person captured the command, and no terminal is available to \
              confirm it",
         )
         .hint("read the command above; --yes runs it"));

@@ -80,9 +80,8 @@ pub(super) fn named(typed: &str) -> Result<PublicKey, Failure> {
 
 /// Prints the public key.
 pub(super) fn run(_args: &Args, session: &Session) -> Result<Exit, Failure> {
-    let path = path().ok_or_else(|| {
-        Failure::new("there is no folder for a key").hint("set HOME or XDG_CONFIG_HOME")
-    })?;
+    let path = path()
+        .ok_or_else(|| Failure::new("no folder for a key").hint("set HOME or XDG_CONFIG_HOME"))?;
     let key = SigningKey::open_or_make(&path).map_err(|error| Failure::new(error.to_string()))?;
     let key = key.public();
     let mut data = Data::new();

@@ -90,7 +90,7 @@ fn ask(count: usize) -> Result<(), Failure> {
     let stdin = std::io::stdin();
     if !(stdin.is_terminal() && std::io::stderr().is_terminal()) {
         return Err(
-            Failure::new("nothing was removed: there is no terminal for the question")
+            Failure::new("nothing was removed: no terminal is available for the question")
                 .hint("--yes removes without asking"),
         );
     }

@@ -207,10 +207,7 @@ async fn all(args: &Args, folder: &Folder, session: &Session) -> Result<Exit, Fa
     let listing = folder.list().map_err(failed)?;
     let at = folder.snapshots();
     if listing.entries.is_empty() && listing.broken.is_empty() {
-        return Err(Failure::new(format!(
-            "there are no snapshots in {}",
-            at.display()
-        )));
+        return Err(Failure::new(format!("no snapshots in {}", at.display())));
     }
     let (mut cases, mut reports, mut data) = (Vec::new(), Vec::new(), Data::new());
     let broken = listing

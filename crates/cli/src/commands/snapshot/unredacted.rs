@@ -22,7 +22,7 @@ pub(super) fn confirm(says_yes: bool) -> Result<(), Failure> {
     let (stdin, stderr) = (std::io::stdin(), std::io::stderr());
     if !(stdin.is_terminal() && stderr.is_terminal()) {
         return Err(Failure::new(
-            "--no-redact keeps secrets on the disk, and there is no terminal for the question \
+            "--no-redact keeps secrets on the disk, and no terminal is available for the question \
              whether it may",
         )
         .hint("confirm with --yes"));

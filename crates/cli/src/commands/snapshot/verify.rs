@@ -75,10 +75,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         let listing = folder.list().map_err(failed)?;
         if listing.entries.is_empty() && listing.broken.is_empty() {
             let at = folder.snapshots();
-            return Err(Failure::new(format!(
-                "there are no snapshots in {}",
-                at.display()
-            )));
+            return Err(Failure::new(format!("no snapshots in {}", at.display())));
         }
         let files = listing.entries.into_iter();
         let at = folder.snapshots();

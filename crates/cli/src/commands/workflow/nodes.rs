@@ -120,7 +120,7 @@ fn control_schema(kind: ControlKind) -> Value {
 
 fn find<'a>(all: &'a [NodeType], id: &str) -> Result<&'a NodeType, Failure> {
     all.iter().find(|node| node.id == id).ok_or_else(|| {
-        let failure = Failure::new(format!("there is no node type {}", quoted(id)));
+        let failure = Failure::new(format!("unknown node type {}", quoted(id)));
         match closest(id, all.iter().map(|node| node.id)) {
             Some(meant) => failure.hint(format!("did you mean {meant}?")),
             None => failure.hint("`runwright workflow nodes` lists them"),

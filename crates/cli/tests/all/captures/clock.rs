@@ -55,7 +55,7 @@ fn bench() -> Bench {
 fn has_node(test: &str) -> bool {
     let found = std::process::Command::new("node").arg("--version").output();
     if found.is_err() {
-        testkit::skip(test, "there is no node");
+        testkit::skip(test, "unknown node");
     }
     found.is_ok()
 }

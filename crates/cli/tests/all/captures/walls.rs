@@ -108,7 +108,7 @@ fn a_client_of_node_with_a_written_address_is_captured() {
         .output()
         .is_err()
     {
-        return testkit::skip(test, "there is no node");
+        return testkit::skip(test, "unknown node");
     }
     let bench = bench();
     bench.write("agent.mjs", &format!(

@@ -140,7 +140,7 @@ fn an_abort_of_a_parked_failure_is_a_failed_session_for_good() {
     assert_eq!(lab.run_status(), "failed");
     lab.call(&["play", "--resume"])
         .with(2)
-        .says("there is no session to resume");
+        .says("no session to resume");
     lab.call(&["play", "--resume", &lab.session()])
         .with(1)
         .says("has ended");
@@ -179,7 +179,7 @@ fn an_ended_session_cannot_be_aborted_again() {
         .says("had ended before: aborted");
     lab.call(&["play", "--abort"])
         .with(2)
-        .says("there is no session to abort");
+        .says("no session to abort");
 
     let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
     lab.call(&["play", "sample"]).with(0);
@@ -269,7 +269,7 @@ fn a_bare_resume_repairs_files_of_a_session_that_ended() {
     assert_eq!(lab.read("ran"), "x\n");
     lab.call(&["play", "--resume"])
         .with(2)
-        .says("there is no session to resume");
+        .says("no session to resume");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn archive_errors_give_the_reason_and_the_fix() {
     let archive = ["play", "--archive"];
     lab.call(&archive)
         .with(2)
-        .says("there is no session to archive")
+        .says("no session to archive")
         .says("start one with `runwright play TEMPLATE`");
     lab.call(&["play", "sample"]).with(3);
     let id = lab.session();

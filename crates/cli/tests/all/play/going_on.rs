@@ -184,7 +184,7 @@ fn of_several_sessions_one_has_to_be_named() {
         .says("`WFR-sample` fits several sessions:\n  WFR-sample-");
     lab.call(&["play", "--resume", "WFR-nothing"])
         .with(2)
-        .says("there is no session");
+        .says("no session");
 }
 
 /// The running node is ended and stays in flight in the log.

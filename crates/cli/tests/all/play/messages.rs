@@ -42,7 +42,7 @@ fn a_missing_variable() {
 #[test]
 fn an_unknown_template() {
     let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
-    let expected = ["there is no template `smaple`", "did you mean `sample`?"];
+    let expected = ["unknown template `smaple`", "did you mean `sample`?"];
     refused(&lab, &["play", "smaple"], &expected);
     refused(&lab, &["play", "zzz"], &["there are sample"]);
     refused(&Lab::new(), &["play", "zzz"], &["runwright play new"]);
@@ -79,7 +79,7 @@ fn all_problems_of_a_template_at_once() {
         "has the id `a`, too; ids are unique",
         "it refers to the node `x`, which does not exist",
         "in a cycle: a -> b -> a",
-        "there is no node `ab`; did you mean `a`?",
+        "unknown node `ab`; did you mean `a`?",
     ];
     refused(&lab, &["play", "sample"], &all);
     refused(&lab, &["play", "sample", "--dry-run"], &all);
@@ -235,11 +235,7 @@ fn misspelt_keys_are_named() {
 fn two_things_at_once() {
     let lab = Lab::new();
     refused(&lab, &["play", "x", "--list"], &["exclude each other"]);
-    refused(
-        &lab,
-        &["play", "--resume"],
-        &["there is no session to resume"],
-    );
+    refused(&lab, &["play", "--resume"], &["no session to resume"]);
     let resume = ["play", "--resume", "S", "--context", "goal=new"];
     refused(&lab, &resume, &["keeps the context it started with"]);
     for typed in [["--pause-at", "cp"], ["--timeout", "9s"]] {

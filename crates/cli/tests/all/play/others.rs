@@ -53,7 +53,7 @@ fn an_aborted_session_resumes_only_on_explicit_request() {
     let lab = lab(&left("aborted", &json!({ "status": "pending" })));
     lab.call(&["play", "--resume"])
         .with(2)
-        .says("there is no session to resume");
+        .says("no session to resume");
     lab.call(&["play", "--resume", ID])
         .with(2)
         .says("was aborted")

@@ -313,9 +313,9 @@ fn nothing_is_taken_for_a_program_that_cannot_be_started() {
     wait(|| snapshot(&serving)["backlog"]["pending"] == 1);
     lab.write("plain.txt", "no program");
     for (program, why) in [
-        ("nosuchcmd", "there is no such program"),
+        ("nosuchcmd", "no such program"),
         ("./plain.txt", "not executable"),
-        ("/nowhere/at/all", "there is no such program"),
+        ("/nowhere/at/all", "no such program"),
     ] {
         let args = [
             "worker",

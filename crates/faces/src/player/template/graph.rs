@@ -90,7 +90,7 @@ fn read(
                     Some(meant) => format!("did you mean `{meant}`?"),
                     None => "edges lead from one node of the template to another".to_owned(),
                 };
-                let what = format!("there is no node {}; {hint}", quoted(id));
+                let what = format!("unknown node {}; {hint}", quoted(id));
                 problems.add(edge.at(key), ProblemCode::UnknownReference, what);
             }
             node

@@ -83,7 +83,7 @@ fn an_edge_to_an_unknown_node_gets_a_suggestion() {
     let problems = Template::parse(text.as_bytes(), &BTreeSet::new()).unwrap_err();
     let text = problems.to_string();
     assert!(
-        text.contains("there is no node `CP-1`; did you mean `CP-01`?"),
+        text.contains("unknown node `CP-1`; did you mean `CP-01`?"),
         "{text}"
     );
     assert!(
@@ -148,7 +148,7 @@ fn graph_errors_are_reported_together_with_node_errors() {
             "/edges/1: line 9, column 33: the nodes wait for one another in a cycle: a -> b -> a; \
              remove one of these edges, or, to run them again while the first fails, set \
              `max_rounds` on the edge that leads back",
-            "/edges/2/to: line 10, column 26: there is no node `ab`; did you mean `a`?",
+            "/edges/2/to: line 10, column 26: unknown node `ab`; did you mean `a`?",
         ],
     );
 }

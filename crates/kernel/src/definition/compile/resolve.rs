@@ -123,7 +123,7 @@ impl<'d> Compiler<'d> {
                 self.definition.nodes.iter().map(|node| node.id.as_str()),
             );
             let hint = hint.unwrap_or_else(|| "add it".to_owned());
-            let message = format!("there is no node {}; {hint}", quoted(id));
+            let message = format!("unknown node {}; {hint}", quoted(id));
             self.problem(path, ProblemCode::UnknownReference, message);
         }
         None
@@ -140,7 +140,7 @@ impl<'d> Compiler<'d> {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "`runwright workflow nodes` lists the types".to_owned(),
         };
-        let message = format!("there is no node type {}; {hint}", quoted(type_id));
+        let message = format!("unknown node type {}; {hint}", quoted(type_id));
         let problem = Problem::new(path.pointer(), ProblemCode::UnknownType, message);
         match self.unknown {
             UnknownTypes::Refuse => self.problems.push(problem),
@@ -161,7 +161,7 @@ impl<'d> Compiler<'d> {
             Some(hint) => hint,
             None => "declare it in `channels`".to_owned(),
         };
-        let message = format!("there is no channel {}; {hint}", quoted(name));
+        let message = format!("unknown channel {}; {hint}", quoted(name));
         self.rule(
             &Path::Key(config, key),
             ProblemCode::UnknownReference,
@@ -228,7 +228,7 @@ impl<'d> Compiler<'d> {
             Some(hint) => hint,
             None => "declare it in `variables`".to_owned(),
         };
-        format!("there is no variable {}; {hint}", quoted(name))
+        format!("unknown variable {}; {hint}", quoted(name))
     }
 
     pub(super) fn expression(

@@ -160,7 +160,8 @@ fn invalid_conditions_are_reported() {
     check(
         &document(&json!({"type": "truthy", "left": "nodes.a.outputs.ok"})),
         &[
-            "/edges/0/condition/left: unknown_reference: there is no node `a`; did you mean `c`? There are `a-b`, `c`",
+            "/edges/0/condition/left: unknown_reference: unknown node `a`; did you mean `c`? There \
+             are `a-b`, `c`",
         ],
     );
     check(

@@ -34,11 +34,16 @@ fn unknown_nodes_are_listed_with_a_guess() {
     check(
         &document,
         &[
-            "/nodes/1/inputs/x/nodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`? There are `fetch`, `b`",
-            "/nodes/1/inputs/y/expression: unknown_reference: there is no node `fetch_`; did you mean `fetch`? There are `fetch`, `b`",
-            "/edges/0/sourceNodeId: unknown_reference: there is no node `fetsh`; did you mean `fetch`? There are `fetch`, `b`",
-            "/edges/1/targetNodeId: unknown_reference: there is no node `nowhere`; there are `fetch`, `b`",
-            "/triggers/0/nodeId: unknown_reference: there is no node `c`; did you mean `b`? There are `fetch`, `b`",
+            "/nodes/1/inputs/x/nodeId: unknown_reference: unknown node `fetsh`; did you mean \
+             `fetch`? There are `fetch`, `b`",
+            "/nodes/1/inputs/y/expression: unknown_reference: unknown node `fetch_`; did you mean \
+             `fetch`? There are `fetch`, `b`",
+            "/edges/0/sourceNodeId: unknown_reference: unknown node `fetsh`; did you mean `fetch`? \
+             There are `fetch`, `b`",
+            "/edges/1/targetNodeId: unknown_reference: unknown node `nowhere`; there are `fetch`, \
+             `b`",
+            "/triggers/0/nodeId: unknown_reference: unknown node `c`; did you mean `b`? There are \
+             `fetch`, `b`",
         ],
     );
 }
@@ -61,7 +66,8 @@ fn shape_and_references_are_reported_together() {
         &document,
         &[
             "/nodes/0/disabeld: unknown_field: unknown field `disabeld`; did you mean `disabled`?",
-            "/edges/0/targetNodeId: unknown_reference: there is no node `c`; did you mean `a`? There are `a`, `b`",
+            "/edges/0/targetNodeId: unknown_reference: unknown node `c`; did you mean `a`? There \
+             are `a`, `b`",
         ],
     );
 }
@@ -73,10 +79,10 @@ fn types_are_known_or_not() {
         "",
     );
     let types = [
-        "/nodes/0/typeId: unknown_type: there is no node type `core.nop`; did you mean `core.noop`?",
-        "/nodes/1/typeId: unknown_type: there is no node type `core.delai`; did you mean `core.delay`?",
-        "/nodes/2/typeId: unknown_type: there is no node type `vendor.acme.thing`; `runwright \
-         workflow nodes` lists the types",
+        "/nodes/0/typeId: unknown_type: unknown node type `core.nop`; did you mean `core.noop`?",
+        "/nodes/1/typeId: unknown_type: unknown node type `core.delai`; did you mean `core.delay`?",
+        "/nodes/2/typeId: unknown_type: unknown node type `vendor.acme.thing`; `runwright workflow \
+         nodes` lists the types",
     ];
     let config = "/nodes/3/config/size: missing_field: say a size";
     check(&document, &[types[0], types[1], types[2], config]);
@@ -138,7 +144,8 @@ fn variables_are_declared_or_written() {
     check(
         &inputs(variable("citi")),
         &[
-            "/nodes/0/inputs/p/variableName: unknown_reference: there is no variable `citi`; did you mean `city`?",
+            "/nodes/0/inputs/p/variableName: unknown_reference: unknown variable `citi`; did you \
+             mean `city`?",
         ],
     );
     check(
@@ -159,7 +166,8 @@ fn variables_are_declared_or_written() {
     check(
         &document,
         &[
-            "/nodes/2/inputs/w/variableName: unknown_reference: there is no variable `w`; declare it in `variables`",
+            "/nodes/2/inputs/w/variableName: unknown_reference: unknown variable `w`; declare it \
+             in `variables`",
         ],
     );
 }
@@ -173,7 +181,8 @@ fn expressions_are_compiled() {
             "/nodes/0/inputs/p/expression: invalid_expression: at column 17: the expression ends too early: a value is missing",
         ],
     );
-    let citi = "/nodes/0/inputs/p/expression: unknown_reference: there is no variable `citi`; did you mean `city`?";
+    let citi = "/nodes/0/inputs/p/expression: unknown_reference: unknown variable `citi`; did you \
+                mean `city`?";
     check(&expression("variables.citi + 'x'"), &[citi]);
     check(&expression("inputs.citi + 'x'"), &[citi]);
     check_warnings(
@@ -187,7 +196,8 @@ fn expressions_are_compiled() {
     check_warnings(
         &expression("inputs.extra"),
         &[
-            "/nodes/0/inputs/p/expression: unknown_reference: there is no variable `extra`; there is `city`",
+            "/nodes/0/inputs/p/expression: unknown_reference: unknown variable `extra`; there is \
+             `city`",
         ],
     );
     let mut document = graph("a:core.conditional h:core.loop b", "h.body>b b>h");
@@ -198,7 +208,8 @@ fn expressions_are_compiled() {
         &[
             "/nodes/0/config/expression: invalid_expression: at column 4: the expression ends too early: a value is missing",
             "/nodes/1/config/items: invalid_expression: at column 2: the expression ends too early: `]` is missing",
-            "/nodes/1/config/while: unknown_reference: there is no node `x`; did you mean `a`? There are `a`, `h`, `b`",
+            "/nodes/1/config/while: unknown_reference: unknown node `x`; did you mean `a`? There \
+             are `a`, `h`, `b`",
         ],
     );
     let mut document = graph("a:core.conditional", "");
@@ -240,8 +251,10 @@ fn channels_are_declared_when_any_is() {
     check(
         &document,
         &[
-            "/nodes/0/config/channelName: unknown_reference: there is no channel `event`; did you mean `events`?",
-            "/triggers/0/config/channel: unknown_reference: there is no channel `other`; there is `events`",
+            "/nodes/0/config/channelName: unknown_reference: unknown channel `event`; did you mean \
+             `events`?",
+            "/triggers/0/config/channel: unknown_reference: unknown channel `other`; there is \
+             `events`",
         ],
     );
 }

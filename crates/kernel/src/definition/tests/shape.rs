@@ -235,7 +235,8 @@ fn wrong_nodes_are_listed() {
             "/nodes/1: missing_field: the field `config` is missing; add an object",
             "/nodes/1: missing_field: the field `inputs` is missing; add an object",
             "/nodes/2: wrong_type: must be an object, not an array",
-            "/nodes/0/inputs/e/variableName: unknown_reference: there is no variable `x`; declare it in `variables`",
+            "/nodes/0/inputs/e/variableName: unknown_reference: unknown variable `x`; declare it \
+             in `variables`",
         ],
     );
 }

@@ -198,7 +198,7 @@ pub(super) async fn play(mock: &Value, cx: &NodeContext) -> Result<Completion, S
         Some("usage-only") => usage_only(read(config)?, cx).await,
         _ => {
             let text = format!(
-                "there is no such test provider; the test providers are {}",
+                "unknown test provider; the test providers are {}",
                 PROVIDERS.join(", ")
             );
             Err(NodeError::new("unsupported_mock_provider", text)

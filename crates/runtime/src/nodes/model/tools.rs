@@ -181,7 +181,7 @@ impl Toolbox {
         let called = Called::begin(started, cx, Some(nth), name, transport, &said);
         let called = called.await.map_err(|_| Undone::Stopped)?;
         let Some(offer) = offer else {
-            let text = "there is no such tool; call one of those you were told of";
+            let text = "unknown tool; call one of the offered tools";
             let error = NodeError::new("tool_not_allowed", text);
             return Err(forbidden(&called, cx, error).await);
         };

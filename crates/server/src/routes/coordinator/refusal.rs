@@ -41,7 +41,7 @@ pub(crate) fn refused(rejection: &Rejection) -> Problem {
 
 fn over(end: Option<AssignmentEnd>) -> &'static str {
     match end {
-        None => "there is no such assignment with this fence; stop the work",
+        None => "no assignment with this fence; stop the work",
         Some(AssignmentEnd::Lost) => {
             "heartbeats were missing and the task was reassigned; stop the work"
         }

@@ -120,7 +120,7 @@ fn folder(cx: &Cx, who: &Principal) -> Result<Folder, Problem> {
 }
 
 fn missing() -> Problem {
-    let message = "there is no such snapshot";
+    let message = "unknown snapshot";
     Problem::new(StatusCode::NOT_FOUND, "snapshot_not_found", message)
 }
 
