@@ -213,7 +213,7 @@ fn ports_and_names() -> Vec<Wrong> {
             vec![("/edges/0/sourceOutput", json!("outptu"))],
             "/edges/0/sourceOutput",
             "outptu",
-            &["has no port", "leave `sourceOutput` out", "`condition`"],
+            &["has no port", "remove `sourceOutput`", "`condition`"],
         ),
         wrong(
             vec![("/edges/0/from", json!("first"))],

@@ -29,16 +29,16 @@ const SPEC: Spec = Spec {
     summary: "Waits for answers to questions.",
     config_keys: &[
         key!("questions": LIST,
-            "Objects of id, question and, where the answer has a shape, schema."),
-        key!("contextType": TEXT, "What the questions are about."),
+            "Objects of id, question and, optionally, a schema of the answer."),
+        key!("contextType": TEXT, "The subject of the questions."),
         TIMEOUT_MS,
         RESUME_SCHEMA,
-        key!("key": TEXT, "The key an answer names; the node's id without it."),
+        key!("key": TEXT, "The key of an answer; default: the node's id."),
         PROFILE,
     ],
     expects: Some((
         &["questions"],
-        "fails when it is reached: it needs `questions`, a list of objects of `id` and `question`",
+        "fails when it starts: it needs `questions`, a list of objects of `id` and `question`",
     )),
     ..Spec::DEFAULT
 };

@@ -18,15 +18,12 @@ pub(crate) struct Conditional;
 const SPEC: Spec = Spec {
     type_id: "core.conditional",
     noun: "a conditional",
-    summary: "Chooses which way to go on.",
+    summary: "Chooses the port that the run continues by.",
     config_keys: &[key!("expression" | "condition": TEXT,
-            "CEL that comes to true or false; says by which port the run goes on.")],
+            "CEL that gives true or false; it selects the port.")],
     ports: &["true", "false"],
     expressions: &KEYS,
-    needs: Some((
-        &KEYS,
-        "needs `expression`, a text that comes to true or false",
-    )),
+    needs: Some((&KEYS, "needs `expression`, a text that gives true or false")),
     ..Spec::DEFAULT
 };
 

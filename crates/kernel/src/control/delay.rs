@@ -14,9 +14,9 @@ pub(crate) struct Delay;
 
 const SPEC: Spec = Spec {
     type_id: "core.delay",
-    summary: "Waits for a time.",
+    summary: "Waits for a duration.",
     config_keys: &[key!("ms" | "durationMs" | "delayMs": Takes::Millis, "Milliseconds to wait.")],
-    expects: Some((&KEYS, "waits for no time: set `ms`, or an input `delayMs`")),
+    expects: Some((&KEYS, "has no duration: set `ms`, or an input `delayMs`")),
     ..Spec::DEFAULT
 };
 

@@ -33,16 +33,17 @@ pub(crate) struct DispatchNode;
 
 const SPEC: Spec = Spec {
     type_id: "core.dispatch",
-    summary: "Runs the workers a supervisor chose, each as a run of its own.",
+    summary: "Runs the workers that a supervisor chose, each as its own run.",
     config_keys: &[
         key!("fanOutPolicy": Takes::Words(&["sequential", "parallel", "reject"]),
-            "What is done with several workers; sequential without it."),
+            "How several workers run; default: sequential."),
         key!("joinPolicy": OBJECT,
-            "Of parallel: mode (wait-all, quorum, first, race), quorum, onChildFailure (collect, fail-fast, absorb)."),
+            "For parallel: mode (wait-all, quorum, first, race), quorum, onChildFailure (collect, \
+             fail-fast, absorb)."),
         key!("maxConcurrency": Takes::Whole(1, MAX_COUNT),
-            "Of parallel: how many workers run at a time."),
+            "For parallel: the most workers at a time."),
         key!("askUserRouting": Takes::Words(&["auto", "clarification"]),
-            "How a person is asked; auto without it."),
+            "How a person is asked; default: auto."),
         key!("iterationCap": Takes::Whole(1, MAX_COUNT),
             "The most visits of dispatch nodes in a run."),
         INPUT_MAPPING,
@@ -50,10 +51,10 @@ const SPEC: Spec = Spec {
         key!("perWorkerInputMappings": OBJECT, "Mappings by worker that replace inputMapping."),
         key!("perWorkerOutputMappings": OBJECT, "Mappings by worker that replace outputMapping."),
         key!("onChildFailure": Takes::Words(&["continue", "fail-parent"]),
-            "What a failed worker does to the node; continue without it."),
+            "The effect of a failed worker on the node; default: continue."),
         BUDGET,
         PROPAGATE,
-        key!("workerDispatchModel": Takes::Words(&["child-run"]), "How workers are run."),
+        key!("workerDispatchModel": Takes::Words(&["child-run"]), "How workers run."),
     ],
     runs_children: true,
     ..Spec::DEFAULT
@@ -196,7 +197,7 @@ pub(crate) fn check_config(config: &Value) -> ConfigProblems {
     word(
         "askUserRouting",
         &["auto", "clarification"],
-        "; there are no conversations here",
+        "; this engine has no conversations",
     );
     word("workerDispatchModel", &["child-run"], "");
     word("onChildFailure", &["continue", "fail-parent"], "");

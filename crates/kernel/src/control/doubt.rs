@@ -72,7 +72,7 @@ fn confirmed(held: &Value) -> Result<Decided, Rejection> {
 /// The decision that replaces the held one.
 fn replaced(replacement: Replacement, given: Option<&Value>) -> Result<Decided, Rejection> {
     if replacement == Replacement::Refused {
-        let what = "a dispatch carries out what was decided; accept or reject it";
+        let what = "a dispatch executes the decision of its supervisor; accept or reject it";
         return Err(answer::invalid(what));
     }
     let given = given.ok_or_else(|| answer::invalid("it needs the other decision"))?;

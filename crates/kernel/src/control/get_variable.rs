@@ -21,11 +21,11 @@ const SPEC: Spec = Spec {
     config_keys: &[
         key!("name" | "variableName": TEXT, "The variable to read."),
         key!("default": Takes::Anything,
-            "What a variable that was never set gives; null without it."),
+            "The value of a variable that was never set; default: null."),
     ],
     expects: Some((
         &NAME_KEYS,
-        "fails when it is reached: it needs `name`, the variable to read",
+        "fails when it starts: it needs `name`, the variable to read",
     )),
     ..Spec::DEFAULT
 };

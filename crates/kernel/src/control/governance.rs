@@ -34,25 +34,26 @@ pub(crate) struct GovernanceGate;
 const SPEC: Spec = Spec {
     type_id: "core.openwop.governance.approvalGate",
     noun: "a gate",
-    summary: "Waits for those with a role or a scope to grant or reject.",
+    summary: "Waits for people with a role or a scope to grant or reject.",
     config_keys: &[
-        key!("requiredRole": TEXT, "The role whose holders may decide."),
+        key!("requiredRole": TEXT, "The role that may decide."),
         key!("requiredScope": TEXT,
-            "The scope that a credential needs to decide; with requiredRole, both."),
-        key!("quorum": COUNT, "How many must grant; 1 without it."),
+            "The scope that a credential needs to decide; with requiredRole both are needed."),
+        key!("quorum": COUNT, "The number of people who must grant; default: 1."),
         key!("override": OBJECT,
-            "requiredRole: whose holders may decide past the others, and why."),
+            "requiredRole: the role that may decide alone, with a reason."),
         key!("overrideBypassesQuorum": YES_OR_NO,
-            "Whether one override is enough; it is one vote without it."),
+            "Whether one override decides; default: it is one vote."),
         key!("timeoutSec": Takes::Seconds,
-            "Seconds until the gate counts as rejected; it waits for ever without it."),
-        key!("title": TEXT, "The question in one line; the node's name without it."),
-        key!("description": TEXT, "The question at length."),
-        key!("artifactId": TEXT, "What is to be approved; the node's id without it."),
-        key!("artifactType": TEXT, "What kind of thing that is."),
-        key!("artifactData": Takes::Anything, "The thing itself."),
-        key!("resumeSchema": Takes::Anything, "For people: what an answer says is the gate's own."),
-        key!("key": TEXT, "The key an answer names; the node's id without it."),
+            "Seconds until the gate counts as rejected; default: never."),
+        key!("title": TEXT, "The question in one line; default: the node's name."),
+        key!("description": TEXT, "The full question."),
+        key!("artifactId": TEXT, "The id of the artifact to approve; default: the node's id."),
+        key!("artifactType": TEXT, "The kind of the artifact."),
+        key!("artifactData": Takes::Anything, "The artifact."),
+        key!("resumeSchema": Takes::Anything, "For display: the gate defines the form of its \
+                                               answer."),
+        key!("key": TEXT, "The key of an answer; default: the node's id."),
     ],
     ports: &PORTS,
     default_port: Some("accept"),
@@ -166,8 +167,7 @@ fn check_config(config: &Value) -> ConfigProblems {
         }
     }
     if given("requiredRole").is_none() && given("requiredScope").is_none() {
-        let what =
-            "is missing: the gate needs it, or `requiredScope`; without them nobody may decide";
+        let what = "is missing: the gate needs `requiredRole` or `requiredScope`";
         problems.push(("requiredRole", what.into()));
     }
     let is_count = |value: &Value| {

@@ -32,9 +32,9 @@ const SPEC: Spec = Spec {
     type_id: "core.interrupt",
     summary: "Waits for an answer from outside.",
     config_keys: &[
-        key!("key": TEXT, "The key an answer names; the node's id without it."),
-        key!("kind": TEXT, "What kind of question it is; custom without it."),
-        key!("data": Takes::Anything, "What is asked."),
+        key!("key": TEXT, "The key of an answer; default: the node's id."),
+        key!("kind": TEXT, "The kind of the question; default: custom."),
+        key!("data": Takes::Anything, "The question."),
         RESUME_SCHEMA,
         TIMEOUT_MS,
         PROFILE,
@@ -160,17 +160,17 @@ fn check_data<'a>(kind: InterruptKind, data: &'a Value) -> Result<&'a Map<String
         InterruptKind::ExternalEvent => {
             only(&["eventType", "correlation"])?;
             if !is_text("eventType") {
-                return Err("must have `eventType`, a text that says what is awaited".into());
+                return Err("must have `eventType`, the name of the awaited event".into());
             }
             if !fields.get("correlation").is_some_and(Value::is_object) {
-                let what = "must have `correlation`, an object of what the event has to have";
+                let what = "must have `correlation`, an object that the event must match";
                 return Err(what.into());
             }
         }
         InterruptKind::Custom => {
             only(&["customKind", "payload"])?;
             if !is_text("customKind") {
-                return Err("must have `customKind`, a text that says what is asked".into());
+                return Err("must have `customKind`, the name of the question".into());
             }
         }
         InterruptKind::Clarification if !fields.contains_key("questions") => {

@@ -22,21 +22,21 @@ pub(crate) struct LoopHead;
 
 const SPEC: Spec = Spec {
     type_id: "core.loop",
-    summary: "Runs its body again and again, within bounds.",
+    summary: "Repeats its body, within limits.",
     config_keys: &[
-        key!("times": Takes::Whole(0, MAX_LOOP_ITERATIONS as u64), "How many rounds."),
+        key!("times": Takes::Whole(0, MAX_LOOP_ITERATIONS as u64), "The number of rounds."),
         key!("items": Takes::Types(&["array", "string"]),
-            "A round for each item: a list, or CEL that gives one."),
-        key!("while" | "condition": TEXT, "CEL; another round as long as it holds."),
-        key!("until": TEXT, "CEL; the last round is the one after which it holds."),
+            "One round per item: a list, or CEL that gives one."),
+        key!("while" | "condition": TEXT, "CEL; another round while it holds."),
+        key!("until": TEXT, "CEL; the loop ends after the round after which it holds."),
         key!("maxIterations": Takes::Whole(1, MAX_LOOP_ITERATIONS as u64),
-            "The most rounds there may be."),
+            "The most rounds."),
     ],
     ports: &["body", "done"],
     expressions: &["items", "while", "condition", "until"],
     expects: Some((
         &["times", "items", "while", "condition", "until"],
-        "fails when it is reached: it needs one of `times`, `items`, `while`, `until`",
+        "fails when it starts: it needs one of `times`, `items`, `while`, `until`",
     )),
     ..Spec::DEFAULT
 };

@@ -21,9 +21,9 @@ const SPEC: Spec = Spec {
     summary: "Sets variables.",
     config_keys: &[
         key!("name" | "variableName": TEXT, "The variable to set."),
-        key!("value": Takes::Anything, "What it is set to."),
-        key!("expression": TEXT, "CEL that gives the value instead."),
-        key!("variables": OBJECT, "Several at once: values by the names of variables."),
+        key!("value": Takes::Anything, "The new value."),
+        key!("expression": TEXT, "CEL for the value instead."),
+        key!("variables": OBJECT, "Several variables: values by name."),
     ],
     expressions: &["expression"],
     needs: Some((

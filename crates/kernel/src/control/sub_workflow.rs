@@ -21,15 +21,15 @@ pub(crate) struct SubWorkflowNode;
 
 const SPEC: Spec = Spec {
     type_id: "core.subWorkflow",
-    summary: "Runs another workflow as a run of its own.",
+    summary: "Runs another workflow as its own run.",
     config_keys: &[
         key!("workflowId": TEXT, "The workflow to run."),
         INPUT_MAPPING,
         OUTPUT_MAPPING,
         key!("waitForCompletion": YES_OR_NO,
-            "Whether the node waits for the end of the child; true without it."),
+            "Whether the node waits for the end of the child; default: true."),
         key!("onChildFailure": Takes::Words(&["fail-parent", "continue"]),
-            "What a failed child does to the node; fail-parent without it."),
+            "The effect of a failed child on the node; default: fail-parent."),
         BUDGET,
         PROPAGATE,
     ],

@@ -32,13 +32,13 @@ pub(crate) struct Supervisor;
 const SPEC: Spec = Spec {
     type_id: "core.orchestrator.supervisor",
     noun: "a supervisor",
-    summary: "Decides which workers go next.",
+    summary: "Decides which workers run next.",
     config_keys: &[
         key!("decisions" | "mockDispatchPlan" | "mockDecisions": LIST,
-            "A decision for each visit."),
+            "One decision per visit."),
         key!("mockPendingDecision": Takes::Anything,
-            "The decision, or a list with one for each visit, instead of the plan."),
-        key!("mockConfidence": Takes::Types(&["number"]), "How sure the node is, from 0 to 1."),
+            "The decision, or a list with one per visit, instead of the plan."),
+        key!("mockConfidence": Takes::Types(&["number"]), "The confidence of the node, from 0 to 1."),
     ],
     ports: &PORTS,
     ..Spec::DEFAULT

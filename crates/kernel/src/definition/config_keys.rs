@@ -56,35 +56,32 @@ impl ConfigKey {
 pub(crate) const TIMEOUT_MS: ConfigKey = key(
     "timeoutMs",
     Takes::Millis,
-    "Milliseconds until the question expires; it waits for ever without it.",
+    "Milliseconds until the question expires; default: never.",
 );
-pub(crate) const RESUME_SCHEMA: ConfigKey = key(
-    "resumeSchema",
-    OBJECT,
-    "JSON Schema that an answer must fit.",
-);
+pub(crate) const RESUME_SCHEMA: ConfigKey =
+    key("resumeSchema", OBJECT, "JSON Schema of an answer.");
 pub(crate) const PROFILE: ConfigKey = key(
     "profile",
     TEXT,
-    "openwop-interrupt-auth-required: only somebody known by name may answer.",
+    "openwop-interrupt-auth-required: only a signed-in person may answer.",
 );
 pub(crate) const INPUT_MAPPING: ConfigKey = key(
     "inputMapping",
     OBJECT,
-    "Inputs of the child: its variable to a variable of this run.",
+    "Inputs of the child: a variable of the child to a variable of this run.",
 );
 pub(crate) const OUTPUT_MAPPING: ConfigKey = key(
     "outputMapping",
     OBJECT,
-    "What is kept of the child: a variable of this run to one of the child.",
+    "Outputs of the child: a variable of this run to a variable of the child.",
 );
 pub(crate) const BUDGET: ConfigKey = key(
     "budget",
     OBJECT,
-    "The part of this run's budget that a child is given: maxCostUsd, maxTokens, maxToolCalls, maxRetries.",
+    "The part of this run's budget for a child: maxCostUsd, maxTokens, maxToolCalls, maxRetries.",
 );
 pub(crate) const PROPAGATE: ConfigKey = key(
     "propagateCancellation",
     YES_OR_NO,
-    "Whether a cancellation reaches the child; true without it.",
+    "Whether a cancellation reaches the child; default: true.",
 );

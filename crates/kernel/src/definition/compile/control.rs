@@ -130,8 +130,8 @@ impl Compiler<'_> {
             (Some(port), ControlKind::Conditional) if port == RESULT => {}
             (None, ControlKind::Conditional) => {
                 let message = format!(
-                    "is followed whichever way the conditional goes; set `sourceOutput` to {} \
-                     if that is not meant",
+                    "is followed for both results of the conditional; set `sourceOutput` to {} to \
+                     follow it for one",
                     listed(ports)
                 );
                 self.warnings
@@ -176,8 +176,8 @@ impl Compiler<'_> {
             return;
         }
         let message = format!(
-            "node {} has no port {}: it does not choose among ports, and each edge from it is \
-             followed when it completes; leave `sourceOutput` out, or give the edge a `condition`",
+            "node {} has no port {}: each edge from it is followed when it completes; remove \
+             `sourceOutput`, or give the edge a `condition`",
             quoted(node.id.as_str()),
             quoted(port)
         );

@@ -36,7 +36,8 @@ fn an_edge_leaves_a_conditional_by_one_of_its_ports() {
     check_warnings(
         &conditional(None),
         &[
-            "/edges/0: missing_field: is followed whichever way the conditional goes; set `sourceOutput` to `true` or `false` if that is not meant",
+            "/edges/0: missing_field: is followed for both results of the conditional; set \
+             `sourceOutput` to `true` or `false` to follow it for one",
         ],
     );
 }
@@ -51,7 +52,7 @@ fn a_control_node_that_can_do_nothing_is_a_problem() {
         ),
         &[
             "/nodes/0/config/expresion: unknown_field: the field `expresion` is not read; did you mean `expression`?",
-            "/nodes/0/config: missing_field: needs `expression`, a text that comes to true or false",
+            "/nodes/0/config: missing_field: needs `expression`, a text that gives true or false",
         ],
     );
     check(
@@ -68,7 +69,7 @@ fn unknown_control_node_config_is_reported() {
         &choosing("core.delay", json!({ "seconds": 1 }), None),
         &[
             "/nodes/0/config/seconds: unknown_field: the field `seconds` is not read; this node reads `ms`, `durationMs` or `delayMs`",
-            "/nodes/0/config: missing_field: waits for no time: set `ms`, or an input `delayMs`",
+            "/nodes/0/config: missing_field: has no duration: set `ms`, or an input `delayMs`",
         ],
     );
     check(
