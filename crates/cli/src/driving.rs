@@ -216,7 +216,7 @@ impl Interrupts {
             (Interrupt::Key, 1) => {
                 talk::say(format!(
                     "{} nothing new starts; waiting for {running} to end. Press Ctrl-C again to \
-                     stop it now (it starts over when the run is resumed)",
+                     stop it now (it starts again when the run is resumed)",
                     style::warn("interrupted:")
                 ));
                 PATIENCE

@@ -40,13 +40,13 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let fail = |error: std::io::Error| match error.kind() {
         ErrorKind::NotFound => {
             Failure::new(format!("--workflows {}: no such folder", folder.display()))
-                .hint("name a folder that holds workflow definitions as *.json files, or create it")
+                .hint("give a folder with workflow definitions as *.json files, or create it")
         }
         ErrorKind::NotADirectory => Failure::new(format!(
             "--workflows {} is a file, not a folder",
             folder.display()
         ))
-        .hint("name the folder that holds it"),
+        .hint("give its folder"),
         _ => Failure::file(folder, &error),
     };
     let mut files = Vec::new();

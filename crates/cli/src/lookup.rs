@@ -38,8 +38,10 @@ impl std::str::FromStr for RunName {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.is_empty() || text.len() > 128 || !text.chars().all(is_plain) {
-            return Err("a run id holds letters, digits and -, _, . only; \
-                        `runwright runs list` shows them");
+            return Err(
+                "a run id has only letters, digits and -, _, .; `runwright runs list` shows \
+                        the ids",
+            );
         }
         Ok(Self(text.to_owned()))
     }

@@ -445,7 +445,7 @@ impl Driver {
     async fn decide(&mut self, command: Command) -> Result<(), Stop> {
         let guard = Guard::Holder(self.lease.epoch);
         if let Err(rejection) = self.append(&Envelope::from(command), guard).await? {
-            tracing::debug!(run = %self.lease.stream, %rejection, "nothing to decide any more");
+            tracing::debug!(run = %self.lease.stream, %rejection, "nothing left to decide");
         }
         Ok(())
     }

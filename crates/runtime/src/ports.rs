@@ -401,7 +401,7 @@ pub trait OutputSink: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReserved {
     /// This process no longer holds the run.
-    #[error("another process has taken the run over")]
+    #[error("another process has taken over the run")]
     LeaseLost,
     /// The run's budget does not allow it.
     #[error(transparent)]
@@ -410,7 +410,7 @@ pub enum NotReserved {
 
 /// This process no longer holds the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("another process has taken the run over")]
+#[error("another process has taken over the run")]
 pub struct LeaseLost;
 
 /// Accepts artifacts of an attempt: any number of bytes in bounded memory.

@@ -25,7 +25,7 @@ pub(crate) fn say(error: &ValidationError<'_>, schema: &Value) -> Vec<Problem> {
         }
         Kind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
-            let message = format!("{} must be given", quoted(key));
+            let message = format!("{} is required", quoted(key));
             vec![Problem::new(
                 pointer(&path, key),
                 ProblemCode::MissingField,
@@ -294,7 +294,7 @@ mod tests {
             (
                 json!({ "required": ["a"] }),
                 json!({}),
-                "/a `a` must be given",
+                "/a `a` is required",
             ),
             (
                 json!({ "uniqueItems": true }),

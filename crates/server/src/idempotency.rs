@@ -32,7 +32,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     match (value.to_str().map(str::trim), given.next()) {
         (Ok(key), None) if (1..=255).contains(&key.len()) => Ok(Some(key.to_owned())),
         _ => Err(Problem::invalid(
-            "Idempotency-Key is given once and has 1 to 255 characters",
+            "Idempotency-Key must occur once and have 1 to 255 characters",
         )),
     }
 }
@@ -51,7 +51,8 @@ pub(crate) fn check_v2(method: &Method, headers: &HeaderMap) -> Result<(), Probl
         Ok(Some(_)) | Err(_) => Err(Problem::new(
             StatusCode::BAD_REQUEST,
             "idempotency_key_invalid",
-            "Idempotency-Key is given once and has 22 to 128 of the characters A-Z a-z 0-9 . _ ~ -",
+            "Idempotency-Key must occur once and have 22 to 128 of the characters A-Z a-z 0-9 . _ \
+             ~ -",
         )),
     }
 }

@@ -53,8 +53,8 @@ impl Memory {
         let weight = weight(body);
         if weight > self.working.units * UNIT {
             let what = format!(
-                "the body has so many objects that it needs {} MiB of memory; at most {} MiB are \
-                 allowed; save fewer events in one run",
+                "the objects of the body need {} MiB of memory, but at most {} MiB are allowed; \
+                 save fewer events in one run",
                 weight >> 20,
                 (self.working.units * UNIT) >> 20
             );

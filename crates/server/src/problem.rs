@@ -576,7 +576,7 @@ impl From<StoreError> for Problem {
                 Self::unavailable("the store is busy; try again")
             }
             StoreError::Conflict(_) | StoreError::Fenced => {
-                Self::unavailable("other writers kept changing this; try again")
+                Self::unavailable("other writers keep changing this; try again")
             }
         }
     }

@@ -67,7 +67,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             (
                 Mark::Again,
                 format!(
-                    "{} starts over: it was in flight when its engine ended{times}",
+                    "{} starts again: it was in flight when its engine ended{times}",
                     name(node_id.as_str())
                 ),
             )
@@ -226,7 +226,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             let (observed, limit) = (amount(*observed), amount(*limit));
             (
                 Mark::Failed,
-                format!("reached a limit: {observed} asked for, {limit} allowed"),
+                format!("reached a limit: {observed} requested, {limit} allowed"),
             )
         }
         E::LogAppended { level, message, .. } if matches!(level.as_str(), "warn" | "error") => {

@@ -250,7 +250,7 @@ fn a_killed_run_continues_at_the_end_of_its_log() {
     let resumed = lab.call(&["resume"]).with(0);
     resumed
         .says("2 nodes in flight when its engine ended")
-        .says("starts over: it was in flight when its engine ended")
+        .says("starts again: it was in flight when its engine ended")
         .says("completed");
     check(&lab, &run, &[kill], nodes.len());
 

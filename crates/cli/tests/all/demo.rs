@@ -75,7 +75,7 @@ fn kept_it_can_be_looked_at() {
     let ended: Ended = demo(&lab, &["--keep"]).output().unwrap().into();
     ended
         .with(0)
-        .says("What to try next")
+        .says("Next steps")
         .prints("The result of each node")
         .prints("# Requests of one day");
     let folders = folders(&lab);

@@ -177,7 +177,7 @@ impl Overview {
                 worker, task_id, ..
             } => {
                 self.handed.remove(task_id);
-                self.tell(worker, "gave its task back".to_owned(), Some(at));
+                self.tell(worker, "returned its task".to_owned(), Some(at));
             }
             CoordinatorEvent::WorkerStalled {
                 worker,

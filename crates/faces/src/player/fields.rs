@@ -58,7 +58,7 @@ impl<'a> Fields<'a> {
         problems.add(
             self.at(key),
             ProblemCode::MissingField,
-            format!("`{key}` must be given: {what}"),
+            format!("`{key}` is required: {what}"),
         );
     }
 

@@ -147,8 +147,8 @@ impl Foreign {
                 let id = quoted(&node.id);
                 let what = match node.round {
                     None => format!(
-                        "the node {id} of the template stands in no batch; the template has \
-                         changed since"
+                        "the node {id} of the template is in no batch; the template has changed \
+                         since"
                     ),
                     Some(_) => format!(
                         "the template has a loop, and its round {id} is in no batch: the player \

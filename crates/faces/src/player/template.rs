@@ -429,7 +429,7 @@ impl Reader<'_> {
             Some("checkpoint") => {
                 if parallel_group.is_some() {
                     let what =
-                        "a checkpoint cannot be in a parallel group; give it a place of its own";
+                        "a checkpoint cannot be in a parallel group; remove `parallel_group`";
                     problems.add(fields.at("parallel_group"), ProblemCode::InvalidValue, what);
                 }
                 Some(Kind::Checkpoint {

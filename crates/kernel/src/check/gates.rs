@@ -84,7 +84,7 @@ impl Log<'_> {
                     Some(question) if !question.answered && !question.announced => {
                         question.announced = true;
                     }
-                    _ => self.violation(format!("{id} says what it asks, but has not asked")),
+                    _ => self.violation(format!("{id} has a question but no interrupt")),
                 }
             }
             RunEvent::ClarificationResolved {
@@ -110,7 +110,7 @@ impl Log<'_> {
                     .filter_map(|question| question.get("id")?.as_str())
                     .find(|question| !answers.contains_key(*question));
                 self.require(missing.is_none(), || {
-                    format!("{id} goes on with a question unanswered")
+                    format!("{id} continues with an unanswered question")
                 });
             }
             RunEvent::ApprovalReceived {

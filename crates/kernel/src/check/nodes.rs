@@ -182,10 +182,10 @@ impl Log<'_> {
                     Some(question) => (!question.answered, question.announced),
                     None => (false, false),
                 };
-                self.require(asked, || format!("{id} suspends without having asked"));
+                self.require(asked, || format!("{id} suspends without an interrupt"));
                 let is_gate = self.is_gate(ix);
                 self.require(announced || !is_gate, || {
-                    format!("{id} suspends before it said what it asks")
+                    format!("{id} suspends before its question")
                 });
             }
             RunEvent::InterruptResolved { interrupt_id, .. } => {
@@ -195,7 +195,7 @@ impl Log<'_> {
                 let answered = self
                     .question(ix, interrupt_id.as_str())
                     .is_some_and(|question| question.answered);
-                self.require(answered, || format!("{id} goes on without an answer"));
+                self.require(answered, || format!("{id} continues without an answer"));
             }
             RunEvent::NodeDispatched { child_run_id, .. } => {
                 self.dispatched(ix, child_run_id.to_string());
@@ -249,7 +249,7 @@ impl Log<'_> {
             format!("{id} starts although the run is not running")
         });
         self.require(*type_id == node.type_id, || {
-            format!("{id} starts with another type than the definition says")
+            format!("{id} starts with another type than in the definition")
         });
         self.run.executions += 1;
         let expected = match self.place(ix).clone() {
@@ -257,14 +257,14 @@ impl Log<'_> {
                 self.require(!node.disabled, || format!("{id} starts but is disabled"));
                 let judgement = self.judge(ix);
                 self.require(judgement == Judgement::Starts, || {
-                    format!("{id} starts but its trigger rules say {judgement:?}")
+                    format!("{id} starts but its trigger rules are {judgement:?}")
                 });
                 0
             }
             Place::Between { next } => next,
             Place::Ended(ended) if ended.is_in_body() => {
                 self.require(self.is_round_over(ix), || {
-                    format!("{id} begins a round but the last one is not over")
+                    format!("{id} starts a round before the last one has ended")
                 });
                 let visit = self.nodes[ix.index()].visit + 1;
                 self.nodes[ix.index()] = Node {
@@ -366,7 +366,7 @@ impl Log<'_> {
                 _ => judgement == Judgement::Never,
             };
             self.require(fits, || {
-                format!("{id} is skipped but its trigger rules say {judgement:?}")
+                format!("{id} is skipped but its trigger rules are {judgement:?}")
             });
         }
         self.end(ix, Ended::Skipped);
@@ -529,9 +529,7 @@ impl Log<'_> {
     fn asks(&mut self, ix: NodeIx, interrupt: String, kind: InterruptKind, data: &Value) {
         let id = self.id(ix).clone();
         let fresh = self.run.interrupts.insert(interrupt.clone());
-        self.require(fresh, || {
-            format!("{id} asks with an id that was used before")
-        });
+        self.require(fresh, || format!("{id} asks with a used id"));
         let question = WaitsFor::Answer(Question {
             interrupt,
             kind,

@@ -68,7 +68,7 @@ impl Log<'_> {
                 ..
             } => {
                 self.require(confidence < floor, || {
-                    format!("{id} asks about a decision that is sure enough")
+                    format!("{id} asks about a decision with enough confidence")
                 });
                 self.follows_decision(*follows);
             }
@@ -243,7 +243,7 @@ impl Log<'_> {
             ChainPhase::OutputHarvested => settled == Some(true),
         };
         self.require(fits, || {
-            format!("{id} says {phase:?} of a worker that is not so far")
+            format!("{id} reports {phase:?} for a worker too early")
         });
         true
     }
@@ -278,7 +278,7 @@ impl Log<'_> {
                 _ => false,
             };
             self.require(is_free, || {
-                format!("{id} begins a worker before the one before it has ended")
+                format!("{id} starts a worker before the previous one has ended")
             });
             let node = &mut self.nodes[ix.index()];
             node.worker = Some(worker);
@@ -289,7 +289,7 @@ impl Log<'_> {
         }
         let current = self.nodes[ix.index()].worker;
         self.require(current == Some(worker), || {
-            format!("{id} tells of a worker that it is not at")
+            format!("{id} reports a worker that is not the current one")
         });
         let settled = match (self.place(ix), child) {
             (
@@ -322,6 +322,6 @@ impl Log<'_> {
             | ChainPhase::ChildCancelled
             | ChainPhase::OutputHarvested => settled == Some(true),
         };
-        self.require(fits, || format!("{id} says {phase:?} of another child"));
+        self.require(fits, || format!("{id} reports {phase:?} for another child"));
     }
 }

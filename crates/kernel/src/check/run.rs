@@ -94,7 +94,7 @@ impl Log<'_> {
         self.envelope(index, event);
         match &event.body {
             RunEvent::RunStarted { .. } => {
-                self.require(index == 0, || "run.started stands first and once".into());
+                self.require(index == 0, || "run.started must be first and once".into());
                 self.run.stage = Stage::Running;
             }
             RunEvent::RunCompleted { .. } => self.completes(),
@@ -121,7 +121,7 @@ impl Log<'_> {
                 let cancels = matches!(ending, Ending::Cancelled { .. });
                 let waits = cancels && self.has_running_children();
                 self.require(self.live_work() > 0 || waits, || {
-                    "the run stops although nothing has to be stopped".into()
+                    "the run stops without anything to stop".into()
                 });
                 self.run.unhandled = None;
                 self.run.stage = Stage::Stopping(ending.clone());
@@ -236,11 +236,11 @@ impl Log<'_> {
             format!("the sequence should be {index}")
         });
         self.require(self.run.stage != Stage::Settled, || {
-            "nothing follows the end of a run".into()
+            "an event follows the end of the run".into()
         });
         if index == 0 {
             let first = matches!(event.body, RunEvent::RunStarted { .. });
-            self.require(first, || "a run begins with run.started".into());
+            self.require(first, || "a run must start with run.started".into());
         } else {
             let at = self.run.at;
             self.require(event.at >= at, || "time runs backwards".into());
@@ -248,10 +248,10 @@ impl Log<'_> {
         self.run.at = event.at;
         match &event.cause {
             None => {
-                self.require(index > 0, || "a batch begins with its cause".into());
+                self.require(index > 0, || "a batch must start with its cause".into());
                 let at = self.run.batch_at;
                 self.require(event.at == at, || {
-                    "the events of a batch have one time".into()
+                    "the events of a batch must have one time".into()
                 });
             }
             Some(cause) => {
@@ -325,7 +325,7 @@ impl Log<'_> {
 
     fn forks(&mut self) {
         let is_fork = self.header.origin.is_some();
-        self.require(is_fork, || "only a fork holds a fork".into());
+        self.require(is_fork, || "only a fork can be parked as a fork".into());
         // A fork requests its own work from workers, regardless of its source's.
         self.abandon(|node, waits_for| {
             let is_asked = matches!(waits_for, WaitsFor::Answer(_)) && !waits_for.is_answered();

@@ -13,7 +13,7 @@ pub(crate) async fn work(engine: Engine) {
         let wait = match take_due(&engine).await {
             Ok(wait) => wait,
             Err(error) => {
-                tracing::warn!(%error, "no run could be taken");
+                tracing::warn!(%error, "no run could be claimed");
                 engine.note_write::<()>(Err(&error));
                 engine.inner.options.poll
             }

@@ -225,7 +225,7 @@ mod tests {
             "/xyz",
             "the fields are argv, captureBytes",
         );
-        check(process, json!({}), "/argv", "`argv` must be given");
+        check(process, json!({}), "/argv", "`argv` is required");
         check(
             process,
             json!({ "argv": [] }),

@@ -204,7 +204,7 @@ impl Session {
             error => {
                 tracing::warn!(server = %name, %error, "a tool server was lost");
                 let text =
-                    format!("the tool server {name} was lost; the log of the engine says why");
+                    format!("the tool server {name} was lost; the engine's log has the reason");
                 NodeError::new("mcp_lost", text)
             }
         }

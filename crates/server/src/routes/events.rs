@@ -70,7 +70,7 @@ pub(super) fn routes() -> Vec<Route> {
             stream,
             Doc {
                 operation: "streamEvents",
-                summary: "Events as they come, as server-sent events",
+                summary: "Live events, as server-sent events",
                 parameters: &[
                     (
                         "query",

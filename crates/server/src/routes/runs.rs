@@ -251,7 +251,7 @@ pub(super) async fn page(
     let is_status = |status: &String| RunStatus::parse(status).is_some();
     if statuses.len() > 16 || !statuses.iter().all(is_status) {
         return Err(Problem::invalid(format!(
-            "status is given at most 16 times and is one of {}",
+            "status can occur at most 16 times and must be one of {}",
             RunStatus::ALL.map(RunStatus::as_str).join(", ")
         )));
     }

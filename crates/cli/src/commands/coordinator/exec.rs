@@ -55,8 +55,8 @@ fn read(argument: &str) -> Result<String, Refused> {
     .map_err(fail)?;
     if bytes.len() as u64 > MAX_BYTES {
         return Err(format!(
-            "command error: the command is longer than {MAX_BYTES} bytes; put the text where it \
-             can be referred to"
+            "command error: the command is longer than {MAX_BYTES} bytes; store the text elsewhere \
+             and refer to it"
         )
         .into());
     }

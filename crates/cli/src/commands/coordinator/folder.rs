@@ -325,7 +325,7 @@ pub(super) fn agrees(asked: Option<Contract>, kept: Contract) -> Result<(), Refu
         None => Ok(()),
         Some(asked) => Err(format!(
             "contract error: contract_settled: this state directory keeps the {kept} contract; \
-             leave --contract={asked} away, or take another directory for it"
+             remove --contract={asked}, or use another directory"
         )
         .into()),
     }

@@ -150,8 +150,8 @@ impl Options {
     pub(super) fn queue(&self) -> Result<Option<Queue>, Refused> {
         match (&self.data, &self.queue) {
             (Some(_), Some(_)) if self.contract == Some(Contract::Published) => Err(
-                "contract error: contract_settled: a queue keeps the native contract; leave \
-                 --contract=published away"
+                "contract error: contract_settled: a queue has the native contract; remove \
+                 --contract=published"
                     .into(),
             ),
             (Some(data), Some(name)) => Ok(Some(Queue {

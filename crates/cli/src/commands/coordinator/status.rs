@@ -209,7 +209,7 @@ fn lines(overview: &OverviewJson) -> String {
         lines.push(format!("replay     from {}, {to_go}", plain(cursor)));
     }
     if snapshot.replay.deferred_leader_notification {
-        lines.push("leader     is to be told later".to_owned());
+        lines.push("leader     will be notified later".to_owned());
     }
     if overview.unread_mail > 0 {
         let oldest = age_of(overview, overview.oldest_mail_at.as_deref());
@@ -244,7 +244,7 @@ fn contract(overview: &OverviewJson) -> String {
     if overview.contract_settled {
         kept.to_string()
     } else {
-        format!("{kept}, or {other} if the first command says --contract={other}")
+        format!("{kept}, or {other} if the first command has --contract={other}")
     }
 }
 
@@ -348,7 +348,7 @@ fn worker(worker: &WorkerJson) -> String {
         plain(state)
     };
     let ago = text::ms(*age_ms);
-    format!("           {worker}{with}: {state}, last heard of {ago} ago")
+    format!("           {worker}{with}: {state}, last report {ago} ago")
 }
 
 fn plain(text: &str) -> String {

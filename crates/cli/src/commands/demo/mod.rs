@@ -193,9 +193,9 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 fn say_next(took: Duration) {
     talk::say(format!(
-        "\nThat took {}. What to try next:
+        "\nThat took {}. Next steps:
   runwright run examples/log-report.json      the same without a server; press Ctrl-C, then
-  runwright resume                            go on
+  runwright resume                            continue it
   examples/README.md                          workflows to run, read and change
   runwright demo --keep                       the demo again; keeps the store for inspection
   runwright serve --data DIR --workflows examples --dev

@@ -105,7 +105,7 @@ impl<'a> Playing<'a> {
         follower.read_from_start(run).await?;
         let files = Files::for_follower(&session.place.project, &follower).ok_or_else(|| {
             Failure::new(format!("run {run} is not a session of a template"))
-                .hint("`runwright resume` goes on with it")
+                .hint("`runwright resume` continues it")
         })?;
         Ok(Self {
             session,
@@ -291,7 +291,7 @@ impl<'a> Playing<'a> {
         let head = match question.about {
             About::Checkpoint => {
                 let asked = node.and_then(|node| node.config.get("description")?.as_str());
-                let asked = asked.filter(|text| !text.is_empty()).unwrap_or("Go on?");
+                let asked = asked.filter(|text| !text.is_empty()).unwrap_or("Continue?");
                 let now = self.engine.door().store().now();
                 let begun = run.facts().map(|facts| facts.started_at);
                 let so_far = so_far::lines(&self.files.state(), &question.node, begun, now);

@@ -103,7 +103,7 @@ pub(super) fn raised(args: &Args, source: &Run) -> Result<Option<Policy>, Failur
                 ),
             };
             let hint = "give a larger amount: it is for the whole session";
-            return Err(Failure::new(format!("{what} leaves nothing")).hint(hint));
+            return Err(Failure::new(format!("{what} is not enough")).hint(hint));
         }
     }
     let mut policy = source.header.policy.clone();
@@ -177,7 +177,7 @@ async fn fork(
             Err(ForkFailed::Door(error)) => return Err(error.into()),
             Err(ForkFailed::Refused(refused)) => {
                 return Err(Failure::new(format!(
-                    "session {source} cannot begin there: {refused}"
+                    "session {source} cannot start there: {refused}"
                 )));
             }
         }

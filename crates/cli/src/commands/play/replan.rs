@@ -118,8 +118,8 @@ impl Old {
         if file.is_file() {
             Ok(file.display().to_string())
         } else {
-            let what = format!("the template {} is not there", self.state.template_path);
-            Err(Failure::new(what).hint("put it back"))
+            let what = format!("the template {} is missing", self.state.template_path);
+            Err(Failure::new(what).hint("restore the file"))
         }
     }
 

@@ -178,7 +178,7 @@ fn ambiguous<'a>(known: impl Iterator<Item = &'a Known>, what: &str) -> Failure 
     const NAMED: usize = 10;
     let ids: Vec<&str> = known.map(|known| known.id.as_str()).take(NAMED).collect();
     let what = format!("{what}:\n  {}", ids.join("\n  "));
-    Failure::new(what).hint("name one of them")
+    Failure::new(what).hint("give one of them")
 }
 
 async fn choose(candidates: &[Known], what: &str) -> Result<Known, Failure> {

@@ -143,7 +143,7 @@ async fn list(session: &Session, door: Option<&Door>) -> Result<Exit, Failure> {
 fn foreign_step(session: &Session, id: &str, left: Left) -> Option<String> {
     match left {
         Left::Open => Some(format!(
-            "`runwright play --resume {id}` continues it with what another player began"
+            "`runwright play --resume {id}` continues a session of another player"
         )),
         Left::Aborted => None,
         Left::Completed => Some(format!("`runwright play --archive {id}` archives it")),

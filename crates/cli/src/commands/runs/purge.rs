@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     }
     let runs = text::count(doomed.len(), "run");
     if !args.yes {
-        let what = format!("this erases {runs} for good");
+        let what = format!("this erases {runs} permanently");
         return Err(Failure::new(what).hint("confirm with --yes"));
     }
     // Children first: after an interruption the rest can still be named.

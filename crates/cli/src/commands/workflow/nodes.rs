@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
             }
         }
         Form::Text if args.types.is_empty() => {
-            let mut table = Table::new(["TYPE", "KIND", "WHAT IT DOES"]);
+            let mut table = Table::new(["TYPE", "KIND", "DESCRIPTION"]);
             for node in chosen {
                 table.row([
                     style::strong(node.id),

@@ -63,7 +63,7 @@ fn check(ended: Ended, lab: &Lab, serving: &Serving, key: &str) {
         .with(0)
         .prints("1 delivered (the last ")
         .prints("workers    1, 0 stalled\n")
-        .prints(": idle, last heard of ");
+        .prints(": idle, last report ");
     lab.runtime(&["status", "--data=store", "--queue=words"])
         .with(0)
         .says("a queue words of the tenant local yet; --tenant=NAME")

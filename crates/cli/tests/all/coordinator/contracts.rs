@@ -71,7 +71,7 @@ fn every_command_rejects_a_contract_other_than_the_stored_one() {
         lab.runtime(&native)
             .with(1)
             .says(SETTLED)
-            .says("published contract; leave --contract=native away");
+            .says("published contract; remove --contract=native");
     }
     let published = [
         "exec",
@@ -89,7 +89,7 @@ fn every_command_rejects_a_contract_other_than_the_stored_one() {
     ];
     lab.runtime(&queue)
         .with(1)
-        .says("contract error: contract_settled: a queue keeps the native contract");
+        .says("contract error: contract_settled: a queue has the native contract");
 }
 
 #[test]

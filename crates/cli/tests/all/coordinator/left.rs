@@ -172,7 +172,7 @@ fn who_only_looks_settles_nothing_and_writes_nothing() {
     status(&[])
         .with(0)
         .prints("ready\n")
-        .prints("contract   published, or native if the first command says --contract=native\n")
+        .prints("contract   published, or native if the first command has --contract=native\n")
         .prints("1 pending (the oldest for ");
     status(&["--contract=native"])
         .with(0)

@@ -50,8 +50,8 @@ fn status_shows_people_waiting_requests_and_workers() {
         .prints("           two for worker: notified for ")
         .prints("mail       1 unread, the oldest for ")
         .prints("workers    2, 1 stalled\n")
-        .prints("           w1 with 17: assigned, last heard of ")
-        .prints("           w2 with 18: stalled: silent, last heard of ");
+        .prints("           w1 with 17: assigned, last report ")
+        .prints("           w2 with 18: stalled: silent, last report ");
     let json = lab
         .runtime(&["status", "--json", "--state-dir=state"])
         .with(0)
@@ -89,7 +89,7 @@ fn status_shows_people_waiting_requests_and_workers() {
     );
     native(&lab, &notify("one"));
     native(&lab, &deliver("one"));
-    status().prints("           w3: idle, last heard of ");
+    status().prints("           w3: idle, last report ");
     native(
         &lab,
         &json!({ "command": "RequestReplay", "cursor": "elsewhere" }),

@@ -175,5 +175,7 @@ fn status_suggests_a_command_for_each_session() {
             "it waits at cp; `runwright play --resume {}`",
             mine("asks")
         ))
-        .says(&format!("`runwright play --resume {ID}` continues it"));
+        .says(&format!(
+            "`runwright play --resume {ID}` continues a session of another player"
+        ));
 }

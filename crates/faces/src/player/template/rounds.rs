@@ -186,14 +186,13 @@ fn check(
             );
         };
         if others.iter().any(|other| other.nodes.contains(&at)) {
-            let what = format!("{id} is in two loops; a node may be in one");
+            let what = format!("{id} is in two loops; a node can be in only one");
             problems.add(&back.path, ProblemCode::InvalidLoop, what);
             return;
         }
         if node.parallel_group.is_some() {
-            let what = format!(
-                "{id} is in a loop, whose nodes run one after the other; remove `parallel_group`"
-            );
+            let what =
+                format!("{id} is in a loop, whose nodes run in sequence; remove `parallel_group`");
             refuse("/parallel_group", what);
         }
         let Kind::Work(work) = &node.kind else {

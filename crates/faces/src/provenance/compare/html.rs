@@ -97,7 +97,7 @@ pub fn page(found: &Comparison, a: &str, b: &str) -> String {
         .map(|m| (m.metric.to_owned(), m.a.to_string(), m.b.to_string()));
     let metrics: Vec<_> = metrics.collect();
     if !metrics.is_empty() {
-        page.push_str("<h2>What it took</h2>");
+        page.push_str("<h2>Metrics</h2>");
         rows(&mut page, &metrics);
     }
     if a != b {

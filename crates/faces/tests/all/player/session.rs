@@ -333,8 +333,8 @@ fn a_state_file_without_a_template_is_rejected_with_all_errors() {
     let text = problems.to_string();
     for expected in [
         "/session_id: line 2, column 17: must be a text, not 1",
-        "`template_path` must be given",
-        "`execution_plan` must be given",
+        "`template_path` is required",
+        "`execution_plan` is required",
     ] {
         assert!(text.contains(expected), "{text}");
     }
@@ -348,7 +348,7 @@ fn a_state_file_without_a_template_is_rejected_with_all_errors() {
         "{text}"
     );
     assert!(
-        text.contains("`N-004` of the template stands in no batch"),
+        text.contains("`N-004` of the template is in no batch"),
         "{text}"
     );
 }

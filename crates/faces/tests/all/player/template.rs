@@ -36,10 +36,11 @@ fn everything_that_is_missing_is_said_at_once() {
     refused(
         "{}",
         &[
-            "/template_id: line 1, column 1: `template_id` must be given: the name of the template",
-            "/context_schema: line 1, column 1: `context_schema` must be given: an object, which may be empty",
-            "/nodes: line 1, column 1: `nodes` must be given: an array of at least one node",
-            "/edges: line 1, column 1: `edges` must be given: an array, which may be empty",
+            "/template_id: line 1, column 1: `template_id` is required: the name of the template",
+            "/context_schema: line 1, column 1: `context_schema` is required: an object, which may \
+             be empty",
+            "/nodes: line 1, column 1: `nodes` is required: an array of at least one node",
+            "/edges: line 1, column 1: `edges` is required: an array, which may be empty",
         ],
     );
 }
@@ -59,16 +60,18 @@ fn everything_that_is_wrong_with_nodes_is_said_at_once() {
         text,
         &[
             "/nodes/0/type: line 4, column 26: `skil` is not a node type; did you mean `skill`?",
-            "/nodes/1/executor: line 5, column 5: `executor` must be given: the name of the \
-             program to call",
-            "/nodes/1/args_template: line 5, column 5: `args_template` must be given: the arguments, which may be an empty text",
-            "/nodes/2/cli_tool: line 6, column 5: `cli_tool` must be given: the tool to call, as \
+            "/nodes/1/executor: line 5, column 5: `executor` is required: the name of the program \
+             to call",
+            "/nodes/1/args_template: line 5, column 5: `args_template` is required: the arguments, \
+             which may be an empty text",
+            "/nodes/2/cli_tool: line 6, column 5: `cli_tool` is required: the tool to call, as \
              gemini",
             "/nodes/2/id: line 6, column 13: node 2 of the list has the id `b`, too; ids are unique",
             "/nodes/2/args_template: line 6, column 67: it refers to the node `c`, which does not \
              exist; did you mean `a`?",
             "/nodes/2/on_fail: line 6, column 96: `skipp` is not allowed here; did you mean `skip`?",
-            "/nodes/3/parallel_group: line 7, column 59: a checkpoint cannot be in a parallel group; give it a place of its own",
+            "/nodes/3/parallel_group: line 7, column 59: a checkpoint cannot be in a parallel \
+             group; remove `parallel_group`",
             "/nodes/3/auto_continue: line 7, column 81: must be true or false, not a text",
         ],
     );
@@ -163,7 +166,7 @@ fn edges_are_not_blamed_for_a_node_without_an_id() {
 }"#;
     refused(
         text,
-        &["/nodes/1/id: line 3, column 50: `id` must be given: a name, unique in the template"],
+        &["/nodes/1/id: line 3, column 50: `id` is required: a name, unique in the template"],
     );
 }
 

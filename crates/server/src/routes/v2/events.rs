@@ -50,7 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| stream_in(cx, Contract::Two),
             Doc {
                 operation: "streamRunEvents",
-                summary: "Events as they come, as server-sent events",
+                summary: "Live events, as server-sent events",
                 parameters: &[
                     (
                         "query",

@@ -101,7 +101,8 @@ pub(super) fn filter(query: &Query) -> Result<DocumentFilter, Problem> {
     let is_status = |status: &String| STATUSES.contains(&status.as_str());
     if statuses.len() > 16 || !statuses.iter().all(is_status) {
         return Err(invalid(
-            "status is given at most 16 times and is one of running, completed, failed, cancelled",
+            "status can occur at most 16 times and must be one of running, completed, failed, \
+             cancelled",
         ));
     }
     let with_gates = match query.get("gates") {

@@ -364,10 +364,7 @@ impl Again {
                 "the working folder of the snapshot, {shown}, is not in its root; nothing was \
                      run"
             ))
-            .hint(
-                "give a command of your own after `--` with --in-place, in the intended \
-                       folder",
-            ))
+            .hint("give your own command after `--` with --in-place, in the intended folder"))
         }
     }
 

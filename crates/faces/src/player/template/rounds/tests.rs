@@ -52,12 +52,9 @@ fn impossible_loops_are_rejected() {
     refused("no edges lead from `test` to `code`", |t| {
         t["edges"][2] = json!({ "from": "code", "to": "test", "max_rounds": 3 });
     });
-    refused(
-        "`fix` is in a loop, whose nodes run one after the other",
-        |t| {
-            t["nodes"][2]["parallel_group"] = json!("g");
-        },
-    );
+    refused("`fix` is in a loop, whose nodes run in sequence", |t| {
+        t["nodes"][2]["parallel_group"] = json!("g");
+    });
     refused("the checkpoint `fix` is in the loop of `test`", |t| {
         t["nodes"][2] = json!({ "id": "fix", "type": "checkpoint" });
     });
