@@ -153,7 +153,7 @@ async fn record(settings: &Settings, runs: usize) -> io::Result<Vec<Vec<Append>>
     let recorded: Vec<_> = std::mem::take(&mut *appends.lock()).into_values().collect();
     if recorded.len() != runs || recorded.iter().any(|batches| batches.len() != BATCHES) {
         return Err(host::failed(
-            "a three-step run is no longer four batches: the benchmark no longer measures what it says",
+            "a three-step run is no longer four batches: the benchmark measures something else",
         ));
     }
     Ok(recorded)

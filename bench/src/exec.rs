@@ -116,7 +116,7 @@ pub(crate) fn ours() -> io::Result<PathBuf> {
         Ok(beside)
     } else {
         Err(host::failed(
-            "there is no program to measure; call `cargo xtask bench`, which builds it",
+            "the program to measure is missing; call `cargo xtask bench`, which builds it",
         ))
     }
 }

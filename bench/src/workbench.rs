@@ -22,7 +22,7 @@ use document::Recording;
 
 pub(crate) const BENCHMARK: Benchmark = Benchmark {
     name: "workbench",
-    about: "workbench runs over HTTP beside an Express server in memory: saves, reads, a list",
+    about: "workbench runs over HTTP next to an Express server in memory: saves, reads, a list",
     run,
 };
 

@@ -56,7 +56,7 @@ impl Client {
     pub(crate) async fn open(&mut self, path: &str) -> io::Result<()> {
         match self.begin("GET", path, "").await? {
             Body::Chunked => Ok(()),
-            Body::Sized(_) => Err(io::Error::other("the answer is no stream")),
+            Body::Sized(_) => Err(io::Error::other("the answer is not a stream")),
         }
     }
 

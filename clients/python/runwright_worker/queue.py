@@ -149,7 +149,7 @@ class Queue:
     def __init__(self, server: str, key: str, queue: str, *, patience: float = PATIENCE) -> None:
         parts = urllib.parse.urlsplit(server)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise ValueError("the server is an address such as http://127.0.0.1:8080")
+            raise ValueError("the server must be an address such as http://127.0.0.1:8080")
         self.name = queue
         self._base = server.rstrip("/") + "/v1/coordinator/" + urllib.parse.quote(queue, safe="")
         self._key = key

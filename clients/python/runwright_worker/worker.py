@@ -179,7 +179,7 @@ class Worker:
         grace: float = 10.0,
     ) -> None:
         if not 1 <= slots <= 64:
-            raise ValueError("a worker has 1 to 64 slots")
+            raise ValueError("slots must be 1 to 64")
         self.queue = queue
         #: Unique among the workers of the queue.
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -227,13 +227,13 @@ class Worker:
             try:
                 taken = self.queue.take(self.name, max=free, wait_ms=self._wait_ms, key=key)
             except Unreachable as error:
-                log.warning("nothing could be taken: %s", error)
+                log.warning("no task could be taken: %s", error)
                 attempt += 1
                 self._stop.wait(_pause(attempt, error))
                 continue
             if not self._stop.is_set():
                 return taken.assignments
-        self._late("what was taken last", lambda: self.queue.release_take(self.name, key))
+        self._late("the last take", lambda: self.queue.release_take(self.name, key))
         return ()
 
     def _may_begin(self, taken: Sequence[Assignment]) -> Sequence[Assignment]:
@@ -252,7 +252,7 @@ class Worker:
                     else:
                         log.warning("a task was not begun: %s", error)
             except Unreachable as error:
-                log.warning("a beginning was not answered: %s", error)
+                log.warning("a begin request was not answered: %s", error)
                 later = offered
             offered = later
             attempt += 1
@@ -271,11 +271,11 @@ class Worker:
                 return
             except Unreachable as error:
                 if time.monotonic() >= until:
-                    log.warning("%s was not given back: %s", what, error)
+                    log.warning("%s was not returned: %s", what, error)
                     return
                 time.sleep(0.2)
             except Refused as refused:
-                log.warning("%s was not given back: %s", what, refused)
+                log.warning("%s was not returned: %s", what, refused)
                 return
 
     def _claim(self) -> int:
@@ -373,7 +373,7 @@ class Worker:
             try:
                 self.queue.release(job.assignment)
             except (Refused, Unreachable) as error:
-                log.warning("a task was not given back: %s", error)
+                log.warning("a task was not returned: %s", error)
 
     def _join(self, deadline: float) -> None:
         with self._lock:

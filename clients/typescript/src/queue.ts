@@ -148,7 +148,7 @@ export class Queue {
   ) {
     const address = new URL(server);
     if (address.protocol !== "http:" && address.protocol !== "https:") {
-      throw new TypeError("the server is an address such as http://127.0.0.1:8080");
+      throw new TypeError("the server must be an address such as http://127.0.0.1:8080");
     }
     this.#base = `${server.replace(/\/+$/, "")}/v1/coordinator/${encodeURIComponent(name)}`;
     this.#key = key;

@@ -108,7 +108,7 @@ export class Worker {
   constructor(queue: Queue, handle: Handler, options: WorkerOptions = {}) {
     const slots = options.slots ?? 1;
     if (!Number.isInteger(slots) || slots < 1 || slots > 64) {
-      throw new RangeError("a worker has 1 to 64 slots");
+      throw new RangeError("slots must be 1 to 64");
     }
     this.#queue = queue;
     this.#reports = new Reports(queue);
@@ -167,11 +167,11 @@ export class Worker {
         if (!(error instanceof Unreachable)) {
           throw error;
         }
-        this.#log(`nothing could be taken: ${error.message}`);
+        this.#log(`no task could be taken: ${error.message}`);
         await pause(backOff(attempt, error), signal);
       }
     }
-    await this.#lateAnswer("what was taken last", () => this.#queue.releaseTake(this.name, key));
+    await this.#lateAnswer("the last take", () => this.#queue.releaseTake(this.name, key));
     return [];
   }
 
@@ -201,7 +201,7 @@ export class Worker {
         if (!(error instanceof Unreachable)) {
           throw error;
         }
-        this.#log(`a beginning was not answered: ${error.message}`);
+        this.#log(`a begin request was not answered: ${error.message}`);
       }
       await pause(Math.min(1_000, 100 * attempt), signal);
       if (signal.aborted) {
@@ -222,7 +222,7 @@ export class Worker {
         return;
       } catch (error) {
         if (!(error instanceof Unreachable) || performance.now() >= until) {
-          this.#log(`${what} was not given back: ${told(error)}`);
+          this.#log(`${what} was not returned: ${told(error)}`);
           return;
         }
         await pause(200, new AbortController().signal);
@@ -308,7 +308,7 @@ export class Worker {
         try {
           await this.#queue.release(job.assignment);
         } catch (error) {
-          this.#log(`a task was not given back: ${String(error)}`);
+          this.#log(`a task was not returned: ${String(error)}`);
         }
       }),
     );

@@ -193,7 +193,7 @@ impl Judge {
         }
         for (seq, event) in (0..).zip(&events) {
             if event.seq != seq {
-                wrong.push(format!("event {} stands at {seq}", event.seq));
+                wrong.push(format!("event {} is at {seq}", event.seq));
             }
         }
         if let Err(broken) = check::verify_chain(&loaded.header, &loaded.records) {
@@ -279,7 +279,7 @@ impl Judge {
                     let said = json!(status);
                     let end = ends.get(child_run_id).map(String::as_str);
                     if said.as_str() != end {
-                        wrong.push(format!("{run} heard {said} of {child_run_id}: {end:?}"));
+                        wrong.push(format!("{run} received {said} for {child_run_id}: {end:?}"));
                     }
                 }
             }

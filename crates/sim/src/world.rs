@@ -103,7 +103,7 @@ impl World {
         self.record.with(|seen| {
             seen.now = at.0;
             seen.froze(at, id);
-            seen.note(at, format_args!("{id} goes on"));
+            seen.note(at, format_args!("{id} continues"));
         });
         process.thaw(notices);
     }

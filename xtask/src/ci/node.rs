@@ -101,7 +101,7 @@ impl Kit {
 
     fn make(&self, project: &Project) -> Result<(), String> {
         find_program("node").ok_or("there is no node; install Node.js 20 or later")?;
-        let npm = find_program("npm").ok_or("there is no npm; install it beside Node.js")?;
+        let npm = find_program("npm").ok_or("there is no npm; install it with Node.js")?;
         let folder = self.place(project)?;
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         let package = "{\"private\":true,\"type\":\"module\"}\n";

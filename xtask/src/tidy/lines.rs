@@ -18,7 +18,7 @@ const UNFINISHED: &[(&str, &str)] = &[
     ),
     (concat!("dbg", "!("), "take it out, or use tracing"),
     (concat!("FIX", "ME"), "put it right now, or write an issue"),
-    (concat!("XX", "X"), "say what is meant"),
+    (concat!("XX", "X"), "resolve it"),
     (
         concat!("#[", "ignore"),
         "let it run with a small sample, or delete the test",

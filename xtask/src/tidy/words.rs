@@ -59,7 +59,7 @@ pub(super) fn registry_hosts(tree: &Tree) -> Vec<Finding> {
         tree,
         REGISTRY_HOSTS,
         |_, _| true,
-        |word| format!("a package registry ({word}); name the package, not where it lies"),
+        |word| format!("a package registry ({word}); name the package, not its address"),
     );
     findings.retain(|finding| !MAY_NAME_REGISTRIES.contains(&finding.path.as_str()));
     findings

@@ -112,7 +112,7 @@ impl Log {
             let writer = seen.writers.get(&(row.stream.clone(), event.seq));
             match writer {
                 Some(writer) => self.judge_authority(&event, &owner(*writer)),
-                None => self.wrong(format!("nobody wrote event {}", event.seq)),
+                None => self.wrong(format!("no process wrote event {}", event.seq)),
             }
             self.lead(&event);
             self.judge_task(&event);
@@ -214,7 +214,7 @@ impl Log {
                 self.assigned += 1;
                 let (fence, assignment) = self.fences.get(task_id).copied().unwrap_or_default();
                 if handed.fence != fence + 1 || assignment.is_some() {
-                    self.wrong(format!("{task_id} goes out again while somebody has it"));
+                    self.wrong(format!("{task_id} is assigned again while a worker has it"));
                 }
                 if self.settled.contains(task_id) || !self.queued.contains(task_id) {
                     self.wrong(format!("{task_id} goes out and is not open"));
@@ -229,7 +229,7 @@ impl Log {
             } => {
                 let last = self.fences.get_mut(task_id);
                 if last.is_none_or(|(_, assignment)| assignment.take().is_none()) {
-                    self.wrong(format!("{task_id} is taken from nobody"));
+                    self.wrong(format!("{task_id} is taken from no worker"));
                 }
             }
             CoordinatorEvent::DispatchDelivered { request_id, report } => {

@@ -328,7 +328,7 @@ impl Play {
         let lease = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
         let most = lease + 2 * Kind::Queues.most_wrong_ms() + LOOK_MS;
         match takeover_ms {
-            None => laws.push("nobody took a lease over".into()),
+            None => laws.push("no process took over a lease".into()),
             Some(ms) if ms > most => {
                 laws.push(format!("a takeover took {ms} ms, and may take {most} ms"));
             }

@@ -67,7 +67,7 @@ pub(super) async fn a_place_is_never_used_again(mut w: World<'_>) {
         let draft = log.next(["a"]).message(&format!("m{n}"), "t");
         w.put(&mut log, draft).await;
         let place = w.outbox(9).await.unwrap()[0].place;
-        assert!(n == 0 || place > seen, "place {place} is not behind {seen}");
+        assert!(n == 0 || place > seen, "place {place} is not after {seen}");
         seen = place;
         w.delivered(&[place]).await.unwrap();
         if n % 2 == 0 {

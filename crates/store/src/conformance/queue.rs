@@ -151,11 +151,15 @@ pub(super) async fn timers_are_named_replaced_and_cancelled_in_order(w: World<'_
     assert_eq!(
         due_at(&w).await,
         at(20),
-        "a timer cancelled behind its set is not set"
+        "a timer cancelled after it was set is not set"
     );
     let draft = log.next(["d"]).cancel("t").timer("t", at(30));
     w.put(&mut log, draft).await;
-    assert_eq!(due_at(&w).await, at(30), "a timer set behind its cancel is");
+    assert_eq!(
+        due_at(&w).await,
+        at(30),
+        "a timer set after its cancellation is set"
+    );
     // Timer names belong to a stream.
     let mut other = w.create("run-2").await;
     let draft = other.next(["a"]).cancel("t");
@@ -253,7 +257,7 @@ pub(super) async fn due_streams_can_be_claimed(w: World<'_>) {
     };
     let mut claimed = 0;
     while let Some(due) = w.due(query.clone()).await.unwrap().ready.first() {
-        assert!(claimed < 6, "what is claimed is not due any more");
+        assert!(claimed < 6, "claimed work is no longer due");
         w.claim(&due.stream, &holder("a"), TTL).await.unwrap();
         claimed += 1;
     }

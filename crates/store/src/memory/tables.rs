@@ -191,7 +191,7 @@ impl Tables {
         let bytes = codec::unpack_blob(&blob.stored)?;
         if Digest::compute(&bytes) != *digest {
             return Err(StoreError::Corrupt(
-                "a blob does not have its digest any more".into(),
+                "a blob no longer matches its digest".into(),
             ));
         }
         Ok(bytes)
