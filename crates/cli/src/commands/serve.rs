@@ -44,9 +44,9 @@ const MAX_RUNS: usize = 2_048;
   runwright serve --data ./data --workflows ./workflows --dev --listen 127.0.0.1:0
 
 Prints its address on stdout once it answers, and logs to stderr, one JSON object per line. It is
-ready when GET /readyz answers 200. Every client needs a key; `runwright keys create` makes one, also
-while a server runs. Every tenant may run every workflow of the folders. SIGTERM lets requests and
-running nodes end; unfinished runs continue after the next start.")]
+ready when GET /readyz answers 200. Every client needs a key; `runwright keys create` makes one,
+also while a server runs. Every tenant may run every workflow of the folders. SIGTERM lets
+requests and running nodes end; unfinished runs continue after the next start.")]
 pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "HOST:PORT", env = env::LISTEN, hide_env = true,

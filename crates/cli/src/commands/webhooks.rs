@@ -40,7 +40,7 @@ pub(crate) struct Whose {
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Deliveries are made by `runwright serve`, signed with the secret; docs/guide/webhooks.md says how a \
+    after_help = "Deliveries are made by `runwright serve`, signed with the secret; docs/guide/webhooks.md describes how a \
 receiver checks them.
 
   runwright webhooks create https://example.com/hook --events run.completed,run.failed"

@@ -33,10 +33,10 @@ pub(crate) struct ExportArgs {
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Also works without the store, on a file that `runwright audit export` made. Keep such a file, or the
-checkpoint that `runwright audit checkpoint` prints and the key that `runwright audit key` prints, at
-a place that the engine's machine cannot write to: a person with the data folder can cut a trail off
-after any checkpoint, and with the keyring sign another one.
+    after_help = "Also works without the store, on a file that `runwright audit export` made. Keep such a file, or
+the checkpoint that `runwright audit checkpoint` prints and the key that `runwright audit key`
+prints, at a place that the engine's machine cannot write to: a person with the data folder can
+cut a trail off after any checkpoint, and with the keyring sign another one.
 
 Exits with 0 if no fault is found, else with 1."
 )]

@@ -54,14 +54,14 @@ pub(crate) use files::keep as keep_files;
   runwright play --status
   runwright play --retry N-002               after you removed the cause of its failure
 
-A template is in .workflow/templates/. The programs of its nodes are configured in runwright.toml, in
-the project folder or above it. A session is kept in .workflow/sessions/ID/: session-state.json,
-checkpoints/ and artifacts/NODE.log. It is a run of the store in .runwright: `runwright runs show
-ID` shows it, too.
+A template is in .workflow/templates/. The programs of its nodes are configured in runwright.toml,
+in the project folder or above it. A session is kept in .workflow/sessions/ID/:
+session-state.json, checkpoints/ and artifacts/NODE.log. It is a run of the store in .runwright:
+`runwright runs show ID` shows it, too.
 
-Exit codes of playing, resuming and --status --watch: 0 completed, 1 failed or aborted, 2 wrong usage
-or a template that cannot be played, 3 paused, 130 interrupted. --abort, --archive, --status and
---list exit with 0 when they succeed."
+Exit codes of playing, resuming and --status --watch: 0 completed, 1 failed or aborted, 2 wrong
+usage or a template that cannot be played, 3 paused, 130 interrupted. --abort, --archive, --status
+and --list exit with 0 when they succeed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

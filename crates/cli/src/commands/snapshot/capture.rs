@@ -9,9 +9,9 @@ use crate::session::Session;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Captures a run, or a command after `--`. The model calls of the command go through a recording proxy,
-which it finds by OPENAI_BASE_URL and ANTHROPIC_BASE_URL; changes of the folder are recorded. Tools
-can be replayed if they are run with `runwright snapshot tool`.
+    after_help = "Captures a run, or a command after `--`. The model calls of the command go through a recording
+proxy, which it finds by OPENAI_BASE_URL and ANTHROPIC_BASE_URL; changes of the folder are
+recorded. Tools can be replayed if they are run with `runwright snapshot tool`.
 
   runwright snapshot capture --run last
   runwright snapshot capture --workflow tidy --context README.md -- ./agent.py

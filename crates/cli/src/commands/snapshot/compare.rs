@@ -19,9 +19,9 @@ use crate::{style, talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Two texts match when they are the same after normalising, and differ where one of five rules says so:
-numbers, identifiers, negation, opposites, word order. Everything else needs review: by you, or by a
-model given here.
+    after_help = "Two texts match when they are the same after normalising, and differ where one of five rules says
+so: numbers, identifiers, negation, opposites, word order. Everything else needs review: by you,
+or by a model given here.
 
   runwright snapshot compare 01a203d4-3b14 latest
   runwright snapshot compare first latest --judge-url http://localhost:11434/v1 --judge-model llama3

@@ -21,8 +21,8 @@ const SHOWN: usize = 8;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The steps are the model and tool calls with their inputs and results; ids and times of answers do not
-count. `compare` compares the outcome, with files.
+    after_help = "The steps are the model and tool calls with their inputs and results; ids and times of answers do
+not count. `compare` compares the outcome, with files.
 
   runwright snapshot diff 0199 latest
 

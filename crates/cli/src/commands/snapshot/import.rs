@@ -17,8 +17,8 @@ use crate::{talk, text};
 #[command(after_help = "  runwright snapshot import evidence.json
   runwright snapshot import there/.aiwg/provenance/snapshots/tidy-2026-11-22T15-16-10-131Z.json
 
-Also imports its calls, replays and contents if they are next to it. A snapshot that was changed after
-it was sealed is refused with exit code 4.")]
+Also imports its calls, replays and contents if they are next to it. A snapshot that was changed
+after it was sealed is refused with exit code 4.")]
 pub(crate) struct Args {
     /// The file of a snapshot, or a bundle that `export --format bundle` made
     #[arg(value_name = "FILE")]

@@ -14,8 +14,8 @@ use crate::{talk, text};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Removes the document, its calls, its record of replays, its signature, and the contents without other
-references. A snapshot that is pinned, or that another one needs, is kept.
+    after_help = "Removes the document, its calls, its record of replays, its signature, and the contents without
+other references. A snapshot that is pinned, or that another one needs, is kept.
 
   runwright snapshot rm 0199 --yes"
 )]

@@ -23,11 +23,11 @@ use kernel::time::Timestamp;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "The kind decides what answers: verify takes models and tools from the recording, env runs the tools,
-model calls the models, rerun does both. The command works in a copy of the folder as it was before
-the recording. A replay of a run is a fork of it: verify repeats the decisions of its log, the other
-kinds are branches from its start whose nodes take results from the log or run again. verify compares
-with the strategy exact unless another one is given.
+    after_help = "The kind decides what answers: verify takes models and tools from the recording, env runs the
+tools, model calls the models, rerun does both. The command works in a copy of the folder as it
+was before the recording. A replay of a run is a fork of it: verify repeats the decisions of its
+log, the other kinds are branches from its start whose nodes take results from the log or run
+again. verify compares with the strategy exact unless another one is given.
 
   runwright snapshot replay latest
   runwright snapshot replay latest --kind rerun --json

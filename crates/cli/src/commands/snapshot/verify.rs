@@ -17,9 +17,9 @@ use crate::{style, text};
   runwright snapshot verify latest --strict
 
 A snapshot is valid, unverified (its command could connect past the recorder, so calls may be
-missing), unsealed (it has no seal, so changes cannot be detected), tampered or malformed. Exits with
-0 if all are valid or, without --strict, unverified; else with 4. Files of a capture that was killed
-or is still running are listed and do not count.")]
+missing), unsealed (it has no seal, so changes cannot be detected), tampered or malformed. Exits
+with 0 if all are valid or, without --strict, unverified; else with 4. Files of a capture that was
+killed or is still running are listed and do not count.")]
 pub(crate) struct Args {
     /// The snapshots: ids, the beginnings of them, names, `latest`, or paths [default: all]
     #[arg(value_name = "SNAPSHOT")]

@@ -46,20 +46,21 @@ const GIVE_BACK: Duration = Duration::from_secs(10);
   runwright worker --queue render --data ./data --concurrency 4 -- python3 render.py
   runwright worker --queue render --data ./data --keep-running -- python3 -u answer_lines.py
 
-The program gets the task as JSON on its standard input, and in its environment RUNWRIGHT_TASK_FILE
-(the same JSON), RUNWRIGHT_RESULT_FILE, RUNWRIGHT_QUEUE, RUNWRIGHT_WORKER, RUNWRIGHT_REQUEST_ID,
-RUNWRIGHT_ASSIGNMENT_ID, RUNWRIGHT_FENCE, and for a run RUNWRIGHT_RUN_ID, RUNWRIGHT_NODE_ID,
-RUNWRIGHT_VISIT and RUNWRIGHT_ATTEMPT. Its output is shown in the run, live. Exit code 0 is a result:
-the JSON object in the result file, else standard output if it is a JSON object, else {\"stdout\": …}.
-Any other end is a failure, with the code, message and retryable of an {\"error\": …} in the same places.
+The program gets the task as JSON on its standard input, and in its environment
+RUNWRIGHT_TASK_FILE (the same JSON), RUNWRIGHT_RESULT_FILE, RUNWRIGHT_QUEUE, RUNWRIGHT_WORKER,
+RUNWRIGHT_REQUEST_ID, RUNWRIGHT_ASSIGNMENT_ID, RUNWRIGHT_FENCE, and for a run RUNWRIGHT_RUN_ID,
+RUNWRIGHT_NODE_ID, RUNWRIGHT_VISIT and RUNWRIGHT_ATTEMPT. Its output is shown in the run, live.
+Exit code 0 is a result: the JSON object in the result file, else standard output if it is a JSON
+object, else {\"stdout\": …}. Any other end is a failure, with the code, message and retryable of an
+{\"error\": …} in the same places.
 
 With --keep-running a program is started once and reads a task per line: a JSON object with
-assignment_id, request_id, fence, task and run. It answers each with one line before it reads the next:
-{\"assignment_id\": …, \"outputs\": {…}}, or \"error\" with code and message instead of outputs. Its standard
-error is shown in the run. A program that ends is started again for the next task.
+assignment_id, request_id, fence, task and run. It answers each with one line before it reads the
+next: {\"assignment_id\": …, \"outputs\": {…}}, or \"error\" with code and message instead of outputs.
+Its standard error is shown in the run. A program that ends is started again for the next task.
 
-SIGTERM takes no more tasks and lets running ones end; a second one stops them and returns them to the
-queue.")]
+SIGTERM takes no more tasks and lets running ones end; a second one stops them and returns them to
+the queue.")]
 pub(crate) struct Args {
     /// The queue to take tasks from
     #[arg(long, value_name = "NAME", value_parser = queue)]
