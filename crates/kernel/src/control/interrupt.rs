@@ -135,7 +135,7 @@ fn kind(named: Option<&Value>) -> Result<InterruptKind, &'static str> {
 }
 
 /// The data of a question, if it has the protocol's required fields for its kind.
-fn check_data<'a>(kind: InterruptKind, data: &'a Value) -> Result<&'a Map<String, Value>, String> {
+fn check_data(kind: InterruptKind, data: &Value) -> Result<&Map<String, Value>, String> {
     let fields = data.as_object();
     let fields = fields.ok_or(match kind {
         InterruptKind::ExternalEvent => "must be an object with `eventType` and `correlation`",

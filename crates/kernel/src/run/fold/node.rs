@@ -160,7 +160,7 @@ impl Run {
                 facts.interrupts.push(OpenInterrupt {
                     id: interrupt_id.clone(),
                     node: ix.0,
-                    kind: kind.clone(),
+                    kind: *kind,
                     key: key.clone(),
                     asked_before: *asked_before,
                     data: data.clone(),
