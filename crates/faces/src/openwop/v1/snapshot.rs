@@ -227,7 +227,7 @@ fn open_interrupt(plan: &Plan, open: &OpenInterrupt) -> Value {
     Fields::new()
         .text("interruptId", &open.id)
         .text("nodeId", &plan.node(NodeIx(open.node)).id)
-        .with("kind", &open.kind)
+        .with("kind", open.kind)
         .with("payload", payload_of(plan, open).build())
         .text("requestedAt", open.requested_at)
         .maybe_text("expiresAt", open.timeout_at.as_ref())
