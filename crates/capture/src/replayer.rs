@@ -596,7 +596,7 @@ mod tests {
         );
         assert!(
             !replayer.is_parallel(),
-            "a tool does not run beside what it calls"
+            "a tool does not run at the same time as its calls"
         );
         let first = Replayer::first(calls.clone(), everything, 1).unwrap();
         assert_eq!(

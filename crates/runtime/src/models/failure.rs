@@ -128,7 +128,7 @@ pub(super) fn of_body(body: &Value, status: Option<StatusCode>) -> NodeError {
     } else if says(&["rate_limit_error", "rate_limit_exceeded"]) || number == 429 {
         NodeError::new(
             "model_rate_limited",
-            "the provider accepts no more calls for now",
+            "the provider limits the rate of calls; try again later",
         )
     } else if says(&[
         "authentication_error",

@@ -95,7 +95,7 @@ impl Problem {
         Self::new(
             StatusCode::FORBIDDEN,
             "id_tenant_mismatch",
-            "the id begins with another tenant than the credential's",
+            "the id names another tenant than the credential",
         )
     }
 }

@@ -59,8 +59,8 @@ assignment_id, request_id, fence, task and run. It answers each with one line be
 next: {\"assignment_id\": …, \"outputs\": {…}}, or \"error\" with code and message instead of outputs.
 Its standard error is shown in the run. A program that ends is started again for the next task.
 
-SIGTERM takes no more tasks and lets running ones end; a second one stops them and returns them to
-the queue.")]
+After SIGTERM the worker takes no new tasks and lets running ones end; a second SIGTERM stops them
+and returns them to the queue.")]
 pub(crate) struct Args {
     /// The queue to take tasks from
     #[arg(long, value_name = "NAME", value_parser = queue)]

@@ -71,7 +71,7 @@ pub fn flat(nested: &Map<String, Value>) -> Result<Map<String, Value>, BadSettin
             }
             "extensions" => flat.extend(own(value)?),
             "distillation" => {
-                let what = "is not served here: leave it out";
+                let what = "is not supported by this server; remove it";
                 return Err(BadSetting::new("/distillation", what));
             }
             name => flat.extend(section(name, value)?),
@@ -82,7 +82,7 @@ pub fn flat(nested: &Map<String, Value>) -> Result<Map<String, Value>, BadSettin
 
 fn section(name: &str, value: &Value) -> Result<Map<String, Value>, BadSetting> {
     let Some((_, members)) = SECTIONS.iter().find(|(section, _)| *section == name) else {
-        let what = "is an unknown member; there are version, run, ai, budget and extensions";
+        let what = "is an unknown member; use version, run, ai, budget or extensions";
         return Err(BadSetting::new("/…", what));
     };
     let Value::Object(given) = value else {
@@ -91,12 +91,12 @@ fn section(name: &str, value: &Value) -> Result<Map<String, Value>, BadSetting> 
     let mut flat = Map::new();
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
         if NOT_SERVED.contains(&(name, key.as_str())) {
-            let what = "is not served here: leave it out";
+            let what = "is not supported by this server; remove it";
             return Err(BadSetting::new(format!("/{name}/{key}"), what));
         }
         let Some((_, kept)) = members.iter().find(|(member, _)| member == key) else {
             let names: Vec<&str> = members.iter().map(|(member, _)| *member).collect();
-            let what = format!("is an unknown member; there are {}", names.join(", "));
+            let what = format!("is an unknown member; use one of: {}", names.join(", "));
             return Err(BadSetting::new(format!("/{name}/…"), what));
         };
         flat.insert((*kept).to_owned(), value.clone());
@@ -117,7 +117,7 @@ fn own(extensions: &Value) -> Result<Map<String, Value>, BadSetting> {
         Some(own) => own.as_object().ok_or_else(wrong)?,
     };
     if own.keys().any(|key| is_reserved(key)) {
-        let what = "has a member of the protocol: write it in its section, run or ai";
+        let what = "has a member of the protocol; move it to the section run or ai";
         return Err(BadSetting::new("/extensions/runwright", what));
     }
     Ok(own.clone())

@@ -98,14 +98,14 @@ fn read(body: &mut Map<String, Value>) -> Result<(), Problem> {
     body.retain(|_, value| !value.is_null());
     check_fields(body, &FIELDS)?;
     if body.contains_key("callbackUrl") {
-        let message = "callbackUrl is not served: register a webhook for the events of runs";
+        let message = "callbackUrl is not supported; register a webhook for the events of runs";
         return Err(Problem::invalid(message).with("field", "callbackUrl"));
     }
     if body.contains_key("residency") {
         return Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "residency_unavailable",
-            "this server has no regions to choose from: leave residency out",
+            "this server does not offer regions; remove residency",
         )
         .with("field", "residency"));
     }

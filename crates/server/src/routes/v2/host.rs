@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
             seams,
             doc(
                 "getEffectSeams",
-                "Every way in which a node reaches outside, and what keeps a replay from it",
+                "Lists every outside effect of nodes, and how a replay prevents it",
                 None,
                 &[(200, "EffectSeams")],
             ),

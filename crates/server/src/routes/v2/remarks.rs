@@ -36,7 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
             annotate,
             doc(
                 "createAnnotation",
-                "Says something about a run, its events or its nodes",
+                "Adds an annotation to a run, an event or a node",
                 Some("AnnotationCreate"),
                 &[(201, "Annotation")],
             ),
@@ -47,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
             list,
             doc(
                 "listAnnotations",
-                "What was said about a run, oldest first",
+                "Annotations of a run, oldest first",
                 None,
                 &[(200, "AnnotationList")],
             ),
@@ -81,7 +81,7 @@ async fn annotate(mut cx: Cx) -> Result<Reply, Problem> {
         && own(&who, &of)? != run.as_str()
     {
         return Err(Problem::invalid(
-            "target.runId is the run of the address: leave it out",
+            "target.runId names another run than the address; remove it",
         ));
     }
     cx.put_body(&body);
@@ -111,7 +111,7 @@ async fn verify(cx: Cx) -> Result<Reply, Problem> {
     let query = cx.query();
     for name in ["fromSeq", "toSeq"] {
         if query.seq(name)?.is_none() {
-            let message = format!("{name} is required: a whole number from 0 on");
+            let message = format!("{name} is required; use a whole number, 0 or more");
             return Err(Problem::invalid(message).with("field", name));
         }
     }
