@@ -10,7 +10,6 @@ use runtime::door::Door;
 use serde_json::{Map, Value, json};
 use store::StoreError;
 
-use crate::remote::Remote;
 use crate::text;
 
 /// Maximum child runs in the sum.
@@ -114,12 +113,14 @@ impl Used {
         Self::add_up(Part::from_facts(run.facts()), load).await
     }
 
-    /// The same for a run on a server, from its snapshot.
-    pub(crate) async fn of_remote(remote: &Remote, snapshot: &Value) -> Self {
-        let load = async |child: &str| {
-            let found = remote.get(&format!("/v1/runs/{child}")).await;
-            // An erased child run is skipped.
-            Ok::<_, Infallible>(found.ok().map(|child| Part::of_snapshot(&child)))
+    /// The same for a run by its snapshot, and those of its children.
+    pub(crate) async fn of_snapshots(
+        snapshot: &Value,
+        child: impl AsyncFn(&str) -> Option<Value>,
+    ) -> Self {
+        let load = async |id: &str| {
+            let found = child(id).await;
+            Ok::<_, Infallible>(found.map(|child| Part::of_snapshot(&child)))
         };
         let Ok(used) = Self::add_up(Part::of_snapshot(snapshot), load).await;
         used

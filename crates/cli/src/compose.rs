@@ -9,7 +9,7 @@ use runtime::nodes::{Ports, Registry};
 use runtime::programs::Programs;
 use runtime::supervisor::Supervisor;
 
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::exit::{Failure, io_text};
 use crate::session::Session;
 

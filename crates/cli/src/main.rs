@@ -5,6 +5,7 @@
 //! messages to stderr ([`talk`]). This is the composition root, the only crate that names a
 //! concrete store; all important decisions are in the crates below it.
 
+mod args;
 mod ask;
 mod budget;
 mod commands;
@@ -23,6 +24,7 @@ mod lookup;
 mod next;
 mod place;
 mod prompt;
+mod questions;
 mod remote;
 mod scratch;
 mod session;
@@ -30,7 +32,9 @@ mod span;
 mod style;
 mod summary;
 mod talk;
+mod target;
 mod text;
+mod trail;
 mod web;
 
 use std::process::ExitCode;

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
-use crate::commands::runs::resolve;
 use crate::exit::Failure;
 use crate::follow::Follower;
 use crate::lookup::short;
+use crate::questions;
 use crate::{ask, style, talk, text};
 
 /// Asks, or never does without a terminal.
@@ -116,7 +116,7 @@ impl Prompt {
         self.asking = Some(Asking {
             run: run.header.stream.clone(),
             interrupt: open.id.clone(),
-            how: resolve::how(
+            how: questions::how(
                 short(&run.header.stream),
                 id,
                 open.kind.as_str(),

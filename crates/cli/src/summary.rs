@@ -9,11 +9,11 @@ use kernel::run::state::{End, Facts, NodeStatus, Phase};
 use kernel::run::{NodeError, Run};
 use serde_json::{Map, Value};
 
-use crate::commands::runs::awaited::AllAwaited;
-use crate::commands::runs::resolve;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::lookup::short;
+use crate::questions;
+use crate::questions::awaited::AllAwaited;
 use crate::{style, talk, text};
 
 /// Maximum lines of an output; the rest is in the store.
@@ -56,16 +56,18 @@ pub(crate) fn say(run: &Run) {
     }
 }
 
-/// The end of a run with its error masked by the workflow.
+/// The end of a run with its outputs and its error masked by the workflow.
 pub(crate) fn shown_end(run: &Run, end: &End) -> End {
+    let mask = Mask::from_plan(&run.plan);
     match end {
+        End::Completed { outputs } => End::Completed {
+            outputs: mask.run_outputs(outputs),
+        },
         End::Failed { error, node } => End::Failed {
-            error: Mask::from_plan(&run.plan)
-                .error(node.as_ref(), error)
-                .into_owned(),
+            error: mask.error(node.as_ref(), error).into_owned(),
             node: node.clone(),
         },
-        other => other.clone(),
+        End::Cancelled { .. } => end.clone(),
     }
 }
 
@@ -163,10 +165,10 @@ fn say_open(run: &Run, workflow: &str, id: &str, nodes: &str) {
         let node = run.plan.node(NodeIx(open.node)).id.as_str();
         if let Some(queue) = awaited_queue(&open.data) {
             let node = text::one_line(node, 60);
-            next(&format!("{node} waits for {}", resolve::worker_of(queue)));
+            next(&format!("{node} waits for {}", questions::worker_of(queue)));
             continue;
         }
-        let how = resolve::how(id, node, open.kind.as_str(), &open.data);
+        let how = questions::how(id, node, open.kind.as_str(), &open.data);
         next(&format!("answer with {how}"));
     }
     match run.phase() {
@@ -233,28 +235,26 @@ fn times(n: u32) -> String {
 
 /// Prints the outputs of a completed run for people: text as text, the rest as JSON.
 pub(crate) fn print_outputs(data: &mut Data, run: &Run) -> Result<(), Failure> {
-    let Some(End::Completed { outputs }) = run.end() else {
-        return Ok(());
-    };
-    let outputs = Mask::from_plan(&run.plan).run_outputs(outputs);
-    let is_process = |name: &str| is_process(&run.plan, name);
-    print_outputs_of(data, short(&run.header.stream), &outputs, is_process)
+    match run.end().map(|end| shown_end(run, end)) {
+        Some(End::Completed { outputs }) => {
+            print_outputs_of(data, short(&run.header.stream), &outputs, Some(&run.plan))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Whether a node of a workflow is a process.
-pub(crate) fn is_process(plan: &Plan, node: &str) -> bool {
-    let ix = plan.node_ix(node);
-    ix.is_some_and(|ix| plan.node(ix).type_id == PROCESS)
-}
-
-/// The same for outputs from another source. `run` is the typed name of the run; `is_process`
-/// selects nodes of which only the output is shown.
+/// The same for outputs from another source. `run` is the name of the run in a command; of the
+/// process nodes of the plan only the output is shown.
 pub(crate) fn print_outputs_of(
     data: &mut Data,
     run: &str,
     outputs: &Map<String, Value>,
-    is_process: impl Fn(&str) -> bool,
+    plan: Option<&Plan>,
 ) -> Result<(), Failure> {
+    let is_process = |node: &str| {
+        plan.and_then(|plan| Some(plan.node(plan.node_ix(node)?)))
+            .is_some_and(|node| node.type_id == PROCESS)
+    };
     for (name, value) in shown_outputs(outputs, is_process) {
         let name = style::strong(text::one_line(name, 60));
         let shown = match value {

@@ -5,7 +5,7 @@ mod providers;
 
 use serde_json::json;
 
-use super::PortArgs;
+use crate::args::PortArgs;
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};

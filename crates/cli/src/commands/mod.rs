@@ -27,9 +27,7 @@ use crate::env;
 use crate::exit::{Exit, Failure};
 use crate::session::{Session, Typed};
 
-pub(crate) use drive_args::{DriveArgs, PortArgs};
-pub(crate) use run::Args as RunArgs;
-pub(crate) use runs::Command as RunsCommand;
+pub(crate) use drive_args::DriveArgs;
 
 /// Runs workflows of real processes that survive every crash, and shows what happened.
 ///
@@ -96,27 +94,34 @@ pub(crate) enum Command {
     Completions(completions::Args),
 }
 
+impl Command {
+    /// Whether the command has no meaning for a server.
+    fn needs_store(&self) -> bool {
+        use runs::Command as Runs;
+        use workflow::Command as Workflow;
+        matches!(
+            self,
+            Self::Demo(_)
+                | Self::Play(_)
+                | Self::Resume(_)
+                | Self::Runs(Runs::Signal(_) | Runs::Replay(_) | Runs::Purge(_))
+                | Self::Workflow(Workflow::List(_) | Workflow::Put(_))
+                | Self::Keys(_)
+                | Self::Secrets(_)
+                | Self::Audit(_)
+                | Self::Runtime(_)
+                | Self::Verify(_)
+                | Self::Doctor(_)
+        )
+    }
+}
+
 /// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
-    if let Command::Worker(args) = command {
-        // The same code for a server and for a store.
-        return worker::run(args, session).await;
-    }
-    let is_for_stores = matches!(
-        command,
-        Command::Serve(_)
-            | Command::Workflow(
-                workflow::Command::Validate(_)
-                    | workflow::Command::Graph(_)
-                    | workflow::Command::Nodes(_)
-            )
-            | Command::Webhooks(_)
-            | Command::Workbench(_)
-            | Command::Snapshot(_)
-            | Command::Completions(_)
-    );
-    if let (Some(remote), false) = (&session.remote, is_for_stores) {
-        return crate::remote::dispatch(command, session, remote).await;
+    if session.remote.is_some() && command.needs_store() {
+        let what = "this is done to a store, and a server was named";
+        return Err(Failure::new(what)
+            .hint("leave --server and RUNWRIGHT_SERVER out, and name the store with --data"));
     }
     match command {
         Command::Demo(args) => demo::run(args, session).await,
@@ -140,14 +145,6 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Verify(args) => verify::run(args, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Completions(args) => completions::run(args, session),
-    }
-}
-
-/// Entries are delivered to the audit trail at once, since an engine may not be running.
-pub(crate) async fn tell_trail(door: &runtime::door::Door) {
-    if let Err(error) = runtime::access::trail::deliver(&**door.store()).await {
-        // It stays in the outbox for the next engine.
-        crate::talk::say(format!("the audit entry will be written later: {error}"));
     }
 }
 

@@ -1,6 +1,6 @@
 //! `runwright resume`: continues runs that an engine left unfinished.
 
-use kernel::ids::{HolderId, StreamId};
+use kernel::ids::StreamId;
 use kernel::run::{Capacity, Command, Envelope};
 use runtime::door::Door;
 use runtime::holder;
@@ -15,6 +15,7 @@ use crate::follow::Follower;
 use crate::lookup::{self, RunName, short};
 use crate::prompt::Prompt;
 use crate::session::{Form, Session};
+use crate::target::holder_name;
 use crate::{compose, style, talk, text};
 
 /// Command-line arguments.
@@ -176,25 +177,10 @@ async fn driven_by(
     let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
     Ok(match loaded.lease {
         Some(lease) if lease.expires_at > store.now() && !holder::is_dead(&lease.holder) => {
-            Some(name_of(&lease.holder))
+            Some(holder_name(&lease.holder))
         }
         _ => None,
     })
-}
-
-/// A holder in words. Names given by other programs are shown unchanged.
-pub(super) fn name_of(holder: &HolderId) -> String {
-    let parts: Vec<&str> = holder.as_str().split('/').collect();
-    let here = holder::this_process();
-    let machine = here.as_str().split('/').next();
-    match parts.as_slice() {
-        [at, _, pid, _] if Some(*at) == machine => format!("process {pid} of this machine"),
-        [at, _, pid, _] => {
-            let at = text::one_line(at, 12);
-            format!("process {pid} of another machine ({at}), which may have died")
-        }
-        _ => text::one_line(holder.as_str(), 80),
-    }
 }
 
 fn announce(follower: &Follower) {

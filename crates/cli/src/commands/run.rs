@@ -10,7 +10,8 @@ use kernel::stream::{Owner, Policy};
 use runtime::door::Door;
 use runtime::engine::{Engine, NewRun};
 use runtime::plans::{Plans, Prepared};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use store::{StoreClock as _, SystemClock};
 
 use super::DriveArgs;
 use crate::budget::BudgetArgs;
@@ -23,8 +24,10 @@ use crate::follow::Follower;
 use crate::inputs::{self, Given};
 use crate::lookup::short;
 use crate::prompt::Prompt;
+use crate::remote::{Remote, urlencoded};
 use crate::session::{Form, Session};
-use crate::{env, faces_json, style, summary, talk, text};
+use crate::target::watch::{self, Watched};
+use crate::{env, faces_json, style, summary, talk, target, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -43,37 +46,37 @@ second Ctrl-C stops at once. `runwright resume` continues the run either way.")]
 pub(crate) struct Args {
     /// The workflow definition, or - for standard input
     #[arg(value_name = "FILE")]
-    pub(crate) workflow: String,
+    workflow: String,
 
     /// An input: text, or JSON where the workflow declares another type
     #[arg(short, long = "input", value_name = "NAME=VALUE")]
-    pub(crate) inputs: Vec<Given>,
+    inputs: Vec<Given>,
 
     /// Inputs from a JSON file; --input overrides it
     #[arg(long, value_name = "FILE")]
-    pub(crate) input_file: Option<String>,
+    input_file: Option<String>,
 
     /// A workflow that this one starts; it is registered first
     #[arg(long, value_name = "FILE")]
-    pub(crate) with: Vec<String>,
+    with: Vec<String>,
 
     /// A tag to find the run by
     #[arg(long = "tag", value_name = "TAG")]
-    pub(crate) tags: Vec<String>,
+    tags: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) budget: BudgetArgs,
+    budget: BudgetArgs,
 
     /// The most nodes that run at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) max_parallel: Option<u32>,
+    max_parallel: Option<u32>,
 
     /// Only create the run and print its id; `runwright resume` drives it
     #[arg(long, conflicts_with_all = ["watch", "quiet"])]
-    pub(crate) detach: bool,
+    detach: bool,
 
     #[command(flatten)]
-    pub(crate) drive: DriveArgs,
+    drive: DriveArgs,
 }
 
 /// The parsed order: a run to create.
@@ -189,6 +192,9 @@ impl Order {
 
 /// Runs a workflow.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    if let Some(remote) = &session.remote {
+        return run_on_server(args, session, remote).await;
+    }
     let order = Order::read(&args, session)?;
     let door = session.create()?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
@@ -239,6 +245,105 @@ async fn detach(engine: &Engine, new: NewRun, session: &Session) -> Result<Exit,
         style::dim("next:")
     ));
     Ok(Exit::Done)
+}
+
+/// Registers the workflow if a file is named, creates a run of it and follows it to its end.
+async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result<Exit, Failure> {
+    if args.max_parallel.is_some() {
+        let what = "a server decides how many nodes of a run run at a time";
+        return Err(Failure::new(what).hint("remove --max-parallel, or run without --server"));
+    }
+    for child in &args.with {
+        register(remote, &Source::from(child.as_str())).await?;
+    }
+    let source = Source::from(args.workflow.as_str());
+    let is_id = matches!(&source, Source::File(path) if !path.exists());
+    let document = if is_id {
+        let id = urlencoded(&args.workflow);
+        remote.get(&format!("/v1/workflows/{id}")).await?
+    } else {
+        register(remote, &source).await?
+    };
+    let plans = Plans::new(session.nodes.clone());
+    // Definitions on the server are not subject to the rules for new ones.
+    let plan = plans
+        .of_stored(document.to_string().as_bytes())
+        .map_err(|problems| Failure::Problems {
+            document: source.name(),
+            problems,
+        })?;
+    let file = args.input_file.as_deref().map(Source::from);
+    let given = inputs::bind(&plan, file.as_ref(), &args.inputs)?;
+    let mut order = json!({ "workflowId": plan.workflow, "inputs": given });
+    if !args.tags.is_empty() {
+        order["tags"] = json!(args.tags);
+    }
+    let created = remote.post("/v1/runs", &order).await?;
+    let id = created["runId"].as_str().unwrap_or_default().to_owned();
+    if args.detach {
+        let mut data = Data::new();
+        match session.form {
+            Form::Json => data.json_line(&remote.get(&format!("/v1/runs/{id}")).await?)?,
+            Form::Text => data.line(&id)?,
+        }
+        data.done()?;
+        return Ok(Exit::Done);
+    }
+    if session.form == Form::Text && !args.drive.is_quiet() {
+        let nodes = text::count(plan.nodes.len(), "node");
+        let workflow = text::one_line(plan.workflow.as_str(), 60);
+        let version = text::one_line(&plan.version, 30);
+        talk::say(format!("{} {workflow} {version}: {nodes}", style::dim(&id)));
+    }
+    let mut data = Data::new();
+    let mut live = args.drive.live(session);
+    let mut watched = Watched::new(&id, plan.workflow.as_str(), plan.nodes.len());
+    let ended = watch::watch(remote, &mut watched, |watched, docs, news| {
+        match session.form {
+            Form::Json => docs.iter().try_for_each(|doc| data.json_line(doc))?,
+            Form::Text => live.tell(watched, news, SystemClock.now()),
+        }
+        data.flush()
+    })
+    .await;
+    live.end();
+    let commands =
+        format!("`runwright runs tail {id}` watches it, `runwright runs cancel {id}` stops it");
+    match ended {
+        Ok(Exit::Interrupted) => {
+            talk::say(format!(
+                "{} the run continues on the server: {commands}",
+                style::warn("interrupted:")
+            ));
+            return Ok(Exit::Interrupted);
+        }
+        Ok(_) => {}
+        Err(failure) => {
+            return Err(failure.hint(format!("the run continues with the server: {commands}")));
+        }
+    }
+    let snapshot = remote.get(&format!("/v1/runs/{id}")).await?;
+    match session.form {
+        Form::Json => data.json_line(&snapshot)?,
+        Form::Text => {
+            let root = watched.root();
+            let given_up = root.given_up.as_ref();
+            let dead_letter = given_up.map(|(node, n)| summary::dead_letter(node.as_str(), *n));
+            let name = format!("{}{}", short(&id.as_str().into()), remote.place());
+            let facts = (root.takeovers, dead_letter);
+            target::say_end(&mut data, &snapshot, &name, facts, Some(&plan))?;
+        }
+    }
+    data.done()?;
+    Ok(target::exit(&snapshot))
+}
+
+async fn register(remote: &Remote, source: &Source) -> Result<Value, Failure> {
+    let text = source.read()?;
+    Runner::Run.check(source, &text)?;
+    let document = Value::Object(source.object_of(&text)?);
+    remote.post("/v1/workflows", &document).await?;
+    Ok(document)
 }
 
 /// Prints how the requested runs ended; the exit code matches.

@@ -10,7 +10,7 @@ use kernel::stream::Owner;
 use runtime::secrets::{FileSecrets, Scope, StoredSecret};
 use serde_json::json;
 
-use super::keys::tenant;
+use crate::args::tenant;
 use crate::data::{Data, Table};
 use crate::env;
 use crate::exit::{Exit, Failure};

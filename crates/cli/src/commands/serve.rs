@@ -25,8 +25,8 @@ use server::{App, Gate, Limits, Saves};
 use store::ListQuery;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::PortArgs;
 use super::telemetry::TelemetryArgs;
+use crate::args::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::folders;
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     expire_token: Option<ExpiryToken>,
 
     /// The tenant of the runs of --dev
-    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = super::keys::tenant)]
+    #[arg(long, value_name = "TENANT", default_value = "local", value_parser = crate::args::tenant)]
     tenant: TenantId,
 
     /// The file with the rules for JWTs (TOML); API keys need none

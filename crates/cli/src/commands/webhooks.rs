@@ -10,8 +10,7 @@ use runtime::webhooks::{Reach, Webhooks};
 use serde_json::{Value, json};
 use server::{problem::Problem, webhooks};
 
-use super::PortArgs;
-use super::keys::tenant;
+use crate::args::{PortArgs, tenant};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -158,7 +157,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<Exit, Failure> {
                 ..NewWebhook::default()
             };
             let made = api.register_webhook(&who, new, None, None).await;
-            super::tell_trail(api.engine().door()).await;
+            crate::trail::deliver(api.engine().door()).await;
             webhooks::registered(&made.map_err(refused)?, tenant.as_str())
         }
     };
@@ -281,7 +280,7 @@ async fn delete(args: OneArgs, session: &Session) -> Result<Exit, Failure> {
         None => {
             let Local { api, who } = Local::open(session, &args.whose.tenant, Reach::Public)?;
             let removed = api.remove_webhook(&who, &id(&args.webhook)?, None).await;
-            super::tell_trail(api.engine().door()).await;
+            crate::trail::deliver(api.engine().door()).await;
             removed.map_err(refused)?;
         }
     }

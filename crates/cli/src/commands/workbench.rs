@@ -17,7 +17,7 @@ use kernel::stream::Owner;
 use runtime::door::DocumentRefused;
 use serde_json::{Value, json};
 
-use super::keys::tenant;
+use crate::args::tenant;
 use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::lookup::documents;

@@ -7,9 +7,9 @@ use kernel::run::{NodeError, RunEvent};
 use serde_json::{Map, Value};
 
 use super::runs_view::{RunsView, name};
-use crate::commands::runs::resolve;
 use crate::follow::RunUpdate;
 use crate::lookup::short;
+use crate::questions;
 use crate::{style, talk, text};
 
 /// The longest error in the live display; the final message has it in full.
@@ -172,7 +172,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
             data,
             ..
         } => {
-            let how = resolve::how(
+            let how = questions::how(
                 short(runs_view.id(news.of)),
                 node_id.as_str(),
                 kind.as_str(),

@@ -1,7 +1,7 @@
 //! Whether the configured models are usable.
 
 use super::Finding;
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::exit::Failure;
 
 /// Checks each provider of the file without calling any.

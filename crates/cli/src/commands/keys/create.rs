@@ -6,7 +6,6 @@ use kernel::registry::{Key, KeyStatus};
 use runtime::access::{ApiKeys, NewKey, Scopes, UnknownScope};
 
 use super::{Whose, print};
-use crate::commands::tell_trail;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::span::Span;
@@ -87,7 +86,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         }
     }
     let issued = keys.create(tenant, new, &Actor::operator()).await?;
-    tell_trail(&door).await;
+    crate::trail::deliver(&door).await;
     print(session, tenant, &issued)?;
     Ok(Exit::Done)
 }

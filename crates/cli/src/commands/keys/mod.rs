@@ -13,6 +13,7 @@ use runtime::access::{ApiKeys, Issued, KeyError};
 use runtime::door::Door;
 use serde_json::{Value, json};
 
+use crate::args::tenant;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
@@ -53,11 +54,6 @@ struct Whose {
     /// The tenant
     #[arg(long, value_name = "TENANT", default_value = DEFAULT_TENANT, value_parser = tenant)]
     tenant: TenantId,
-}
-
-pub(crate) fn tenant(text: &str) -> Result<TenantId, String> {
-    let named = TenantId::parse(text);
-    named.ok_or_else(|| "a tenant is 1 to 256 bytes of text without an asterisk".into())
 }
 
 /// Finds a key by its id, by the end of its id, by its name, or by the whole token.

@@ -5,7 +5,6 @@ use kernel::registry::Rejection;
 use runtime::access::{ApiKeys, KeyError};
 
 use super::{Whose, find, short};
-use crate::commands::tell_trail;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::talk;
@@ -41,6 +40,6 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         }
         Err(error) => return Err(error.into()),
     }
-    tell_trail(&door).await;
+    crate::trail::deliver(&door).await;
     Ok(Exit::Done)
 }

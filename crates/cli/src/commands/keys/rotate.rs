@@ -4,7 +4,6 @@ use kernel::audit::Actor;
 use runtime::access::ApiKeys;
 
 use super::{Whose, find, print, short};
-use crate::commands::tell_trail;
 use crate::exit::{Exit, Failure};
 use crate::session::Session;
 use crate::span::Span;
@@ -40,7 +39,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let issued = ApiKeys::new(door.clone())
         .rotate(tenant, &key, overlap, &Actor::operator())
         .await?;
-    tell_trail(&door).await;
+    crate::trail::deliver(&door).await;
     print(session, tenant, &issued)?;
     talk::say(format!(
         "key {} ends in {} at the latest",

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::files;
 use super::session_status::SessionStatus;
 use super::sessions::{self, Kind, Known};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::compose;
 use crate::document::Source;
 use crate::exit::{Exit, Failure};

@@ -8,7 +8,7 @@ use runtime::engine::Engine;
 
 use super::sessions::{self, Kind, Known};
 use super::{drive, files, words};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::compose;
 use crate::driving::TERM_PATIENCE;
 use crate::exit::{Exit, Failure};

@@ -8,8 +8,8 @@ use runtime::door::Door;
 
 use super::files::Files;
 use super::{presence, sessions};
-use crate::commands::resume::name_of;
 use crate::exit::Failure;
+use crate::target::holder_name;
 use crate::text;
 
 /// The driver of a session.
@@ -79,7 +79,7 @@ impl SessionStatus {
 
 /// The player that attends a session without driving it.
 pub(super) fn attended_by(folder: &Path) -> Option<String> {
-    presence::player(folder).map(|name| name_of(&name))
+    presence::player(folder).map(|name| holder_name(&name))
 }
 
 /// The possible answers to a waiting session.

@@ -12,10 +12,10 @@ use serde_json::Value;
 use store::{ListQuery, ReadFrom};
 
 use super::ask;
-use crate::commands::resume::name_of;
 use crate::exit::{Failure, io_text};
 use crate::lookup;
 use crate::session::Session;
+use crate::target::holder_name;
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<Stri
     let here = holder::this_process();
     Ok(loaded.lease.and_then(|lease| {
         let is_live = lease.expires_at > store.now() && !holder::is_dead(&lease.holder);
-        (is_live && lease.holder != here).then(|| name_of(&lease.holder))
+        (is_live && lease.holder != here).then(|| holder_name(&lease.holder))
     }))
 }
 

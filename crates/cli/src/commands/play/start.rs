@@ -22,7 +22,7 @@ use super::context::{self, Context};
 use super::drive::{Playing, Since};
 use super::ready::Outlook;
 use super::{Args, ask, changed, index, replan, sessions, templates, words};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::compose;
 use crate::env;
 use crate::exit::{Exit, Failure};

@@ -1,18 +1,17 @@
 //! `runwright runs ancestry`: the origin of a run.
 
 use kernel::ids::StreamId;
-use runtime::door::Door;
 use serde_json::{Map, Value, json};
-use store::StoreError;
 
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName};
+use crate::lookup::RunName;
 use crate::session::{Form, Session};
-use crate::{faces_json, style, text};
+use crate::target::{self, Intent, Purpose};
+use crate::{style, text};
 
 /// Steps that are followed.
-pub(crate) const STEPS: usize = 100;
+const STEPS: usize = 100;
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -25,32 +24,24 @@ line per run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 }
 
-/// Lists the ancestors of a run of a store.
+/// Lists the ancestors of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let door = session.read()?;
-    let mut next = Some(lookup::find(&door, &args.run).await?.to_string());
-    let mut steps = Vec::new();
-    while let (Some(run), true) = (next.take(), steps.len() < STEPS) {
-        let step = step(&run, snapshot(&door, &run).await?.as_ref());
-        next = above(&step);
-        steps.push(step);
+    let target = target::open(session, Intent::Read)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    let mut steps = vec![step(run.as_str(), Some(&target.snapshot(&run).await?))];
+    while let Some(run) = steps.last().and_then(above)
+        && steps.len() < STEPS
+    {
+        steps.push(step(run.as_str(), target.ancestor(&run).await?.as_ref()));
     }
     print(session, &steps)
 }
 
-async fn snapshot(door: &Door, run: &str) -> Result<Option<Value>, Failure> {
-    match door.load(&StreamId::new(run)).await {
-        Ok(run) => Ok(Some(faces_json::snapshot(&run))),
-        Err(StoreError::Missing) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// The origin of a run, from its snapshot; without a snapshot it was erased.
-pub(crate) fn step(run: &str, snapshot: Option<&Value>) -> Value {
+fn step(run: &str, snapshot: Option<&Value>) -> Value {
     let Some(snapshot) = snapshot else {
         return json!({ "runId": run, "status": "erased" });
     };
@@ -72,14 +63,14 @@ pub(crate) fn step(run: &str, snapshot: Option<&Value>) -> Value {
 }
 
 /// The next run above a step.
-pub(crate) fn above(step: &Value) -> Option<String> {
+fn above(step: &Value) -> Option<StreamId> {
     let source = &step["forkedFrom"]["runId"];
     let above = source.as_str().or(step["parentRunId"].as_str());
-    above.map(str::to_owned)
+    above.map(StreamId::new)
 }
 
 /// Shows the steps.
-pub(crate) fn print(session: &Session, steps: &[Value]) -> Result<Exit, Failure> {
+fn print(session: &Session, steps: &[Value]) -> Result<Exit, Failure> {
     let mut data = Data::new();
     for (depth, step) in steps.iter().enumerate() {
         if session.form == Form::Json {

@@ -5,18 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kernel::digest::Hasher;
-use kernel::ids::{StreamId, TenantId};
+use kernel::ids::StreamId;
 use kernel::problem::quoted;
-use kernel::run::Artifact;
-use runtime::api::HIDDEN;
-use runtime::door::Door;
 use runtime::private;
 use store::StoreError;
 
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{RunName, short};
 use crate::session::Session;
+use crate::target::{self, ArtifactRow, Intent, Purpose, Target};
 use crate::{talk, text};
 
 /// Command-line arguments.
@@ -25,106 +23,93 @@ use crate::{talk, text};
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     /// The artifact: its id, or the beginning or the end of it
     #[arg(value_name = "ARTIFACT")]
-    pub(crate) artifact: String,
+    artifact: String,
 
     /// Write it to this file, which must not exist yet, instead of printing it
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    output: Option<PathBuf>,
 }
 
 /// Prints or saves an artifact.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let door = session.read()?;
-    let run = lookup::find(&door, &args.run).await?;
-    let state = door.load(&run).await?;
-    let tenant = state.header.tenant();
-    let artifacts = state
-        .facts()
-        .map(|facts| facts.artifacts.as_slice())
-        .unwrap_or_default();
-    let named = artifacts.iter().map(|of| (of.1.artifact_id.as_str(), of));
-    let (node, artifact) = chosen(run.as_str(), &args.artifact, named)?;
-    if state.plan.hides_talk(node) {
-        let hint = "run the workflow without the node's `outputSensitivity` and without a \
-                    `complianceClass` to show it";
-        return Err(Failure::new(HIDDEN).hint(hint));
-    }
+    let target = target::open(session, Intent::Read)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    let artifact = chosen(&run, &args.artifact, target.artifacts(&run).await?)?;
     match &args.output {
-        None => print(&door, tenant, artifact).await?,
-        Some(path) => save(&door, tenant, artifact, path).await?,
+        None => {
+            let mut data = Data::new();
+            let mut print = |part: &[u8]| data.bytes(part);
+            target.artifact(&run, &artifact.id, &mut print).await?;
+            data.done()?;
+        }
+        Some(path) => save(&*target, &run, &artifact, path).await?,
     }
     Ok(Exit::Done)
 }
 
-/// The artifact of a run, by its id, that the typed text matches.
-pub(crate) fn chosen<'a, T>(
-    run: &str,
-    typed: &str,
-    artifacts: impl Iterator<Item = (&'a str, T)>,
-) -> Result<T, Failure> {
-    let mut found = artifacts.filter(|(id, _)| id.starts_with(typed) || id.ends_with(typed));
+/// The artifact of a run that the typed text matches.
+fn chosen(run: &StreamId, typed: &str, all: Vec<ArtifactRow>) -> Result<ArtifactRow, Failure> {
+    let fits = |one: &ArtifactRow| one.id.starts_with(typed) || one.id.ends_with(typed);
+    let mut found = all.into_iter().filter(fits);
     match (found.next(), found.next()) {
-        (Some((_, artifact)), None) => Ok(artifact),
+        (Some(artifact), None) => Ok(artifact),
         (Some(_), Some(_)) => {
             let what = format!("{} fits several artifacts", quoted(typed));
             Err(Failure::new(what).hint("give more characters of its id"))
         }
         (None, _) => {
-            let run = StreamId::new(run);
-            let run = short(&run);
+            let run = short(run);
             let what = format!("run {run} has no artifact {}", quoted(typed));
             Err(Failure::new(what).hint(format!("`runwright runs show {run}` lists them")))
         }
     }
 }
 
-async fn print(door: &Door, tenant: &TenantId, artifact: &Artifact) -> Result<(), Failure> {
-    let mut data = Data::new();
-    for part in &artifact.parts {
-        data.bytes(&door.store().blob(tenant, part).await?)?;
-    }
-    data.done()
-}
-
 async fn save(
-    door: &Door,
-    tenant: &TenantId,
-    artifact: &Artifact,
+    target: &dyn Target,
+    run: &StreamId,
+    artifact: &ArtifactRow,
     path: &Path,
 ) -> Result<(), Failure> {
-    let mut file = created(path)?;
-    let done = fill(&mut file, door, tenant, artifact, path).await;
+    let failed = |error: std::io::Error| Failure::file(path, &error);
+    let mut file = None;
+    let mut digest = Hasher::default();
+    let mut write = |part: &[u8]| {
+        let file = match &mut file {
+            Some(file) => file,
+            // Created once access is granted.
+            empty => empty.insert(new_file(path)?),
+        };
+        digest.update(part);
+        file.write_all(part).map_err(failed)
+    };
+    let read = target.artifact(run, &artifact.id, &mut write).await;
+    let Some(file) = file else {
+        return read;
+    };
+    let done = match read {
+        Ok(()) if digest.finish().to_string() != artifact.digest => {
+            let what = format!("artifact {} differs from the one of the run", artifact.id);
+            Err(StoreError::Corrupt(what).into())
+        }
+        read => read.and_then(|()| file.sync_all().map_err(failed)),
+    };
     if done.is_err() {
         // A partial file is useless, and would block the next attempt.
         let _ = std::fs::remove_file(path);
+        return done;
     }
-    done
+    let size = text::bytes(artifact.size);
+    talk::say(format!("{}: {size}", path.display()));
+    Ok(())
 }
 
-async fn fill(
-    file: &mut File,
-    door: &Door,
-    tenant: &TenantId,
-    artifact: &Artifact,
-    path: &Path,
-) -> Result<(), Failure> {
-    let mut digest = Hasher::default();
-    for part in &artifact.parts {
-        let bytes = door.store().blob(tenant, part).await?;
-        digest.update(&bytes);
-        file.write_all(&bytes)
-            .map_err(|error| Failure::file(path, &error))?;
-    }
-    let about = (artifact.artifact_id.as_str(), artifact.size);
-    saved(file, path, about, digest.finish() == artifact.digest)
-}
-
-/// A new file for an artifact.
-pub(crate) fn created(path: &Path) -> Result<File, Failure> {
+/// Creates a file, which must not exist yet.
+pub(super) fn new_file(path: &Path) -> Result<File, Failure> {
     let file = private::file().write(true).create_new(true).open(path);
     file.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
@@ -133,21 +118,4 @@ pub(crate) fn created(path: &Path) -> Result<File, Failure> {
         }
         _ => Failure::file(path, &error),
     })
-}
-
-/// Reports that an artifact of this id and size was saved to a file, if it `is_whole`.
-pub(crate) fn saved(
-    file: &File,
-    path: &Path,
-    (id, size): (&str, u64),
-    is_whole: bool,
-) -> Result<(), Failure> {
-    file.sync_all()
-        .map_err(|error| Failure::file(path, &error))?;
-    if !is_whole {
-        let what = format!("artifact {id} differs from the one of the run");
-        return Err(StoreError::Corrupt(what).into());
-    }
-    talk::say(format!("{}: {}", path.display(), text::bytes(size)));
-    Ok(())
 }

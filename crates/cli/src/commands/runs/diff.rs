@@ -1,18 +1,13 @@
 //! `runwright runs diff`: the differences of two runs.
 
-use faces::Mask;
-use faces::openwop::v1::Diff;
-use kernel::batch::Record;
 use kernel::ids::StreamId;
-use kernel::run::Event;
-use runtime::door::Door;
 use serde_json::Value;
-use store::{ReadFrom, StoreError};
 
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{RunName, short};
 use crate::session::{Form, Session};
+use crate::target::{self, Intent, Purpose};
 use crate::{style, talk, text};
 
 /// Maximum differing events shown to people.
@@ -31,47 +26,23 @@ the same, 1 if not.")]
 pub(crate) struct Args {
     /// A run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     /// The other run
     #[arg(value_name = "OTHER")]
-    pub(crate) other: RunName,
+    other: RunName,
 }
 
-/// Compares two runs of a store.
+/// Compares two runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let door = session.read()?;
-    let a = lookup::find(&door, &args.run).await?;
-    let b = lookup::find(&door, &args.other).await?;
-    let (a_run, b_run) = (door.load(&a).await?, door.load(&b).await?);
-    let (a_log, b_log) = (log(&door, &a).await?, log(&door, &b).await?);
-    let mut diff = Diff::default();
-    for seq in 0..a_log.len().max(b_log.len()) {
-        let a = a_log.get(seq);
-        let a = a.map(|event| (&*a_run.header, Mask::from_plan(&a_run.plan), event));
-        let b = b_log.get(seq);
-        let b = b.map(|event| (&*b_run.header, Mask::from_plan(&b_run.plan), event));
-        if !diff.pair(seq as u64, a, b) {
-            break;
-        }
-    }
-    print(session, &diff.build(&a_run, &b_run))
-}
-
-async fn log(door: &Door, run: &StreamId) -> Result<Vec<Event>, Failure> {
-    let loaded = door.store().load(run, ReadFrom::Seq(0), usize::MAX).await?;
-    let read = |record: &Record| {
-        serde_json::from_slice(&record.content).map_err(|_| {
-            Failure::from(StoreError::Corrupt(format!(
-                "an event of run {run} cannot be read"
-            )))
-        })
-    };
-    loaded.records.iter().map(read).collect()
+    let target = target::open(session, Intent::Read)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    let other = target.find(&args.other, Purpose::Use).await?;
+    print(session, &target.diff(&run, &other).await?)
 }
 
 /// Shows a comparison in the protocol's form.
-pub(crate) fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
+fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
     let mut data = Data::new();
     match session.form {
         Form::Json => data.json(diff)?,

@@ -2,11 +2,12 @@
 
 use clap::ValueEnum;
 use kernel::fork::ForkError;
-use kernel::ids::Seq;
+use kernel::ids::{Seq, StreamId};
 use kernel::replay::Divergence;
 use kernel::run::{Overlay, Run};
 use kernel::stream::ForkMode;
 use runtime::{ForkFailed, ForkSpec};
+use serde_json::json;
 
 use super::super::DriveArgs;
 use super::replay;
@@ -16,7 +17,9 @@ use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::lookup::{self, RunName, short};
 use crate::prompt::Prompt;
+use crate::remote::Remote;
 use crate::session::{Form, Session};
+use crate::target::{self, Cursor, Purpose, Server, Target as _};
 use crate::{compose, faces_json, style, talk};
 
 /// Command-line arguments.
@@ -34,12 +37,12 @@ decision differs from the log; `runwright runs replay` checks this without makin
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     /// Copy the events below this sequence [default: all for a branch, of a run that has not ended;
     /// none for a replay]
     #[arg(long, value_name = "SEQ")]
-    pub(crate) at: Option<Seq>,
+    at: Option<Seq>,
 
     /// Whether to continue for real or to repeat
     #[arg(long, value_name = "MODE", default_value = "branch")]
@@ -47,11 +50,11 @@ pub(crate) struct Args {
 
     /// A tag of the branch, in place of the source's; may be given several times
     #[arg(long = "tag", value_name = "TAG")]
-    pub(crate) tags: Vec<String>,
+    tags: Vec<String>,
 
     /// Only make the branch and print its id; `runwright resume` drives it
     #[arg(long, conflicts_with_all = ["watch", "quiet"])]
-    pub(crate) detach: bool,
+    detach: bool,
 
     #[command(flatten)]
     drive: DriveArgs,
@@ -67,7 +70,7 @@ enum Mode {
 
 impl Args {
     /// The mode in the protocol's spelling.
-    pub(crate) fn mode(&self) -> &'static str {
+    fn mode(&self) -> &'static str {
         match self.mode {
             Mode::Branch => "branch",
             Mode::Replay => "replay",
@@ -77,6 +80,9 @@ impl Args {
 
 /// Forks a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    if let Some(remote) = &session.remote {
+        return run_on_server(args, session, remote).await;
+    }
     let door = session.write()?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
     let source = lookup::find(engine.door(), &args.run).await?;
@@ -159,6 +165,72 @@ fn print(session: &Session, run: &Run) -> Result<(), Failure> {
     data.done()
 }
 
+/// Forks a run of a server, and follows a branch to its end.
+async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result<Exit, Failure> {
+    let target = Server(remote);
+    let source = target.find(&args.run, Purpose::Use).await?;
+    let mut order = json!({ "mode": args.mode() });
+    match (args.at, args.mode) {
+        (Some(at), _) => order["fromSeq"] = json!(at),
+        (None, Mode::Branch) => order["fromSeq"] = json!(end(&target, &source).await?),
+        (None, Mode::Replay) => {}
+    }
+    if !args.tags.is_empty() {
+        order["runOptionsOverlay"] = json!({ "tags": args.tags });
+    }
+    let forked = remote
+        .post(&format!("/v1/runs/{source}:fork"), &order)
+        .await?;
+    let run = StreamId::new(forked["runId"].as_str().unwrap_or_default());
+    let mut data = Data::new();
+    if args.detach || matches!(args.mode, Mode::Replay) {
+        match session.form {
+            Form::Json => data.json_line(&target.snapshot(&run).await?)?,
+            Form::Text => data.line(run.as_str())?,
+        }
+        data.done()?;
+        return Ok(match forked["divergedAtSeq"].as_u64() {
+            None => Exit::Done,
+            Some(seq) => {
+                talk::say(format!("decided differently at event {seq}"));
+                Exit::Found
+            }
+        });
+    }
+    let from = forked["fromSeq"].as_u64().unwrap_or_default();
+    let mut cursor = Cursor::new(run, from.checked_sub(1));
+    while !cursor.is_complete {
+        for event in target.new_events(&mut cursor, session.form).await? {
+            match session.form {
+                Form::Json => data.line(&event.text)?,
+                Form::Text => talk::say(event.text),
+            }
+        }
+        data.flush()?;
+    }
+    let snapshot = target.snapshot(&cursor.run).await?;
+    match session.form {
+        Form::Json => data.json_line(&snapshot)?,
+        Form::Text => {
+            let name = format!("{}{}", short(&cursor.run), remote.place());
+            target::say_end(&mut data, &snapshot, &name, (0, None), None)?;
+        }
+    }
+    data.done()?;
+    Ok(target::exit(&snapshot))
+}
+
+/// The length of the log of an unfinished run of a server.
+async fn end(target: &Server<'_>, run: &StreamId) -> Result<Seq, Failure> {
+    let page = target.end(run).await?;
+    let last = page["lastEventSeq"].as_u64().unwrap_or_default();
+    if page["isTerminal"] == true {
+        Err(ended(run.as_str(), last))
+    } else {
+        Ok(last + 1)
+    }
+}
+
 fn refused(failed: ForkFailed, source: &str) -> Failure {
     let refused = match failed {
         ForkFailed::Door(error) => return error.into(),
@@ -177,7 +249,7 @@ fn refused(failed: ForkFailed, source: &str) -> Failure {
 }
 
 /// A branch cannot begin after the end of its source.
-pub(crate) fn ended(source: &str, seq: Seq) -> Failure {
+fn ended(source: &str, seq: Seq) -> Failure {
     Failure::new(format!(
         "run {source} ended with event {seq}, so a branch must start before it"
     ))

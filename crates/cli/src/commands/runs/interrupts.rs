@@ -1,27 +1,16 @@
 //! `runwright runs interrupts`.
 
 use faces::openwop::v1;
-use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use serde_json::Value;
-use store::{ListQuery, StoreClock, SystemClock};
+use store::{StoreClock, SystemClock};
 
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{RunName, short};
 use crate::session::{Form, Session};
+use crate::target::{self, Intent, Purpose};
 use crate::{style, talk, text};
-
-/// Statuses of runs with possible questions: one that is active in a branch may ask in another.
-const ASKING: [&str; 5] = [
-    "waiting-approval",
-    "waiting-input",
-    "waiting-external",
-    "paused",
-    "running",
-];
-/// Runs looked at.
-const MAX_RUNS: usize = 500;
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -29,38 +18,17 @@ const MAX_RUNS: usize = 500;
 pub(crate) struct Args {
     /// Only questions of this run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: Option<RunName>,
+    run: Option<RunName>,
 }
 
 /// Lists the questions of runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let door = session.read()?;
-    let runs = match &args.run {
-        Some(name) => vec![lookup::find(&door, name).await?],
-        None => {
-            let query = ListQuery {
-                kind: Some(StreamKind::Run),
-                statuses: ASKING.map(str::to_owned).into(),
-                limit: MAX_RUNS,
-                ..ListQuery::default()
-            };
-            let rows = lookup::all(&door, query).await?;
-            rows.into_iter().map(|row| row.stream).collect()
-        }
+    let target = target::open(session, Intent::Read)?;
+    let run = match &args.run {
+        Some(name) => Some(target.find(name, Purpose::Use).await?),
+        None => None,
     };
-    let mut open = Vec::new();
-    for run in runs {
-        let run = door.load(&run).await?;
-        for mut question in v1::open_interrupts(&run) {
-            question["runId"] = run.header.stream.as_str().into();
-            open.push(question);
-        }
-    }
-    print(session, &open)
-}
-
-/// Prints questions in wire format, each with its `runId`.
-pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> {
+    let open = target.questions(run.as_ref()).await?;
     let mut data = Data::new();
     if session.form == Form::Json {
         open.iter()
@@ -74,7 +42,7 @@ pub(crate) fn print(session: &Session, open: &[Value]) -> Result<Exit, Failure> 
     }
     let now = SystemClock.now();
     let mut table = Table::new(["RUN", "NODE", "KIND", "ASKED", "EXPIRES", "QUESTION"]);
-    for question in open {
+    for question in &open {
         let word = |name: &str| question[name].as_str().unwrap_or_default();
         let time = |name: &str| Timestamp::parse(word(name));
         let data = &question["payload"]["data"];

@@ -1,36 +1,27 @@
 //! `runwright runs`: lists, shows and steers runs.
 
-pub(crate) mod ancestry;
-pub(crate) mod artifact;
-pub(crate) mod awaited;
-pub(crate) mod bundle;
-pub(crate) mod cancel;
-pub(crate) mod diff;
+mod ancestry;
+mod artifact;
+mod bundle;
+mod cancel;
+mod diff;
 pub(crate) mod events;
-pub(crate) mod fork;
-pub(crate) mod interrupts;
-pub(crate) mod list;
-pub(crate) mod note;
-pub(crate) mod pause;
+mod fork;
+mod interrupts;
+mod list;
+mod note;
+mod pause;
 mod purge;
 mod replay;
-pub(crate) mod resolve;
-pub(crate) mod show;
+mod resolve;
+mod show;
 mod signal;
-pub(crate) mod tail;
-pub(crate) mod unpause;
-
-use clap::Subcommand;
-use faces::player::names::is_session_id;
-use kernel::ids::StreamId;
-use kernel::run::Envelope;
-use runtime::door::Door;
-use store::{ReadFrom, StoreError};
+mod tail;
+mod unpause;
 
 use crate::exit::{Exit, Failure};
-use crate::lookup::short;
 use crate::session::Session;
-use crate::{style, talk};
+use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -94,46 +85,4 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Artifact(args) => artifact::run(args, session).await,
         Command::Purge(args) => purge::run(args, session).await,
     }
-}
-
-/// Sends a run a command through the door; its driver finds it in the log.
-async fn tell(
-    door: &Door,
-    run: &StreamId,
-    command: kernel::run::Command,
-) -> Result<kernel::run::Run, Failure> {
-    Ok(door.transact(run, &Envelope::from(command)).await?.run)
-}
-
-/// Reports which process acts on the command; without a driver, that none does.
-async fn say_who_acts(session: &Session, door: &Door, run: &StreamId) -> Result<(), Failure> {
-    let loaded = match door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await {
-        Err(StoreError::Missing) => return Ok(()),
-        loaded => loaded?,
-    };
-    let now = door.store().now();
-    let is_held = loaded
-        .lease
-        .is_some_and(|lease| lease.expires_at > now && !runtime::holder::is_dead(&lease.holder));
-    if loaded.index.runnable && !is_held {
-        let id = short(run);
-        if session.place.is_served()? {
-            let next = style::dim("next:");
-            talk::say(format!(
-                "{next} the server of this store applies it; `runwright runs tail {id}` follows \
-                 the run"
-            ));
-            return Ok(());
-        }
-        let resume = if is_session_id(id) {
-            "play --resume"
-        } else {
-            "resume"
-        };
-        talk::say(format!(
-            "{} no process drives this run; `runwright {resume} {id}` drives it",
-            style::dim("next:")
-        ));
-    }
-    Ok(())
 }

@@ -1,17 +1,14 @@
 //! `runwright runs note`: annotates a run.
 
-use faces::openwop::v1;
-use kernel::audit::Actor;
 use kernel::ids::{NodeId, Seq};
-use kernel::notes::{Annotate, Signal, Target};
-use runtime::door::NotesError;
-use runtime::redact::Redactor;
-use serde_json::{Value, json};
+use kernel::notes::{self, Signal};
+use serde_json::Value;
 
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName};
+use crate::lookup::RunName;
 use crate::session::{Form, Session};
+use crate::target::{self, Intent, NewNote, Purpose};
 use crate::{style, text};
 
 /// Command-line arguments.
@@ -26,7 +23,7 @@ purged, and a fork has none.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     #[command(flatten)]
     said: SaidArgs,
@@ -82,77 +79,30 @@ impl Args {
             .or(correction)
             .or(flag.then_some(Signal::Flag))
     }
-
-    /// The same in the protocol's form; `None` without an annotation.
-    pub(crate) fn body(&self, run: &str) -> Option<Value> {
-        let signal = self.signal()?;
-        let mut body = json!({ "signal": signal, "target": {} });
-        if let Some(node) = &self.node {
-            body["target"]["nodeId"] = json!(node);
-        }
-        if let Some(seq) = self.event {
-            body["target"]["eventId"] = json!(format!("{run}.{seq}"));
-        }
-        if let Some(note) = &self.note {
-            body["note"] = json!(note);
-        }
-        Some(body)
-    }
 }
 
-/// Annotates a run of a store, or lists its annotations.
+/// Annotates a run, or lists its annotations.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let Some(signal) = args.signal() else {
-        let door = session.read()?;
-        let run = lookup::find(&door, &args.run).await?;
-        let said = door.notes(&run).await?;
-        let said: Vec<Value> = said.iter().map(v1::annotation).collect();
-        return print(session, &said);
+        let target = target::open(session, Intent::Read)?;
+        let run = target.find(&args.run, Purpose::Use).await?;
+        return print(session, &target.notes(&run).await?);
     };
-    let door = session.write()?;
-    let run = lookup::find(&door, &args.run).await?;
-    let state = door.load(&run).await?;
-    if args.event.is_some_and(|seq| seq >= state.head.next_seq) {
-        let events = text::count(state.head.next_seq as usize, "event");
-        return Err(Failure::new(format!("the run has {events}")));
-    }
-    let node = args.node.as_deref();
-    if node.is_some_and(|node| state.plan.node_ix(node).is_none()) {
-        let what = "the run's workflow has no such node";
-        return Err(Failure::new(what).hint("`runwright runs show` lists its nodes"));
-    }
-    let redactor = Redactor::masking();
-    let clean = |text: String| redactor.text(&text).into_owned();
-    let said = Annotate {
-        target: Target {
+    let target = target::open(session, Intent::Write)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    let note = NewNote {
+        target: notes::Target {
             event_seq: args.event,
-            node_id: node.map(NodeId::new),
+            node_id: args.node.map(NodeId::from),
         },
-        signal: match signal {
-            Signal::Label { label } => Signal::Label {
-                label: clean(label),
-            },
-            Signal::Correction { correction } => Signal::Correction {
-                correction: clean(correction),
-            },
-            signal @ (Signal::Rating { .. } | Signal::Flag) => signal,
-        },
-        note: args.note.clone().map(clean),
-        by: Actor::operator(),
+        signal,
+        note: args.note,
     };
-    let noted = door
-        .annotate(&run, &state.header.owner, said, |_| None)
-        .await;
-    let noted = noted.map_err(|error| match error {
-        NotesError::Rejected(rejection) => Failure::new(rejection.to_string()),
-        NotesError::Store(error) => error.into(),
-    })?;
-    runtime::access::trail::deliver(&**door.store()).await?;
-    print(session, &[v1::annotation(&noted)])
+    print(session, &[target.annotate(&run, note).await?])
 }
 
 /// Shows annotations in the protocol's form, one per line.
-pub(crate) fn print(session: &Session, said: &[Value]) -> Result<Exit, Failure> {
+fn print(session: &Session, said: &[Value]) -> Result<Exit, Failure> {
     let mut data = Data::new();
     for annotation in said {
         if session.form == Form::Json {

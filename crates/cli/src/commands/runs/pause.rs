@@ -1,14 +1,12 @@
 //! `runwright runs pause`.
 
-use kernel::run::RunStatus;
 use kernel::run::event::DrainPolicy;
-use kernel::run::{Command, Envelope, Rejection};
-use runtime::DoorError;
 
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{RunName, short};
 use crate::session::Session;
 use crate::talk;
+use crate::target::{self, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -19,15 +17,15 @@ use crate::talk;
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     /// Stop running nodes instead of waiting for their end
     #[arg(long)]
-    pub(crate) now: bool,
+    now: bool,
 
     /// Why; kept in the log
     #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
+    reason: Option<String>,
 }
 
 /// Pauses a run.
@@ -37,29 +35,13 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     } else {
         DrainPolicy::DrainCurrentNode
     };
-    let door = session.write()?;
-    let run = lookup::find(&door, &args.run).await?;
-    let pause = Command::Pause {
-        reason: args.reason,
-        policy,
-    };
-    let is_paused = match door.transact(&run, &Envelope::from(pause)).await {
-        Ok(state) => state.run.status() == RunStatus::Paused,
-        // The pending pause is the requested one.
-        Err(DoorError::Rejected(Rejection::AlreadyDraining)) => false,
-        Err(error) => return Err(error.into()),
-    };
-    say(short(&run), is_paused);
-    Ok(Exit::Done)
-}
-
-/// Reports whether a run is paused, or about to be.
-pub(crate) fn say(run: &str, is_paused: bool) {
-    if is_paused {
-        talk::say(format!("run {run} is paused"))
+    let target = target::open(session, Intent::Write)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    let id = short(&run);
+    talk::say(if target.pause(&run, policy, args.reason).await? {
+        format!("run {id} is paused")
     } else {
-        talk::say(format!(
-            "run {run} pauses when its running nodes have ended"
-        ))
-    }
+        format!("run {id} pauses when its running nodes have ended")
+    });
+    Ok(Exit::Done)
 }

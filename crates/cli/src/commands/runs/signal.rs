@@ -4,11 +4,11 @@ use kernel::json::{self, Limits};
 use kernel::run::{Command, Run};
 use serde_json::Value;
 
-use super::say_who_acts;
 use crate::document::Source;
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{RunName, short};
 use crate::session::Session;
+use crate::target::{Purpose, StoreTarget, Target as _};
 use crate::{style, talk, text};
 
 /// Command-line arguments.
@@ -39,8 +39,8 @@ pub(crate) struct Args {
 /// Sends a signal.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let payload = payload(&args.payload)?;
-    let door = session.write()?;
-    let run = lookup::find(&door, &args.run).await?;
+    let target = StoreTarget::new(session, session.write()?);
+    let run = target.find(&args.run, Purpose::Use).await?;
     let id = args.id.unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
     let command = Command::Signal {
         name: args.name.clone(),
@@ -48,10 +48,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         payload,
     };
     let name = text::one_line(&args.name, 80);
-    let state = super::tell(&door, &run, command).await?;
+    let state = target.tell(&run, command).await?;
     talk::say(format!("run {} has the signal {name}", short(&run)));
     say_what_is_waited_for(&state, &args.name);
-    say_who_acts(session, &door, &run).await?;
+    target.say_who_acts(&run).await?;
     Ok(Exit::Done)
 }
 

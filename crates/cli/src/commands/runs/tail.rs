@@ -1,18 +1,12 @@
 //! `runwright runs tail`: events as they come.
 
-use std::time::Duration;
-
 use kernel::ids::Seq;
-use store::ReadFrom;
 
-use super::events::{Reader, Wanted, print};
-use crate::data::Data;
+use super::events::Printer;
 use crate::exit::{Exit, Failure, io_text};
-use crate::lookup::{self, RunName};
+use crate::lookup::RunName;
 use crate::session::Session;
-
-/// The polling interval of the log: another process may write it without a notification.
-const POLL: Duration = Duration::from_millis(200);
+use crate::target::{self, Cursor, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -22,53 +16,34 @@ const POLL: Duration = Duration::from_millis(200);
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     /// Begin after this sequence instead of at the first event
     #[arg(long, value_name = "SEQ")]
-    pub(crate) after: Option<Seq>,
+    after: Option<Seq>,
 
     /// Only events of this type; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
-    pub(crate) types: Vec<String>,
+    types: Vec<String>,
 }
 
 /// Follows a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let mut wanted = Wanted::new(args.types, None)?;
-    let door = session.read()?;
-    let run = lookup::find(&door, &args.run).await?;
-    let mut data = Data::new();
-    let mut reader = Reader::new(&door, run.clone(), args.after).await?;
-    loop {
-        // Before reading, so that the last event is certainly read.
-        let index = door
-            .store()
-            .load(&run, ReadFrom::Seq(u64::MAX), 0)
-            .await?
-            .index;
-        loop {
-            let page = reader.page().await?;
-            if page.is_empty() {
-                break;
-            }
-            let of = (&reader.header, &*reader.plan);
-            print(&mut data, session.form, of, &page, &mut wanted)?;
-            data.flush()?;
-        }
-        if index.settled {
-            data.done()?;
-            return Ok(match index.status.as_str() {
-                "failed" | "cancelled" => Exit::Found,
-                _ => Exit::Done,
-            });
-        }
-        tokio::select! {
-            () = tokio::time::sleep(POLL) => {}
-            interrupt = tokio::signal::ctrl_c() => {
+    let target = target::open(session, Intent::Read)?;
+    let mut printer = Printer::new(&*target, session.form, args.types, None)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    let mut cursor = Cursor::new(run, args.after);
+    let interrupt = tokio::signal::ctrl_c();
+    tokio::pin!(interrupt);
+    while !cursor.is_complete {
+        let events = tokio::select! {
+            events = target.new_events(&mut cursor, session.form) => events?,
+            interrupt = &mut interrupt => {
                 interrupt.map_err(|error| Failure::new(io_text(&error)))?;
                 return Ok(Exit::Done);
             }
-        }
+        };
+        printer.print(&events)?;
     }
+    Ok(target::exit(&target.snapshot(&cursor.run).await?))
 }

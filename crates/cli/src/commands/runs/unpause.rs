@@ -1,12 +1,10 @@
 //! `runwright runs unpause`.
 
-use kernel::run::Command;
-
-use super::{say_who_acts, tell};
 use crate::exit::{Exit, Failure};
-use crate::lookup::{self, RunName, short};
+use crate::lookup::{RunName, short};
 use crate::session::Session;
 use crate::talk;
+use crate::target::{self, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -17,26 +15,19 @@ use crate::talk;
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
-    pub(crate) run: RunName,
+    run: RunName,
 
     /// Why; kept in the log
     #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
+    reason: Option<String>,
 }
 
 /// Ends the pause of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let door = session.write()?;
-    let run = lookup::find(&door, &args.run).await?;
-    tell(
-        &door,
-        &run,
-        Command::Resume {
-            reason: args.reason,
-        },
-    )
-    .await?;
+    let target = target::open(session, Intent::Write)?;
+    let run = target.find(&args.run, Purpose::Use).await?;
+    target.unpause(&run, args.reason).await?;
     talk::say(format!("run {} is no longer paused", short(&run)));
-    say_who_acts(session, &door, &run).await?;
+    target.say_who_acts(&run).await?;
     Ok(Exit::Done)
 }

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::command::{echo, not_run, said, surroundings};
 use super::how::{Held, Judge};
 use super::kind::{Kind, NotReplayed, ReplayError, Typed};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::exit::Failure;
 use crate::session::{Form, Session};
 

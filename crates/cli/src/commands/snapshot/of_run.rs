@@ -33,7 +33,7 @@ use super::command::said;
 use super::from_run;
 use super::how::{Held, Judge};
 use super::kind::{Kind, NotReplayed, ReplayError};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::compose;
 use crate::driving::{self, Ended, Until};
 use crate::exit::Failure;

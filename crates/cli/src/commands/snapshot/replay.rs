@@ -12,7 +12,7 @@ use super::junit::{self, Case, End};
 use super::kind::{Kind, NotReplayed, ReplayError, Typed};
 use super::list::matched;
 use super::{Rooted, failed, find_whole};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};

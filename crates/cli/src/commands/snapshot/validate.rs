@@ -8,7 +8,7 @@ use super::how::{How, Judge};
 use super::kind::{Kind, ReplayError, Typed};
 use super::replay::say_not_replayed;
 use super::{Rooted, find_whole};
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::PortArgs;
+use crate::args::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::session::{Form, Session};

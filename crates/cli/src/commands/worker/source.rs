@@ -15,7 +15,7 @@ use runtime::engine::{EngineOptions, Scope};
 use serde_json::{Map, Value, json};
 
 use super::together::Together;
-use crate::commands::PortArgs;
+use crate::args::PortArgs;
 use crate::compose;
 use crate::exit::Failure;
 use crate::remote::Remote;

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             ))?,
         }
     }
-    crate::commands::tell_trail(&door).await;
+    crate::trail::deliver(&door).await;
     data.done()?;
     Ok(Exit::Done)
 }

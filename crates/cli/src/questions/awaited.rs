@@ -11,7 +11,7 @@ use kernel::run::Run;
 use runtime::door::{CoordinatorName, Door};
 use store::StoreError;
 
-use super::resolve::worker_of;
+use super::worker_of;
 use crate::text;
 
 /// The awaited party of each waiting worker node.

@@ -12,27 +12,25 @@ use kernel::time::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use super::Remote;
-use super::runs::poll;
+use super::server::{HOLD, poll};
 use crate::exit::{Exit, Failure};
 use crate::follow::{Parent, RunUpdate};
 use crate::live::runs_view::{Activity, Going, OpenNode, OpenRun, RunsView};
+use crate::remote::Remote;
 
 /// The interval of redraws.
 const FRAME: Duration = Duration::from_millis(100);
-/// Maximum time the server holds an answer without events.
-const HOLD: Duration = Duration::from_secs(30);
 /// A child is announced before it is created; it is looked for again this often, at this interval.
 const LOOKS: u32 = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The watched runs, as far as the server reported them.
-pub(super) struct Watched {
+pub(crate) struct Watched {
     runs: Vec<WatchedRun>,
 }
 
 /// A run, as far as the server reported it.
-pub(super) struct WatchedRun {
+pub(crate) struct WatchedRun {
     id: StreamId,
     workflow: String,
     parent: Option<Parent>,
@@ -62,13 +60,13 @@ enum NodeState {
 
 impl Watched {
     /// Watches one run with `total` nodes.
-    pub(super) fn new(id: &str, workflow: &str, total: usize) -> Self {
+    pub(crate) fn new(id: &str, workflow: &str, total: usize) -> Self {
         let run = WatchedRun::new(id.into(), workflow.to_owned(), None, total);
         Self { runs: vec![run] }
     }
 
     /// The requested run.
-    pub(super) fn root(&self) -> &WatchedRun {
+    pub(crate) fn root(&self) -> &WatchedRun {
         &self.runs[0]
     }
 
@@ -269,7 +267,7 @@ impl RunsView for Watched {
 
 /// Passes on a server's events of the runs, and the passing of time, until all of them have ended
 /// or a signal interrupts.
-pub(super) async fn watch(
+pub(crate) async fn watch(
     remote: &Remote,
     watched: &mut Watched,
     mut show: impl FnMut(&Watched, &[Value], &[RunUpdate]) -> Result<(), Failure>,
@@ -321,10 +319,10 @@ async fn page(
     looks: u32,
 ) -> (usize, Result<Value, Failure>) {
     for _ in 1..looks {
-        if let Ok(told) = poll(remote, run.as_str(), after, HOLD).await {
+        if let Ok(told) = poll(remote, &run, after, HOLD).await {
             return (of, Ok(told));
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
-    (of, poll(remote, run.as_str(), after, HOLD).await)
+    (of, poll(remote, &run, after, HOLD).await)
 }

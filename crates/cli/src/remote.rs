@@ -1,11 +1,4 @@
-//! The same commands on a server instead of a store.
-
-mod artifact;
-mod lineage;
-mod run;
-pub(crate) mod runs;
-mod steering;
-mod watch;
+//! The HTTP client of a Runwright server.
 
 use std::time::Duration;
 
@@ -15,10 +8,8 @@ use runtime::outbound::{Allowed, Outbound, Redirects, Request, Response};
 use serde_json::Value;
 use url::Url;
 
-use crate::commands::{Command, RunsCommand};
 use crate::env;
-use crate::exit::{Exit, Failure};
-use crate::session::Session;
+use crate::exit::Failure;
 
 /// The timeout of an answer; a poll is held for less.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,7 +28,7 @@ impl Remote {
     pub(crate) fn new(server: &str, key: Option<String>) -> Result<Self, Failure> {
         let typed = kernel::problem::quoted(server);
         let wrong = || {
-            Failure::new(format!("--server {typed} is not the address of a server"))
+            Failure::new(format!("--server {typed} is no address of a server"))
                 .hint("write http://HOST:PORT")
         };
         let base = Url::parse(server).map_err(|_| wrong())?;
@@ -137,7 +128,7 @@ impl Remote {
     }
 
     /// Sends a request. The body of the answer must arrive within the `timeout`.
-    async fn sent(
+    pub(crate) async fn sent(
         &self,
         method: Method,
         path: &str,
@@ -146,18 +137,13 @@ impl Remote {
         timeout: Duration,
     ) -> Result<Response, Failure> {
         let url = self.base.join(path);
-        let url = url.map_err(|_| Failure::new("the address of the request is not a URL"))?;
+        let url = url.map_err(|_| Failure::new("the address of the request is no URL"))?;
         if body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(key) = &self.key {
             let bearer = HeaderValue::from_str(&format!("Bearer {key}"));
-            let mut bearer = bearer.map_err(|_| {
-                Failure::new(
-                    "--key has characters that a key \
-                                                              cannot have",
-                )
-            })?;
+            let mut bearer = bearer.map_err(|_| Failure::new("--key holds what no key does"))?;
             bearer.set_sensitive(true);
             headers.insert(AUTHORIZATION, bearer);
         }
@@ -179,7 +165,7 @@ impl Remote {
 }
 
 /// A whole answer, if it is JSON.
-async fn read(mut response: Response) -> Result<(StatusCode, Option<Value>), Failure> {
+pub(crate) async fn read(mut response: Response) -> Result<(StatusCode, Option<Value>), Failure> {
     let status = response.status();
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(broken_off)? {
@@ -196,7 +182,7 @@ async fn read(mut response: Response) -> Result<(StatusCode, Option<Value>), Fai
 }
 
 /// A truncated answer.
-fn broken_off(error: impl std::fmt::Display) -> Failure {
+pub(crate) fn broken_off(error: impl std::fmt::Display) -> Failure {
     Failure::new(error.to_string())
 }
 
@@ -205,7 +191,7 @@ pub(crate) fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
     let text = |name: &str| envelope.and_then(|envelope| envelope[name].as_str());
     let (Some(message), Some(code)) = (text("message"), text("error")) else {
         return Failure::new(format!(
-            "the server answered {} without a readable body",
+            "the server answered {} and nothing that can be read",
             status.as_u16()
         ));
     };
@@ -227,43 +213,8 @@ pub(crate) fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
     }
 }
 
-/// Carries out the command, if a server supports it.
-pub(crate) async fn dispatch(
-    command: Command,
-    session: &Session,
-    remote: &Remote,
-) -> Result<Exit, Failure> {
-    match command {
-        Command::Run(args) => run::run(args, session, remote).await,
-        Command::Events(args) => runs::events(args, session, remote).await,
-        Command::Runs(RunsCommand::Events(args)) => runs::events(args, session, remote).await,
-        Command::Runs(RunsCommand::List(args)) => runs::list(args, session, remote).await,
-        Command::Runs(RunsCommand::Show(args)) => runs::show(args, session, remote).await,
-        Command::Runs(RunsCommand::Tail(args)) => runs::tail(args, session, remote).await,
-        Command::Runs(RunsCommand::Cancel(args)) => runs::cancel(args, remote).await,
-        Command::Runs(RunsCommand::Fork(args)) => lineage::fork(*args, session, remote).await,
-        Command::Runs(RunsCommand::Diff(args)) => lineage::diff(args, session, remote).await,
-        Command::Runs(RunsCommand::Ancestry(args)) => {
-            lineage::ancestry(args, session, remote).await
-        }
-        Command::Runs(RunsCommand::Note(args)) => lineage::note(args, session, remote).await,
-        Command::Runs(RunsCommand::Bundle(args)) => lineage::bundle(args, remote).await,
-        Command::Runs(RunsCommand::Artifact(args)) => artifact::run(args, remote).await,
-        Command::Runs(RunsCommand::Interrupts(args)) => {
-            steering::interrupts(args, session, remote).await
-        }
-        Command::Runs(RunsCommand::Resolve(args)) => steering::resolve(*args, remote).await,
-        Command::Runs(RunsCommand::Pause(args)) => steering::pause(args, remote).await,
-        Command::Runs(RunsCommand::Unpause(args)) => steering::unpause(args, remote).await,
-        _ => Err(
-            Failure::new("this command works on a store, not on a server")
-                .hint("remove --server and RUNWRIGHT_SERVER, and name the store with --data"),
-        ),
-    }
-}
-
 /// A text, encoded as part of an address.
-fn urlencoded(text: &str) -> String {
+pub(crate) fn urlencoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes())
         .collect::<String>()
         .replace('+', "%20")
