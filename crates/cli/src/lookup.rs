@@ -4,6 +4,7 @@ pub(crate) mod documents;
 
 use std::path::PathBuf;
 
+use faces::openwop::v2::project;
 use faces::player::names::is_session_id;
 use kernel::ids::StreamId;
 use kernel::problem::quoted;
@@ -36,14 +37,19 @@ impl std::str::FromStr for RunName {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '~');
+        // The id of a run of another host begins with its tenant.
+        let text = match text.split_once('/') {
+            Some((tenant, id)) if !tenant.is_empty() => format!("{}~2F{id}", project(tenant)),
+            _ => text.to_owned(),
+        };
         if text.is_empty() || text.len() > 128 || !text.chars().all(is_plain) {
             return Err(
                 "a run id has only letters, digits and -, _, .; `runwright runs list` shows \
                         the ids",
             );
         }
-        Ok(Self(text.to_owned()))
+        Ok(Self(text))
     }
 }
 
@@ -239,10 +245,13 @@ mod tests {
 
     #[test]
     fn a_run_id_cannot_be_a_path() {
-        for bad in ["", "../x", "a/b", "a b", "a\0", "ä", &"x".repeat(129)] {
+        for bad in ["", "/x", "a/b c", "a b", "a\0", "ä", &"x".repeat(129)] {
             assert!(bad.parse::<RunName>().is_err(), "{bad:?}");
         }
         assert!("run-0199c2d4-aa".parse::<RunName>().is_ok());
+        for path in ["../x", "a/b"] {
+            assert!(!path.parse::<RunName>().unwrap().as_str().contains('/'));
+        }
     }
 
     #[test]

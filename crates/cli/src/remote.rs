@@ -117,7 +117,8 @@ impl Remote {
         }
     }
 
-    async fn exchange_with(
+    /// The same with further headers.
+    pub(crate) async fn exchange_with(
         &self,
         method: Method,
         path: &str,

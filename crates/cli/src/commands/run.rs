@@ -192,7 +192,7 @@ impl Order {
 
 /// Runs a workflow.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    if let Some(remote) = &session.remote {
+    if let Some(remote) = target::server(session, "run").await? {
         return run_on_server(args, session, remote).await;
     }
     let order = Order::read(&args, session)?;

@@ -14,7 +14,7 @@ use crate::args::{PortArgs, tenant};
 use crate::data::{Data, Table};
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
-use crate::{compose, style, talk, text};
+use crate::{compose, style, talk, target, text};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -85,6 +85,7 @@ pub(crate) struct OneArgs {
 
 /// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
+    target::server(session, "webhooks").await?;
     match command {
         Command::Create(args) => create(args, session).await,
         Command::List(whose) => list(whose, session).await,

@@ -28,6 +28,28 @@ pub(crate) struct Filter<'a> {
     pub form: Form,
 }
 
+impl Filter<'_> {
+    /// The filter in the query of a server. `parent` is the id of the parent.
+    pub(super) fn query(&self, parent: Option<&StreamId>, max_page: usize) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        for status in self.statuses {
+            query.append_pair("status", status);
+        }
+        let others = [
+            ("workflowId", self.workflow),
+            ("tag", self.tag),
+            ("parentRunId", parent.map(StreamId::as_str)),
+        ];
+        for (name, value) in others {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        query.append_pair("limit", &self.limit.min(max_page).to_string());
+        query.finish()
+    }
+}
+
 /// Listed runs.
 pub(crate) struct Listing {
     /// The runs.
@@ -48,14 +70,14 @@ pub(crate) struct Row {
     pub workflow: String,
     /// Its status.
     pub status: String,
-    /// When it was created.
-    pub created_at: Timestamp,
-    /// When it last changed.
-    pub updated_at: Timestamp,
+    /// When it was created, if that is known.
+    pub created_at: Option<Timestamp>,
+    /// When it last changed, if that is known.
+    pub updated_at: Option<Timestamp>,
     /// Whether it has ended.
     pub settled: bool,
-    /// The number of its events.
-    pub events: u64,
+    /// The number of its events, if it is known.
+    pub events: Option<u64>,
     /// The run that started it.
     pub parent: Option<StreamId>,
     /// Its tags.
@@ -77,10 +99,10 @@ impl From<Listed> for Row {
             tenant: Some(row.tenant),
             workflow: row.index.subject,
             status: row.index.status,
-            created_at: row.index.created_at,
-            updated_at: row.index.updated_at,
+            created_at: Some(row.index.created_at),
+            updated_at: Some(row.index.updated_at),
             settled: row.index.settled,
-            events: row.next_seq,
+            events: Some(row.next_seq),
             parent: row.index.parent,
             tags: row.index.tags,
             error: row.index.summary["error"].clone(),
@@ -106,19 +128,16 @@ impl Row {
             run: row.stream,
             tenant: Some(row.tenant),
             workflow: row.index.subject,
-            created_at: row.index.created_at,
-            updated_at: row.index.updated_at,
-            events: row.next_seq,
+            created_at: Some(row.index.created_at),
+            updated_at: Some(row.index.updated_at),
+            events: Some(row.next_seq),
         }
     }
 
     /// A run in the list of a server.
     pub(super) fn from_doc(doc: &Value) -> Self {
         let word = |name: &str| doc[name].as_str().unwrap_or_default().to_owned();
-        let time = |name: &str| {
-            let at = doc[name].as_str().and_then(Timestamp::parse);
-            at.unwrap_or_default()
-        };
+        let time = |name: &str| doc[name].as_str().and_then(Timestamp::parse);
         let tags = doc["tags"].as_array().into_iter().flatten();
         Self {
             waits: None,
@@ -130,12 +149,24 @@ impl Row {
             created_at: time("createdAt"),
             updated_at: time("updatedAt"),
             settled: doc["settled"] == Value::Bool(true),
-            events: doc["events"].as_u64().unwrap_or_default(),
+            events: doc["events"].as_u64(),
             parent: doc["parentRunId"].as_str().map(Into::into),
             tags: tags
                 .filter_map(|tag| tag.as_str().map(str::to_owned))
                 .collect(),
             error: doc["error"]["code"].clone(),
+        }
+    }
+
+    /// A snapshot in the list of a host that is not ours.
+    pub(super) fn from_snapshot(doc: &Value) -> Self {
+        let row = Self::from_doc(doc);
+        let time = |name: &str| doc[name].as_str().and_then(Timestamp::parse);
+        Self {
+            created_at: time("startedAt"),
+            updated_at: time("completedAt"),
+            settled: matches!(row.status.as_str(), "completed" | "failed" | "cancelled"),
+            ..row
         }
     }
 }

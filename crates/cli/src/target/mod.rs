@@ -1,9 +1,11 @@
-//! The runs that a command works on: those of a store, or those of a server.
+//! The runs that a command works on: those of a store, of a server, or of another host that speaks
+//! OpenWOP 2.
 //!
-//! A command is written once, over [`Target`]. Only an operation differs between the two.
+//! A command is written once, over [`Target`]. Only the operations differ.
 
 mod lines;
 mod listing;
+mod openwop;
 mod server;
 mod store;
 mod view;
@@ -18,7 +20,9 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::lookup::RunName;
+use crate::remote::Remote;
 use crate::session::{Form, Session};
+use openwop::{Host, Kind};
 
 pub(crate) use listing::{Filter, Listing, Row};
 pub(crate) use server::{Server, exit};
@@ -92,9 +96,14 @@ pub(crate) struct NewNote {
 /// Receives the bytes of an artifact, piece by piece.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Failure>;
 
-/// The runs of a store, or of a server.
+/// The runs of a store, a server or a host. An operation that it does not have is refused.
 #[async_trait(?Send)]
 pub(crate) trait Target {
+    /// The refusal of a command that it does not have.
+    fn cannot(&self, command: &str) -> Failure {
+        Failure::new(format!("`{command}` does not work here"))
+    }
+
     /// The run with this name: an id, a part of one, or `last`.
     async fn find(&self, name: &RunName, purpose: Purpose) -> Result<StreamId, Failure>;
 
@@ -105,7 +114,9 @@ pub(crate) trait Target {
     async fn snapshot(&self, run: &StreamId) -> Result<Value, Failure>;
 
     /// The same for a run that may have been erased.
-    async fn ancestor(&self, run: &StreamId) -> Result<Option<Value>, Failure>;
+    async fn ancestor(&self, _run: &StreamId) -> Result<Option<Value>, Failure> {
+        Err(self.cannot("runs ancestry"))
+    }
 
     /// The state of a run for people.
     async fn view(&self, run: &StreamId) -> Result<RunView, Failure>;
@@ -153,29 +164,64 @@ pub(crate) trait Target {
     }
 
     /// The annotations of a run, in the protocol's form.
-    async fn notes(&self, run: &StreamId) -> Result<Vec<Value>, Failure>;
+    async fn notes(&self, _run: &StreamId) -> Result<Vec<Value>, Failure> {
+        Err(self.cannot("runs note"))
+    }
 
     /// Annotates a run. Returns the annotation in the protocol's form.
-    async fn annotate(&self, run: &StreamId, note: NewNote) -> Result<Value, Failure>;
+    async fn annotate(&self, _run: &StreamId, _note: NewNote) -> Result<Value, Failure> {
+        Err(self.cannot("runs note"))
+    }
 
     /// The differences of two runs, in the protocol's form.
-    async fn diff(&self, run: &StreamId, other: &StreamId) -> Result<Value, Failure>;
+    async fn diff(&self, _run: &StreamId, _other: &StreamId) -> Result<Value, Failure> {
+        Err(self.cannot("runs diff"))
+    }
 
     /// A run in one document, with at most this many events.
-    async fn bundle(&self, run: &StreamId, max_events: Option<usize>) -> Result<Value, Failure>;
+    async fn bundle(&self, _run: &StreamId, _max_events: Option<usize>) -> Result<Value, Failure> {
+        Err(self.cannot("runs bundle"))
+    }
 
     /// The artifacts of a run.
-    async fn artifacts(&self, run: &StreamId) -> Result<Vec<ArtifactRow>, Failure>;
+    async fn artifacts(&self, _run: &StreamId) -> Result<Vec<ArtifactRow>, Failure> {
+        Err(self.cannot("runs artifact"))
+    }
 
     /// Reads an artifact. The sink first receives an empty piece, once access is granted.
-    async fn artifact(&self, run: &StreamId, id: &str, to: Sink<'_>) -> Result<(), Failure>;
+    async fn artifact(&self, _run: &StreamId, _id: &str, _to: Sink<'_>) -> Result<(), Failure> {
+        Err(self.cannot("runs artifact"))
+    }
 }
 
-/// The named server, else the store.
-pub(crate) fn open(session: &Session, intent: Intent) -> Result<Box<dyn Target + '_>, Failure> {
-    Ok(match (&session.remote, intent) {
-        (Some(remote), _) => Box::new(Server(remote)),
-        (None, Intent::Read) => Box::new(StoreTarget::new(session, session.read()?)),
-        (None, Intent::Write) => Box::new(StoreTarget::new(session, session.write()?)),
+/// The named server or host, else the store.
+pub(crate) async fn open(
+    session: &Session,
+    intent: Intent,
+) -> Result<Box<dyn Target + '_>, Failure> {
+    let Some(remote) = &session.remote else {
+        let door = match intent {
+            Intent::Read => session.read()?,
+            Intent::Write => session.write()?,
+        };
+        return Ok(Box::new(StoreTarget::new(session, door)));
+    };
+    Ok(match openwop::discover(remote).await? {
+        Kind::Runwright => Box::new(Server(remote)),
+        Kind::Other(name) => Box::new(Host { remote, name }),
     })
+}
+
+/// The named server, for a command that other hosts do not have.
+pub(crate) async fn server<'a>(
+    session: &'a Session,
+    command: &str,
+) -> Result<Option<&'a Remote>, Failure> {
+    let Some(remote) = &session.remote else {
+        return Ok(None);
+    };
+    match openwop::discover(remote).await? {
+        Kind::Runwright => Ok(Some(remote)),
+        Kind::Other(name) => Err(openwop::refuse(&name, command)),
+    }
 }

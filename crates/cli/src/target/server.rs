@@ -12,9 +12,9 @@ use reqwest::header::HeaderMap;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::lines::of_doc;
 use super::{
     ArtifactRow, Cursor, EventLine, Filter, Listing, NewNote, Purpose, Row, RunView, Sink, Target,
-    lines,
 };
 use crate::budget::Used;
 use crate::exit::{Exit, Failure};
@@ -25,6 +25,8 @@ use crate::talk;
 
 /// Maximum pages searched for a run by a part of its id, and maximum pages of questions.
 const PAGES: usize = 20;
+/// Maximum runs of a page.
+const MAX_PAGE: usize = 500;
 /// Maximum time the server holds an answer without events.
 pub(super) const HOLD: Duration = Duration::from_secs(30);
 /// The timeout for all bytes of an artifact.
@@ -39,7 +41,7 @@ fn at(run: &StreamId) -> String {
 }
 
 /// The items of a list in an answer.
-fn items(mut answer: Value, name: &str) -> Vec<Value> {
+pub(super) fn items(mut answer: Value, name: &str) -> Vec<Value> {
     match answer[name].take() {
         Value::Array(items) => items,
         _ => Vec::new(),
@@ -47,11 +49,11 @@ fn items(mut answer: Value, name: &str) -> Vec<Value> {
 }
 
 /// A body with the reason of a change, if there is one.
-fn because(reason: Option<String>) -> Value {
+pub(super) fn because(reason: Option<String>) -> Value {
     reason.map_or_else(|| json!({}), |reason| json!({ "reason": reason }))
 }
 
-fn status_of(answer: &Value) -> String {
+pub(super) fn status_of(answer: &Value) -> String {
     answer["status"].as_str().unwrap_or_default().to_owned()
 }
 
@@ -63,45 +65,56 @@ pub(crate) fn exit(snapshot: &Value) -> Exit {
     }
 }
 
+/// A list page by page, until it ends or is long enough. Returns whether there is more.
+pub(super) async fn pages(
+    get: impl AsyncFn(String) -> Result<Value, Failure>,
+    path: &str,
+    name: &str,
+    is_enough: impl Fn(usize, &[Value]) -> bool,
+) -> Result<(Vec<Value>, bool), Failure> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    for page in 1.. {
+        let mut answer = get(format!("{path}{cursor}")).await?;
+        let next = answer["nextCursor"].take();
+        all.extend(items(answer, name));
+        match next.as_str() {
+            None => return Ok((all, false)),
+            Some(_) if is_enough(page, &all) => break,
+            Some(next) => cursor = format!("&cursor={}", urlencoded(next)),
+        }
+    }
+    Ok((all, true))
+}
+
+/// The lines of a server's events. Moves the cursor to the last one.
+pub(super) fn lines(docs: &[Value], cursor: &mut Cursor, form: Form) -> Vec<EventLine> {
+    let last = docs.last().and_then(|doc| doc["sequence"].as_u64());
+    cursor.after = last.or(cursor.after);
+    let line = |doc: &Value| EventLine {
+        kind: doc["type"].as_str().unwrap_or_default().to_owned(),
+        at: doc["timestamp"].as_str().and_then(Timestamp::parse),
+        text: match form {
+            Form::Json => doc.to_string(),
+            Form::Text => of_doc(doc),
+        },
+    };
+    docs.iter().map(line).collect()
+}
+
 impl Server<'_> {
-    /// A list page by page, until it ends or is long enough. Returns whether there is more.
     async fn pages(
         &self,
         path: &str,
         name: &str,
         is_enough: impl Fn(usize, &[Value]) -> bool,
     ) -> Result<(Vec<Value>, bool), Failure> {
-        let (mut all, mut cursor) = (Vec::new(), String::new());
-        for page in 1.. {
-            let mut answer = self.0.get(&format!("{path}{cursor}")).await?;
-            let next = answer["nextCursor"].take();
-            all.extend(items(answer, name));
-            match next.as_str() {
-                None => return Ok((all, false)),
-                Some(_) if is_enough(page, &all) => break,
-                Some(next) => cursor = format!("&cursor={}", urlencoded(next)),
-            }
-        }
-        Ok((all, true))
+        let get = async |path: String| self.0.get(&path).await;
+        pages(get, path, name, is_enough).await
     }
 
     /// The end of a run's log: its last event, and whether the run has ended.
     pub(crate) async fn end(&self, run: &StreamId) -> Result<Value, Failure> {
         poll(self.0, run, Some(u64::MAX), Duration::from_secs(1)).await
-    }
-
-    fn lines(docs: &[Value], cursor: &mut Cursor, form: Form) -> Vec<EventLine> {
-        let last = docs.last().and_then(|doc| doc["sequence"].as_u64());
-        cursor.after = last.or(cursor.after);
-        let line = |doc: &Value| EventLine {
-            kind: doc["type"].as_str().unwrap_or_default().to_owned(),
-            at: doc["timestamp"].as_str().and_then(Timestamp::parse),
-            text: match form {
-                Form::Json => doc.to_string(),
-                Form::Text => lines::of_doc(doc),
-            },
-        };
-        docs.iter().map(line).collect()
     }
 }
 
@@ -132,7 +145,8 @@ impl Target for Server<'_> {
         let is_enough = |page: usize, rows: &[Value]| {
             page == PAGES || is_last && rows.iter().any(|row| is_root(&row))
         };
-        let (rows, _) = self.pages("/v1/runs?limit=500", "runs", is_enough).await?;
+        let path = format!("/v1/runs?limit={MAX_PAGE}");
+        let (rows, _) = self.pages(&path, "runs", is_enough).await?;
         let id = |row: &Value| StreamId::new(row["runId"].as_str().unwrap_or_default());
         if is_last {
             let last = rows.iter().find(is_root).map(id);
@@ -165,22 +179,7 @@ impl Target for Server<'_> {
             Some(name) => Some(self.find(name, Purpose::Show).await?),
             None => None,
         };
-        let mut query = url::form_urlencoded::Serializer::new(String::new());
-        for status in filter.statuses {
-            query.append_pair("status", status);
-        }
-        let others = [
-            ("workflowId", filter.workflow),
-            ("tag", filter.tag),
-            ("parentRunId", parent.as_ref().map(StreamId::as_str)),
-        ];
-        for (name, value) in others {
-            if let Some(value) = value {
-                query.append_pair(name, value);
-            }
-        }
-        query.append_pair("limit", &filter.limit.min(500).to_string());
-        let path = format!("/v1/runs?{}", query.finish());
+        let path = format!("/v1/runs?{}", filter.query(parent.as_ref(), MAX_PAGE));
         let is_enough = |_: usize, rows: &[Value]| rows.len() >= filter.limit;
         let (rows, has_more) = self.pages(&path, "runs", is_enough).await?;
         Ok(Listing {
@@ -216,13 +215,13 @@ impl Target for Server<'_> {
 
     async fn events(&self, cursor: &mut Cursor, form: Form) -> Result<Vec<EventLine>, Failure> {
         let page = self.0.log(cursor.run.as_str(), cursor.after).await?;
-        Ok(Self::lines(&items(page, "events"), cursor, form))
+        Ok(lines(&items(page, "events"), cursor, form))
     }
 
     async fn new_events(&self, cursor: &mut Cursor, form: Form) -> Result<Vec<EventLine>, Failure> {
         let page = poll(self.0, &cursor.run, cursor.after, HOLD).await?;
         cursor.is_complete = page["isComplete"] == json!(true);
-        Ok(Self::lines(&items(page, "events"), cursor, form))
+        Ok(lines(&items(page, "events"), cursor, form))
     }
 
     async fn questions(&self, run: Option<&StreamId>) -> Result<Vec<Value>, Failure> {

@@ -157,7 +157,7 @@ fn a_question_is_answered_through_a_server() {
 }
 
 /// Waits until a run has an event, with any delay of its server.
-fn wait_for(call: &impl Fn(&[&str]) -> Ended, run: &str, kind: &'static str) {
+pub(crate) fn wait_for(call: &impl Fn(&[&str]) -> Ended, run: &str, kind: &'static str) {
     while !call(&["events", run, "--json"])
         .with(0)
         .json_lines()

@@ -5,9 +5,9 @@
 //! `output` for a process with much output, `models` for calls of models, `tools` for their tool
 //! calls, `mcp` for tool servers, `tenants` for a store of several, `secrets` for the
 //! confidentiality of secrets, `play` for sessions of templates, `snapshots` and `captures` for
-//! evidence of runs and of commands, `serving` and `remote` for a server and its clients, `origins`
-//! for access without a key, `permissions` for the files of a store, `programs` for the programs
-//! that tenants' workflows may start.
+//! evidence of runs and of commands, `serving` and `remote` for a server and its clients, `hosts` for
+//! hosts that are not ours, `origins` for access without a key, `permissions` for the files of a
+//! store, `programs` for the programs that tenants' workflows may start.
 
 mod answering;
 mod audit;
@@ -20,6 +20,7 @@ mod documents;
 mod examples;
 mod forks;
 mod guides;
+mod hosts;
 mod keys;
 mod lineage;
 mod load;

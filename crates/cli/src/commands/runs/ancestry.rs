@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 /// Lists the ancestors of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let mut steps = vec![step(run.as_str(), Some(&target.snapshot(&run).await?))];
     while let Some(run) = steps.last().and_then(above)

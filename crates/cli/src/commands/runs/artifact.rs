@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 /// Prints or saves an artifact.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let artifact = chosen(&run, &args.artifact, target.artifacts(&run).await?)?;
     match &args.output {

@@ -36,7 +36,7 @@ pub(crate) struct Args {
 
 /// Prints or saves the bundle of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let bundle = target.bundle(&run, args.max_events).await?;
     let Some(path) = &args.output else {

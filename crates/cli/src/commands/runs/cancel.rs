@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 /// Cancels a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Write)?;
+    let target = target::open(session, Intent::Write).await?;
     let run = target.find(&args.run, Purpose::End).await?;
     let status = target.cancel(&run, args.reason).await?;
     let id = short(&run);

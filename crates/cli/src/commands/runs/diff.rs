@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 /// Compares two runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let other = target.find(&args.other, Purpose::Use).await?;
     print(session, &target.diff(&run, &other).await?)

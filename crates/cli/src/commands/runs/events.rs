@@ -94,7 +94,7 @@ impl Printer {
 
 /// Prints the events of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let mut printer = Printer::new(&*target, session.form, args.types, args.limit)?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let mut cursor = Cursor::new(run, args.after);

@@ -80,7 +80,7 @@ impl Args {
 
 /// Forks a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    if let Some(remote) = &session.remote {
+    if let Some(remote) = target::server(session, "runs fork").await? {
         return run_on_server(args, session, remote).await;
     }
     let door = session.write()?;

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 /// Lists the questions of runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let run = match &args.run {
         Some(name) => Some(target.find(name, Purpose::Use).await?),
         None => None,

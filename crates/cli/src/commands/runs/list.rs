@@ -77,7 +77,7 @@ fn check_statuses(asked: &[String]) -> Result<(), Failure> {
 /// Lists runs.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     check_statuses(&args.statuses)?;
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let limit = args.limit.get() as usize;
     let filter = Filter {
         statuses: &args.statuses,
@@ -98,8 +98,8 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 "tenant": row.tenant,
                 "workflowId": row.workflow,
                 "status": row.status,
-                "createdAt": row.created_at.to_string(),
-                "updatedAt": row.updated_at.to_string(),
+                "createdAt": row.created_at.map(|at| at.to_string()),
+                "updatedAt": row.updated_at.map(|at| at.to_string()),
                 "settled": row.settled,
                 "events": row.events,
                 "parentRunId": row.parent,
@@ -124,7 +124,13 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     }
     let mut table = Table::new(head);
     for row in &rows {
-        let end = if row.settled { row.updated_at } else { now };
+        let end = if row.settled {
+            row.updated_at
+        } else {
+            Some(now)
+        };
+        let took = end.zip(row.created_at);
+        let took = took.map(|(end, began)| text::ms(end.ms_since(began)));
         let mut notes = Vec::new();
         notes.extend(row.waits.as_ref().map(|waits| text::one_line(waits, 60)));
         notes.extend(row.app_id.as_ref().map(|id| text::one_line(id, 40)));
@@ -143,9 +149,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
             style::strong(short(&row.run)),
             text::one_line(&row.workflow, 40),
             style::status(&text::one_line(&row.status, 30)),
-            text::ago(row.created_at, now),
-            text::ms(end.ms_since(row.created_at)),
-            row.events.to_string(),
+            row.created_at
+                .map(|at| text::ago(at, now))
+                .unwrap_or_default(),
+            took.unwrap_or_default(),
+            row.events.map(|n| n.to_string()).unwrap_or_default(),
             notes.join(" "),
         ];
         if has_tenants {

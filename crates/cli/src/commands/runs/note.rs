@@ -84,11 +84,11 @@ impl Args {
 /// Annotates a run, or lists its annotations.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let Some(signal) = args.signal() else {
-        let target = target::open(session, Intent::Read)?;
+        let target = target::open(session, Intent::Read).await?;
         let run = target.find(&args.run, Purpose::Use).await?;
         return print(session, &target.notes(&run).await?);
     };
-    let target = target::open(session, Intent::Write)?;
+    let target = target::open(session, Intent::Write).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let note = NewNote {
         target: notes::Target {

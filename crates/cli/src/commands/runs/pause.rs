@@ -35,7 +35,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     } else {
         DrainPolicy::DrainCurrentNode
     };
-    let target = target::open(session, Intent::Write)?;
+    let target = target::open(session, Intent::Write).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let id = short(&run);
     talk::say(if target.pause(&run, policy, args.reason).await? {

@@ -120,7 +120,7 @@ fn read(what: &str, bytes: &[u8]) -> Result<Value, Failure> {
 /// Answers a question.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let value = args.answer.value()?;
-    let target = target::open(session, Intent::Write)?;
+    let target = target::open(session, Intent::Write).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let node = match args.node {
         Some(node) => node,

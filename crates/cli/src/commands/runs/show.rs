@@ -17,7 +17,7 @@ pub(crate) struct Args {
 
 /// Shows the state of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Show).await?;
     let mut data = Data::new();
     match session.form {

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 /// Follows a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Read)?;
+    let target = target::open(session, Intent::Read).await?;
     let mut printer = Printer::new(&*target, session.form, args.types, None)?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let mut cursor = Cursor::new(run, args.after);

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 /// Ends the pause of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
-    let target = target::open(session, Intent::Write)?;
+    let target = target::open(session, Intent::Write).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     target.unpause(&run, args.reason).await?;
     talk::say(format!("run {} is no longer paused", short(&run)));

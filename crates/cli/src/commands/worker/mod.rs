@@ -26,7 +26,7 @@ use crate::args::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure, io_text};
 use crate::session::{Form, Session};
-use crate::{compose, talk};
+use crate::{compose, talk, target};
 use kept::Programs;
 use source::{Refused, Source};
 use task::Ended;
@@ -118,6 +118,7 @@ struct Worker<'a> {
 
 /// Works until a signal comes.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    target::server(session, "worker").await?;
     is_there(&args.command[0], &session.place.project)?;
     let source = Source::open(session, &args.ports, &args.queue)?;
     let supervisor = compose::supervisor(session)?;
