@@ -1,6 +1,7 @@
 //! Data on stdout: for programs and pipes.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
 
 use anstream::AutoStream;
 use serde::Serialize;
@@ -49,6 +50,16 @@ impl Data {
     pub(crate) fn done(mut self) -> Result<(), Failure> {
         self.flush()
     }
+}
+
+/// Writes a text to a file, or prints it without one.
+pub(crate) fn write_or_print(text: &str, file: Option<&Path>) -> Result<(), Failure> {
+    if let Some(file) = file {
+        return std::fs::write(file, text).map_err(|error| Failure::file(file, &error));
+    }
+    let mut data = Data::new();
+    data.line(text.trim_end())?;
+    data.done()
 }
 
 /// Columns of text, each as wide as its widest cell. Cells may be coloured.

@@ -1,5 +1,6 @@
 //! The forms of runs for other programs: the OpenWOP face, and pictures.
 
+use clap::ValueEnum;
 use faces::Mask;
 use faces::openwop::v1;
 use kernel::definition::Plan;
@@ -28,14 +29,23 @@ pub(crate) fn snapshot(run: &Run) -> Value {
     v1::snapshot(run)
 }
 
-/// A plan, or a run of it, as Mermaid text.
-pub(crate) fn mermaid(plan: &Plan, run: Option<&Run>) -> String {
-    faces::graph::mermaid(plan, run)
+/// The format of a picture.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Picture {
+    /// Text that Markdown viewers draw
+    Mermaid,
+    /// An SVG picture
+    Svg,
 }
 
-/// A plan, or a run of it, as an SVG picture.
-pub(crate) fn svg(plan: &Plan, run: Option<&Run>) -> String {
-    faces::graph::svg(plan, run)
+impl Picture {
+    /// A plan, or a run of it.
+    pub(crate) fn draw(self, plan: &Plan, run: Option<&Run>) -> String {
+        match self {
+            Self::Mermaid => faces::graph::mermaid(plan, run),
+            Self::Svg => faces::graph::svg(plan, run),
+        }
+    }
 }
 
 /// The nodes and edges of a plan, or of a run of it.

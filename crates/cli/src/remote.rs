@@ -28,7 +28,7 @@ impl Remote {
     pub(crate) fn new(server: &str, key: Option<String>) -> Result<Self, Failure> {
         let typed = kernel::problem::quoted(server);
         let wrong = || {
-            Failure::new(format!("--server {typed} is no address of a server"))
+            Failure::new(format!("--server {typed} is not the address of a server"))
                 .hint("write http://HOST:PORT")
         };
         let base = Url::parse(server).map_err(|_| wrong())?;
@@ -138,13 +138,14 @@ impl Remote {
         timeout: Duration,
     ) -> Result<Response, Failure> {
         let url = self.base.join(path);
-        let url = url.map_err(|_| Failure::new("the address of the request is no URL"))?;
+        let url = url.map_err(|_| Failure::new("the address of the request is not a URL"))?;
         if body.is_some() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(key) = &self.key {
             let bearer = HeaderValue::from_str(&format!("Bearer {key}"));
-            let mut bearer = bearer.map_err(|_| Failure::new("--key holds what no key does"))?;
+            let mut bearer =
+                bearer.map_err(|_| Failure::new("--key has characters that a key cannot have"))?;
             bearer.set_sensitive(true);
             headers.insert(AUTHORIZATION, bearer);
         }
@@ -192,7 +193,7 @@ pub(crate) fn refused(status: StatusCode, envelope: Option<&Value>) -> Failure {
     let text = |name: &str| envelope.and_then(|envelope| envelope[name].as_str());
     let (Some(message), Some(code)) = (text("message"), text("error")) else {
         return Failure::new(format!(
-            "the server answered {} and nothing that can be read",
+            "the server answered {} without a readable body",
             status.as_u16()
         ));
     };

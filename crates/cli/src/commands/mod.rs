@@ -119,9 +119,9 @@ impl Command {
 /// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     if session.remote.is_some() && command.needs_store() {
-        let what = "this is done to a store, and a server was named";
+        let what = "this command works on a store, not on a server";
         return Err(Failure::new(what)
-            .hint("leave --server and RUNWRIGHT_SERVER out, and name the store with --data"));
+            .hint("remove --server and RUNWRIGHT_SERVER, and name the store with --data"));
     }
     match command {
         Command::Demo(args) => demo::run(args, session).await,

@@ -8,14 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use faces::openwop::v2;
 use kernel::ids::{Seq, StreamId};
-use kernel::problem::quoted;
 use kernel::run::RunStatus;
 use kernel::run::event::DrainPolicy;
 use reqwest::header::{HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::server::{because, items, lines, pages, status_of};
+use super::server::{because, items, lines, only, pages, status_of};
 use super::{Cursor, EventLine, Filter, Listing, Purpose, Row, RunView, Target};
 use crate::budget::Used;
 use crate::exit::Failure;
@@ -138,11 +137,14 @@ impl Host<'_> {
         after: Option<Seq>,
         hold: Duration,
     ) -> Result<(Vec<Value>, bool), Failure> {
+        let last = after;
         let after = after.map_or_else(String::new, |seq| format!("&afterSequence={seq}"));
         let path = format!("{}/events/poll?timeout={}{after}", at(run), hold.as_secs());
         let page = self.get(&path).await?;
         let has_ended = page["isTerminal"] == json!(true);
         let mut events = items(page, "events");
+        // A faulty host may repeat events.
+        events.retain(|event| event["sequence"].as_u64() > last);
         for event in &mut events {
             let kind = event["type"].as_str().and_then(v2::native_kind);
             if let Some(kind) = kind {
@@ -220,28 +222,20 @@ impl Target for Host<'_> {
         let mut ids = rows.iter().filter_map(|row| row["runId"].as_str());
         if is_last {
             let last = ids.next().map(StreamId::new);
-            return last.ok_or_else(|| Failure::new("there is no run yet"));
+            return last.ok_or_else(|| Failure::new("no run yet"));
         }
         let is_meant = |id: &&str| {
             let own = id.rsplit('/').next().unwrap_or_default();
             typed.len() >= SHORTEST && is_part(typed, &own.into())
         };
-        let mut found = ids.filter(is_meant);
-        match (found.next(), found.next()) {
-            (Some(one), None) => Ok(StreamId::new(one)),
-            (None, _) => {
-                let what = format!("there is no run {} at {}", quoted(typed), self.name);
-                Err(Failure::new(what).hint("`runwright runs list` shows the runs there are"))
-            }
-            (Some(_), Some(_)) => Err(Failure::new(format!("{} fits several runs", quoted(typed)))
-                .hint("give more characters of the id")),
-        }
+        let place = format!("at {}", self.name);
+        only(typed, &place, ids.filter(is_meant).map(StreamId::new))
     }
 
     async fn list(&self, filter: Filter<'_>) -> Result<Listing, Failure> {
         if filter.tenant.is_some() {
-            let what = "a host lists the runs of the key's tenant only";
-            return Err(Failure::new(what).hint("leave --tenant out, or use a key of that tenant"));
+            let what = "a host lists only the runs of the key's tenant";
+            return Err(Failure::new(what).hint("remove --tenant, or use a key of that tenant"));
         }
         let parent = match filter.parent {
             Some(name) => Some(self.find(name, Purpose::Show).await?),
@@ -312,7 +306,7 @@ impl Target for Host<'_> {
     ) -> Result<String, Failure> {
         if who.is_some() {
             let what = format!("{} takes the bearer of the key as the person", self.name);
-            return Err(Failure::new(what).hint("leave --as out"));
+            return Err(Failure::new(what).hint("remove --as"));
         }
         let path = format!("{}/interrupts/{}", at(run), urlencoded(node));
         let answer = self.post(&path, &json!({ "resumeValue": value })).await?;

@@ -27,6 +27,8 @@ use crate::talk;
 const PAGES: usize = 20;
 /// Maximum runs of a page.
 const MAX_PAGE: usize = 500;
+/// Maximum pages of a list: a faulty host may never end it.
+const MAX_PAGES: usize = 10_000;
 /// Maximum time the server holds an answer without events.
 pub(super) const HOLD: Duration = Duration::from_secs(30);
 /// The timeout for all bytes of an artifact.
@@ -73,7 +75,7 @@ pub(super) async fn pages(
     is_enough: impl Fn(usize, &[Value]) -> bool,
 ) -> Result<(Vec<Value>, bool), Failure> {
     let (mut all, mut cursor) = (Vec::new(), String::new());
-    for page in 1.. {
+    for page in 1..=MAX_PAGES {
         let mut answer = get(format!("{path}{cursor}")).await?;
         let next = answer["nextCursor"].take();
         all.extend(items(answer, name));
@@ -84,6 +86,21 @@ pub(super) async fn pages(
         }
     }
     Ok((all, true))
+}
+
+/// The only run that the typed text matches, of those at a `place`.
+pub(super) fn only(
+    typed: &str,
+    place: &str,
+    mut found: impl Iterator<Item = StreamId>,
+) -> Result<StreamId, Failure> {
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => Err(Failure::new(format!("no run {} {place}", quoted(typed)))
+            .hint("`runwright runs list` shows the runs")),
+        (Some(_), Some(_)) => Err(Failure::new(format!("{} fits several runs", quoted(typed)))
+            .hint("give more characters of the id")),
+    }
 }
 
 /// The lines of a server's events. Moves the cursor to the last one.
@@ -157,17 +174,11 @@ impl Target for Server<'_> {
             let ids = [Some(id(row)), app];
             typed.len() >= SHORTEST && ids.iter().flatten().any(|id| is_part(typed, id))
         };
-        let mut found = rows.iter().filter(is_meant).map(id);
-        match (found.next(), found.next()) {
-            (Some(one), None) => Ok(one),
-            (None, _) => Err(Failure::new(format!(
-                "no run {} on this server",
-                quoted(typed)
-            ))
-            .hint("`runwright runs list` shows the runs")),
-            (Some(_), Some(_)) => Err(Failure::new(format!("{} fits several runs", quoted(typed)))
-                .hint("give more characters of the id")),
-        }
+        only(
+            typed,
+            "on this server",
+            rows.iter().filter(is_meant).map(id),
+        )
     }
 
     async fn list(&self, filter: Filter<'_>) -> Result<Listing, Failure> {

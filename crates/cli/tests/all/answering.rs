@@ -69,7 +69,7 @@ fn a_question_is_listed_and_answered_on_a_store() {
         .says("accept");
     lab.call(&["runs", "resolve", "last", "elsewhere", "--action", "accept"])
         .with(2)
-        .says("asks by review");
+        .says("has questions at review");
     let answer = [
         "runs",
         "resolve",

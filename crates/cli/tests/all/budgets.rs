@@ -232,7 +232,7 @@ fn a_server_shows_budget_used_and_left() {
     call(&lab, &serving, "", &with).with(0);
     call(&lab, &serving, "", &["runs", "show", "last"])
         .with(0)
-        .prints("1200 tokens (1000 in, 200 out), $0.0012; 1 child run added up")
+        .prints("1200 tokens (1000 in, 200 out), $0.0012; sum of 1 child run")
         .prints("$0.50: $0.0012 spent, $0.4988 left")
         .prints("5000 tokens: 1200 spent, 3800 left");
 }

@@ -208,7 +208,7 @@ fn a_purge_leaves_a_tombstone_and_asks_first() {
         .to_owned();
     lab.call(&["runs", "purge", &run])
         .with(2)
-        .says("erases 2 runs for good")
+        .says("erases 2 runs permanently")
         .says("--yes");
     lab.call(&["runs", "purge", &run, "--yes", "--reason", "a test"])
         .with(0)

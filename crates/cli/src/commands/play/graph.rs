@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
 use faces::player::compile::{self, Settings};
 use runtime::plans::Plans;
 
 use super::checks::Checked;
 use super::templates;
-use crate::data::Data;
+use crate::data::write_or_print;
 use crate::exit::{Exit, Failure};
-use crate::faces_json;
+use crate::faces_json::Picture;
 use crate::session::Session;
 
 /// Command-line arguments.
@@ -32,14 +31,6 @@ pub(super) struct Args {
     output: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Picture {
-    /// Text that Markdown viewers draw
-    Mermaid,
-    /// An SVG picture
-    Svg,
-}
-
 /// Draws the plan of a template.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let found = templates::find(&args.template, &session.place.project)?;
@@ -56,19 +47,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             document: checked.path.clone(),
             problems,
         })?;
-    let picture = match args.format {
-        Picture::Mermaid => faces_json::mermaid(&plan, None),
-        Picture::Svg => faces_json::svg(&plan, None),
-    };
-    match &args.output {
-        Some(path) => {
-            std::fs::write(path, picture).map_err(|error| Failure::file(path, &error))?;
-        }
-        None => {
-            let mut data = Data::new();
-            data.line(picture.trim_end())?;
-            data.done()?;
-        }
-    }
+    let picture = args.format.draw(&plan, None);
+    write_or_print(&picture, args.output.as_deref())?;
     Ok(Exit::Done)
 }

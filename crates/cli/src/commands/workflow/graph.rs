@@ -3,15 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use kernel::definition::Plan;
 use kernel::run::Run;
 use runtime::plans::Plans;
 
-use crate::data::Data;
+use crate::data::write_or_print;
 use crate::document::Source;
 use crate::exit::{Exit, Failure};
-use crate::faces_json;
+use crate::faces_json::{self, Picture};
 use crate::lookup::{self, RunName};
 use crate::session::{Form, Session};
 
@@ -42,14 +41,6 @@ pub(crate) struct Args {
     /// Write it to this file instead of printing it
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Picture {
-    /// Text that Markdown viewers draw
-    Mermaid,
-    /// An SVG picture
-    Svg,
 }
 
 /// The source of a picture.
@@ -83,14 +74,6 @@ impl Drawn {
         }
     }
 
-    fn as_text(&self, picture: Picture) -> String {
-        let (plan, run) = self.parts();
-        match picture {
-            Picture::Mermaid => faces_json::mermaid(plan, run),
-            Picture::Svg => faces_json::svg(plan, run),
-        }
-    }
-
     fn as_json(&self) -> String {
         let (plan, run) = self.parts();
         faces_json::graph(plan, run).to_string()
@@ -108,17 +91,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let picture = if is_json {
         drawn.as_json()
     } else {
-        drawn.as_text(args.format.unwrap_or(Picture::Mermaid))
+        let (plan, run) = drawn.parts();
+        args.format.unwrap_or(Picture::Mermaid).draw(plan, run)
     };
-    match &args.output {
-        Some(path) => {
-            std::fs::write(path, picture).map_err(|error| Failure::file(path, &error))?;
-        }
-        None => {
-            let mut data = Data::new();
-            data.line(picture.trim_end())?;
-            data.done()?;
-        }
-    }
+    write_or_print(&picture, args.output.as_deref())?;
     Ok(Exit::Done)
 }
