@@ -127,7 +127,7 @@ impl fmt::Display for Failure {
                 }
                 Ok(())
             }
-            Self::Unread => f.write_str("the reader of the output has gone"),
+            Self::Unread => f.write_str("the reader closed the output"),
         }
     }
 }

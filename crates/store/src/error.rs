@@ -54,6 +54,6 @@ pub enum Conflict {
         key: String,
     },
     /// Another holder has the stream, or its concurrency key is in use.
-    #[error("the stream is held by another holder")]
+    #[error("another holder has the lease of the stream")]
     Held,
 }

@@ -76,7 +76,7 @@ impl Log<'_> {
                 iterations, limit, ..
             } => {
                 self.require(iterations >= limit, || {
-                    "a bound is breached that was kept".into()
+                    "a limit is reported as exceeded, but it was not exceeded".into()
                 });
                 self.run.breached = true;
             }

@@ -337,7 +337,7 @@ impl Log<'_> {
 
     fn breaches(&mut self, kind: CapKind, limit: u64, observed: u64) {
         self.require(observed > limit, || {
-            "a bound is breached that was kept".into()
+            "a limit is reported as exceeded, but it was not exceeded".into()
         });
         if kind == CapKind::NodeExecutions {
             let executions = self.run.executions;

@@ -123,7 +123,7 @@ pub(crate) fn check_config(config: &Value) -> Vec<(&'static str, String)> {
     };
     let known = |key: &String| ["mode", "quorum", "onChildFailure"].contains(&key.as_str());
     if !fields.keys().all(known) {
-        wrong("has mode, quorum and onChildFailure, and nothing else");
+        wrong("may have only mode, quorum and onChildFailure");
     }
     let word = |key: &str, words: &[&str]| {
         fields

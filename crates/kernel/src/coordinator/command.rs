@@ -198,34 +198,34 @@ pub enum PastMail {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// Another owner holds the authority.
-    #[error("another owner holds the authority")]
+    #[error("another owner has the authority")]
     LeaseHeld {
         /// The owner.
         owner: String,
     },
     /// Only the owner of the lease may do this.
-    #[error("another owner holds the authority, and only the owner may do this")]
+    #[error("another owner has the authority; only the owner can do this")]
     OwnerMismatch {
         /// The holder.
         owner: String,
     },
     /// The authority has no holder.
-    #[error("nobody holds the authority")]
+    #[error("the authority has no owner; acquire it first")]
     NoLease,
     /// The lease has expired.
     #[error("the lease of the authority has expired; renew or acquire it first")]
     LeaseExpired,
     /// The request's id was used before, or twice in one command.
-    #[error("a request of this id was queued before, or the id is given twice")]
+    #[error("a request with this id exists already, or the command has the id twice")]
     DuplicateRequest(RequestId),
     /// The id is invalid.
     #[error("a request id is empty, missing or too long")]
     InvalidRequest(RequestId),
     /// The request has no record.
-    #[error("this request has no record")]
+    #[error("no request has this id")]
     UnknownRequest(RequestId),
     /// The request's status does not allow the transition.
-    #[error("a request that is {from} does not become {to}")]
+    #[error("a request cannot change from {from} to {to}")]
     InvalidTransition {
         /// The request.
         request: RequestId,
@@ -238,10 +238,10 @@ pub enum Rejection {
     #[error("unknown message")]
     UnknownMail(String),
     /// The message was read already.
-    #[error("the message was delivered already")]
+    #[error("the message is already delivered")]
     MailDelivered(String),
     /// A message of this id exists.
-    #[error("a message of this id was created before")]
+    #[error("a message with this id exists already")]
     DuplicateMail(String),
     /// No event has this name.
     #[error("unknown event name")]
@@ -250,19 +250,19 @@ pub enum Rejection {
     #[error("no replay of known events was requested")]
     NoReplay,
     /// The worker was never given a task.
-    #[error("the worker was never given a task")]
+    #[error("no task was ever assigned to this worker")]
     UnknownWorker(WorkerId),
     /// A field is empty or invalid.
-    #[error("the field {0} is empty or not of its form")]
+    #[error("the field {0} is empty or has the wrong form")]
     InvalidField(&'static str),
     /// The command exceeds the size of an event.
-    #[error("the command is larger than an event may be; put the text where it can be referred to")]
+    #[error("the command exceeds the size of an event; store the text elsewhere and refer to it")]
     TooLarge,
     /// The assignment has ended, or never existed.
-    #[error("the assignment is over, or there never was one of this name")]
+    #[error("the assignment has ended or never existed")]
     NoAssignment(Option<AssignmentEnd>),
     /// A limit is reached.
-    #[error("the coordinator holds as many {0} as it may")]
+    #[error("the coordinator has reached its limit of {0}")]
     Full(&'static str),
 }
 

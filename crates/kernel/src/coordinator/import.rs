@@ -126,7 +126,7 @@ impl Coordinator {
     }
 
     fn first_draft(self, now: Timestamp) -> Draft {
-        assert_eq!(self.next_seq, 0, "the log has begun already");
+        assert_eq!(self.next_seq, 0, "the log already exists");
         Draft::new(self, Recall::default(), LeaseRule::Contract, now)
     }
 }

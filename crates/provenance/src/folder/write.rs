@@ -149,7 +149,7 @@ impl Writer {
         }
         Err(FolderError::Damaged {
             path: folder,
-            why: "the snapshot's possible names are all taken".to_owned(),
+            why: "all possible names of the snapshot are in use".to_owned(),
         })
     }
 }

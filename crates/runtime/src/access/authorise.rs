@@ -178,7 +178,7 @@ impl Resource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// Not visible to this principal. The answer is the same as for an object that does not exist.
-    #[error("there is nothing with this name here")]
+    #[error("nothing with this name exists here")]
     NotFound,
     /// The principal lacks a scope.
     #[error("this needs the scope {needs}; use a key that has it")]

@@ -357,7 +357,7 @@ impl Tables {
             }
         }
         if !references.is_empty() {
-            find(None, "a blob that a stream refers to is not there");
+            find(None, "a blob that a stream refers to does not exist");
         }
         let events: usize = self.streams.values().map(|found| found.rows.len()).sum();
         if self.feed.len() != events {

@@ -94,7 +94,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             let contents = text::count(contents, "content");
             talk::say(format!("removed {snapshots} and {contents}"));
             if !pruned.has_swept {
-                talk::say("contents were kept: a file here cannot be read and may need them");
+                talk::say(
+                    "contents were kept, because a file here cannot be read and may need them",
+                );
             }
         }
     }

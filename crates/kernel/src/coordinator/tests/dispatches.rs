@@ -49,7 +49,7 @@ fn a_published_request_may_fail_before_delivery() {
     let refused = world.tell(0, deliver("s")).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "a request that is pending does not become delivered"
+        "a request cannot change from pending to delivered"
     );
 }
 
