@@ -55,8 +55,8 @@ impl Contract {
                 Err(Problem::new(
                     hyper::StatusCode::BAD_REQUEST,
                     "protocol_version_mismatch",
-                    "addresses below /v1 are of OpenWOP 1: leave OpenWOP-Version out, or the \
-                     version out of the address",
+                    "addresses under /v1 use OpenWOP 1; remove the header OpenWOP-Version, or \
+                     remove the version from the address",
                 ))
             };
             return (Self::One, if is_other { refused() } else { Ok(()) });

@@ -335,7 +335,7 @@ fn bind(params: &mut Params, who: Option<&Principal>) -> Result<(), Problem> {
         }
         let bound = v2::unproject(value).map_err(|_| {
             Problem::invalid(
-                "an id in the address has an escape that is not `~` and two hex digits",
+                "an id in the address has an invalid escape; write `~` and two hex digits",
             )
         })?;
         let own = who.map(|who| who.tenant.as_str());

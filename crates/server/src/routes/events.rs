@@ -49,7 +49,11 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "pollEvents",
                 summary: "Events after a sequence; waits for the next one",
                 parameters: &[
-                    ("query", "lastSequence", "the highest sequence already seen"),
+                    (
+                        "query",
+                        "lastSequence",
+                        "the highest sequence number already received",
+                    ),
                     ("query", "since", "another name of lastSequence"),
                     (
                         "query",
@@ -80,9 +84,13 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "bufferMs",
-                        "gather frames for this many milliseconds, 0 to 5000",
+                        "collects frames for this many milliseconds, 0 to 5000",
                     ),
-                    ("header", "Last-Event-ID", "the id of the last frame seen"),
+                    (
+                        "header",
+                        "Last-Event-ID",
+                        "the id of the last received frame",
+                    ),
                     ACCESS_TOKEN,
                 ],
                 request: None,

@@ -64,7 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
             bulk_cancel,
             Doc {
                 operation: "bulkCancelRuns",
-                summary: "Cancels up to 100 runs, each by itself",
+                summary: "Cancels up to 100 runs, each separately",
                 parameters: &[],
                 request: Some("BulkCancelOrder"),
                 responses: &[(200, "BulkCancelled")],

@@ -28,14 +28,14 @@ pub(super) fn routes() -> Vec<Route> {
             poll,
             Doc {
                 operation: "pollRunEvents",
-                summary: "Events past a sequence; held until there is one",
+                summary: "Events after a sequence number; waits until there is one",
                 parameters: &[
                     (
                         "query",
                         "afterSequence",
-                        "the highest sequence already seen",
+                        "the highest sequence number already received",
                     ),
-                    ("query", "timeout", "seconds to hold, 1 to 60"),
+                    ("query", "timeout", "seconds to wait, 1 to 60"),
                     ACCESS_TOKEN,
                 ],
                 request: None,
@@ -60,14 +60,18 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "bufferMs",
-                        "gather frames for this many milliseconds, 0 to 5000",
+                        "collects frames for this many milliseconds, 0 to 5000",
                     ),
                     (
                         "query",
                         "resumable",
-                        "true: the client comes back with Last-Event-ID",
+                        "true: the client reconnects with Last-Event-ID",
                     ),
-                    ("header", "Last-Event-ID", "the id of the last frame seen"),
+                    (
+                        "header",
+                        "Last-Event-ID",
+                        "the id of the last received frame",
+                    ),
                     ACCESS_TOKEN,
                 ],
                 request: None,

@@ -22,8 +22,7 @@ pub(super) fn routes() -> Vec<Route> {
             fork,
             Doc {
                 operation: "forkRun",
-                summary: "Begins a run with a part of another: to repeat it, or to go on otherwise. \
-                          Needs runs:read as well",
+                summary: "Forks a run at an event, as a replay or as a branch. Also needs runs:read",
                 parameters: &[(
                     "header",
                     "Idempotency-Key",
@@ -39,7 +38,7 @@ pub(super) fn routes() -> Vec<Route> {
             diff,
             Doc {
                 operation: "diffRuns",
-                summary: "What two runs say differently",
+                summary: "Compares two runs",
                 parameters: &[("query", "against", "the other run")],
                 request: None,
                 responses: &[(200, "RunDiff")],
@@ -51,7 +50,7 @@ pub(super) fn routes() -> Vec<Route> {
             ancestry,
             doc(
                 "getRunAncestry",
-                "Who started a run",
+                "The ancestors of a run",
                 None,
                 &[(200, "RunAncestry")],
             ),

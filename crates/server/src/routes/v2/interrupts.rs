@@ -20,7 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
             resolve,
             doc(
                 "resolveInterrupt",
-                "Answers what a node of a run asks",
+                "Answers the question of a node",
                 Some("Answer"),
                 &[(200, "Answered")],
             ),
@@ -32,7 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
             inspect_by_token,
             doc(
                 "inspectInterruptByToken",
-                "Shows the question a token stands for",
+                "Shows the question that a token belongs to",
                 None,
                 &[(200, "Interrupt")],
             ),
@@ -44,7 +44,7 @@ pub(super) fn routes() -> Vec<Route> {
             resolve_by_token,
             doc(
                 "resolveInterruptByToken",
-                "Answers the question a token stands for",
+                "Answers the question that a token belongs to",
                 Some("Answer"),
                 &[(200, "Answered")],
             ),

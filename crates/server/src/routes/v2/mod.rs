@@ -90,7 +90,7 @@ fn own<'a>(who: &Principal, bound: &'a str) -> Result<&'a str, Problem> {
 fn own_of_query(who: &Principal, name: &str, given: &str) -> Result<String, Problem> {
     let read = v2::unproject(given).map_err(|_| {
         Problem::invalid(format!(
-            "{name} has an escape that is not `~` and two hex digits"
+            "{name} has an invalid escape; write `~` and two hex digits"
         ))
     })?;
     match read.tenant {

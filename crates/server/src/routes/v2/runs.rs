@@ -57,7 +57,7 @@ pub(super) fn routes() -> Vec<Route> {
             |cx| get_in(cx, Contract::Two),
             Doc {
                 operation: "getRun",
-                summary: "How a run stands",
+                summary: "The snapshot of a run",
                 parameters: &[
                     (
                         "header",
@@ -98,7 +98,7 @@ pub(super) fn routes() -> Vec<Route> {
             resume,
             doc(
                 "resumeRun",
-                "Lets a paused run go on",
+                "Resumes a paused run",
                 Some("ResumeOrder"),
                 &[(202, "ResumedRun")],
             ),
@@ -109,7 +109,7 @@ pub(super) fn routes() -> Vec<Route> {
             bulk_cancel,
             doc(
                 "bulkCancelRuns",
-                "Cancels up to 100 runs, each by itself",
+                "Cancels up to 100 runs, each separately",
                 Some("BulkCancelOrder"),
                 &[(200, "BulkCancelled")],
             ),

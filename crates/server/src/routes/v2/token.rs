@@ -61,7 +61,7 @@ fn invalid() -> Problem {
     Problem::new(
         StatusCode::UNAUTHORIZED,
         "interrupt_token_invalid",
-        "the token is not one of this server; read a new one from the run's snapshot",
+        "this server did not issue the token; read a new one from the run's snapshot",
     )
 }
 

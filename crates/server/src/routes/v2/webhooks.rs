@@ -53,7 +53,7 @@ pub(super) fn routes() -> Vec<Route> {
             v1::rotate,
             doc(
                 "rotateWebhookSecret",
-                "Gives a webhook another secret; for a day both sign",
+                "Replaces a webhook's secret; for a day both secrets sign",
                 Some("WebhookSecret"),
                 &[(200, "RotatedWebhook")],
             ),
@@ -64,7 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
             dead_letters,
             Doc {
                 operation: "listWebhookDeadLetters",
-                summary: "Events that were not delivered, newest first",
+                summary: "Undelivered events, newest first",
                 parameters: &[
                     ("query", "limit", "records of a page, 1 to 100"),
                     ("query", "cursor", "nextCursor of the previous page"),
