@@ -134,11 +134,11 @@ fn suggested_commands_keep_the_tenant() {
     let lab = Lab::new();
     lab.call(&["keys", "list", "--tenant", "acme"])
         .with(2)
-        .says("`runwright keys create --tenant acme` makes one");
+        .says("create one with `runwright keys create --tenant acme`");
     lab.call(&["keys", "create"]).with(0);
     lab.call(&["keys", "list", "--tenant", "acme"])
         .with(0)
-        .says("`runwright keys create --tenant acme` makes one");
+        .says("create one with `runwright keys create --tenant acme`");
     for command in ["rotate", "revoke"] {
         lab.call(&["keys", command, "nothing", "--tenant", "acme"])
             .with(2)

@@ -44,7 +44,7 @@ fn an_unknown_template() {
     let lab = Lab::with_template(&chain(&[node("a", "true", "")]));
     let expected = ["unknown template `smaple`", "did you mean `sample`?"];
     refused(&lab, &["play", "smaple"], &expected);
-    refused(&lab, &["play", "zzz"], &["there are sample"]);
+    refused(&lab, &["play", "zzz"], &["the templates are sample"]);
     refused(&Lab::new(), &["play", "zzz"], &["runwright play new"]);
     refused(&lab, &["play"], &["name a template"]);
 }
