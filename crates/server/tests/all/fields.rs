@@ -365,7 +365,7 @@ async fn a_budget_that_says_something_else_is_refused() {
         (json!({ "usd": 1 }), "write maxCostUsd"),
         (json!({ "maxUsd": 1 }), "write maxCostUsd"),
         (json!({ "tokens": 10 }), "write maxCostUsd"),
-        (json!({ "maxTokens": -1 }), "from 0 on"),
+        (json!({ "maxTokens": -1 }), "0 or more"),
         (json!({ "maxCostUsd": "1" }), "US dollars"),
         (json!({ "onExhaustion": "interrupt" }), "must be fail"),
         (json!(5), "write maxCostUsd"),

@@ -128,11 +128,12 @@ impl BudgetPolicy {
             ("modelDeny", BudgetPlace::Run) => self.model_deny = patterns(value)?,
             ("onExhaustion", BudgetPlace::Run) if value == "fail" => {}
             ("onExhaustion", BudgetPlace::Run) => {
-                let what = "must be fail: a run that has used up its budget asks nobody here";
+                let what = "must be fail; a run that exceeds its budget fails without a question";
                 return Err((ProblemCode::InvalidValue, what.to_owned()));
             }
             ("thresholdPercent", BudgetPlace::Run) => {
-                let what = "is not supported here: nobody is told before the limit; leave it out";
+                let what = "is not supported, because no warning is sent before the limit; remove \
+                            it";
                 return Err((ProblemCode::InvalidValue, what.to_owned()));
             }
             _ => {
@@ -154,14 +155,17 @@ fn known(place: BudgetPlace) -> String {
 
 fn count(value: &Value) -> Result<u64, (ProblemCode, String)> {
     let Some(number) = value.as_f64() else {
-        let what = format!("must be a whole number from 0 on, not {}", type_name(value));
+        let what = format!(
+            "must be a whole number, 0 or more, not {}",
+            type_name(value)
+        );
         return Err((ProblemCode::WrongType, what));
     };
     // 3.0 is a whole number in JSON.
     let whole = value.as_u64();
     let whole = whole.or((number >= 0.0 && number.fract() == 0.0).then_some(number as u64));
     whole.map(|n| n.min(MAX_COUNT)).ok_or_else(|| {
-        let what = format!("must be a whole number from 0 on, not {value}");
+        let what = format!("must be a whole number, 0 or more, not {value}");
         (ProblemCode::InvalidValue, what)
     })
 }
@@ -169,7 +173,7 @@ fn count(value: &Value) -> Result<u64, (ProblemCode, String)> {
 fn micro_usd(value: &Value) -> Result<u64, (ProblemCode, String)> {
     let Some(usd) = value.as_f64() else {
         let what = format!(
-            "must be an amount of US dollars from 0 on, not {}",
+            "must be an amount of US dollars, 0 or more, not {}",
             type_name(value)
         );
         return Err((ProblemCode::WrongType, what));
@@ -177,7 +181,7 @@ fn micro_usd(value: &Value) -> Result<u64, (ProblemCode, String)> {
     if usd >= 0.0 {
         return Ok(((usd * 1e6).round() as u64).min(MAX_COUNT));
     }
-    let what = format!("must be an amount of US dollars from 0 on, not {value}");
+    let what = format!("must be an amount of US dollars, 0 or more, not {value}");
     Err((ProblemCode::InvalidValue, what))
 }
 
@@ -220,7 +224,7 @@ mod tests {
     #[test]
     fn a_limit_of_a_wrong_type_or_below_zero_is_refused() {
         refused(json!({ "maxTokens": "many" }), "maxTokens", "a string");
-        refused(json!({ "maxTokens": -1 }), "maxTokens", "from 0 on, not -1");
+        refused(json!({ "maxTokens": -1 }), "maxTokens", "0 or more, not -1");
         refused(json!({ "maxTokens": 1.5 }), "maxTokens", "not 1.5");
         refused(json!({ "maxToolCalls": null }), "maxToolCalls", "null");
         refused(json!({ "maxCostUsd": "1" }), "maxCostUsd", "US dollars");
