@@ -142,6 +142,14 @@ impl AttemptDir {
         self.0.join("settled").exists()
     }
 
+    /// Removes the directory if no process holds it, else settles it.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        if self.is_held()? {
+            return self.settle();
+        }
+        absent_is_fine(fs::remove_dir_all(&self.0))
+    }
+
     /// Removes the outputs and prevents any later supervisor from starting the attempt again.
     pub(super) fn settle(&self) -> io::Result<()> {
         match private().open(self.0.join("settled")) {

@@ -1,8 +1,8 @@
 //! The supervisor process: `runwright __exec DIR`.
 //!
-//! It is the parent of one process on behalf of the engine, so that the process never outlives the
-//! engine unnoticed and its result is not lost with the engine. It is single-purpose and
-//! synchronous: a few threads that send [`Event`]s, and one loop that decides.
+//! It is the parent of one process at a time on behalf of the engine, so that the process never
+//! outlives the engine unnoticed and its result is not lost with the engine. It is single-purpose
+//! and synchronous: a few threads that send [`Event`]s, and one loop that decides.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
 };
@@ -27,7 +28,7 @@ use super::entry::{Claimant, Entered, Refused, enter};
 use super::process_table;
 use super::pump::{self, EngineEnd};
 use super::watch::{Cause, Event, Watch, watch_children};
-use super::wire::{End, ExitRecord, NotStarted, Report, Request, Stream};
+use super::wire::{End, ExitRecord, NotStarted, Report, Request, Service, Stream};
 use crate::programs::{Confinement, confine};
 
 /// Bytes of one chunk of input for a process, and chunks that may wait.
@@ -40,10 +41,11 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// the program has started: it waits for every child of this process.
 pub fn exec_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
-    let (Some(dir), None) = (args.next(), args.next()) else {
-        return complain("it takes one argument, the directory of an attempt");
+    // The argument is for people who look at the process table.
+    let (Some(_), None) = (args.next(), args.next()) else {
+        return complain("it takes one argument, the directory of its attempts");
     };
-    match supervise(AttemptDir::new(dir)) {
+    match supervise() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error.to_string()),
     }
@@ -57,33 +59,63 @@ fn complain(text: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-fn supervise(mut dir: AttemptDir) -> io::Result<()> {
+fn supervise() -> io::Result<()> {
     let mut control = own(io::stdin().as_fd())?;
     let engine = Arc::new(EngineEnd::new(own(io::stdout().as_fd())?));
-    let (request, stdin) = Request::read(&mut control)?;
+    let (mut request, mut stdin) = Request::read(&mut control)?;
     let (events, inbox) = channel();
-    let (say, said) = sync_channel(WAITING);
-    watch_control(control, request.talks.then_some(say), events.clone());
-    watch_signals(events.clone());
+    let stop = StopRequest {
+        is_made: Arc::default(),
+        events: events.clone(),
+    };
+    let mut said = watch_control(control, request.service, stop.clone());
+    watch_signals(stop.clone());
     process_table::collect_orphans()?;
+    loop {
+        let input = Input {
+            first: stdin,
+            said: said.take(),
+        };
+        let report = carry_out(&request, input, &engine, (&events, &inbox));
+        engine.report(&report);
+        if !matches!(report, Report::Ended { is_free: true, .. }) || stop.is_made() {
+            return Ok(());
+        }
+        (request, stdin) = loop {
+            match inbox.recv() {
+                Ok(Event::Request(next)) => break *next,
+                Ok(Event::Stop) | Err(_) => return Ok(()),
+                // The last process caused it.
+                Ok(_) => {}
+            }
+        };
+    }
+}
 
+/// Carries out a request to the end of its process.
+fn carry_out(
+    request: &Request,
+    input: Input,
+    engine: &Arc<EngineEnd>,
+    (events, inbox): (&Sender<Event>, &Receiver<Event>),
+) -> Report {
+    let mut dir = AttemptDir::new(&request.dir);
     let claimant = Claimant {
         key: &request.key,
         generation: request.generation,
         grace: Duration::from_millis(request.grace_ms),
     };
     let mut pause = |time| match inbox.recv_timeout(time) {
-        Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
-        _ => ControlFlow::Break(()),
+        Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => ControlFlow::Break(()),
+        Ok(_) | Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
     };
-    let report = match enter(&mut dir, &claimant, &mut pause) {
+    match enter(&mut dir, &claimant, &mut pause) {
         Ok(Entered::Ended(record)) => Report::Adopted { record },
-        Ok(Entered::Clear { lock, gate }) => match start(&dir, &request, &lock) {
+        Ok(Entered::Clear { lock, gate }) => match start(&dir, request, &lock) {
             Ok(running) => {
                 // A later claimant now finds the lock taken and the note written.
                 drop(gate);
-                let input = Input { first: stdin, said };
-                attend(&dir, &request, running, input, &engine, (events, inbox))
+                attend(&dir, request, running, input, engine, (events, inbox))
             }
             Err((reason, message)) => Report::NotStarted { reason, message },
         },
@@ -99,9 +131,26 @@ fn supervise(mut dir: AttemptDir) -> io::Result<()> {
                 message: refused.to_string(),
             }
         }
-    };
-    engine.report(&report);
-    Ok(())
+    }
+}
+
+/// The request to stop, from the engine or by a signal.
+#[derive(Clone)]
+struct StopRequest {
+    /// Set before the event is sent: the watch of a process consumes the event.
+    is_made: Arc<AtomicBool>,
+    events: Sender<Event>,
+}
+
+impl StopRequest {
+    fn make(&self) {
+        self.is_made.store(true, Ordering::Release);
+        let _ = self.events.send(Event::Stop);
+    }
+
+    fn is_made(&self) -> bool {
+        self.is_made.load(Ordering::Acquire)
+    }
 }
 
 /// A standard stream without the buffer and lock of the standard library.
@@ -109,27 +158,45 @@ fn own(stream: BorrowedFd<'_>) -> io::Result<File> {
     Ok(File::from(stream.try_clone_to_owned()?))
 }
 
-/// Forwards input after the request, and detects that the engine hung up. A process that does not
-/// read is stopped rather than waited for: the engine may be gone meanwhile.
-fn watch_control(mut control: File, mut say: Option<SyncSender<Vec<u8>>>, events: Sender<Event>) {
+/// Reads what follows the first request, and detects that the engine hung up. Returns the later
+/// input of an interactive process. A process that does not read is stopped rather than waited
+/// for: the engine may be gone meanwhile.
+fn watch_control(
+    mut control: File,
+    service: Service,
+    stop: StopRequest,
+) -> Option<Receiver<Vec<u8>>> {
+    let (say, said) = sync_channel(WAITING);
     thread::spawn(move || {
-        let mut bytes = vec![0; SAID_BYTES];
-        while let Ok(n @ 1..) = control.read(&mut bytes) {
-            if let Some(say) = &say
-                && let Err(TrySendError::Full(_)) = say.try_send(bytes[..n].to_vec())
-            {
-                break;
+        match service {
+            Service::Single => drop(control.read(&mut [0])),
+            Service::Interactive => {
+                forward_input(&mut control, &say);
+                drop(say);
+                // The end of its standard input tells the process that its client is gone.
+                thread::sleep(FAREWELL);
+            }
+            Service::Pooled => {
+                while let Ok(next) = Request::read(&mut control) {
+                    let _ = stop.events.send(Event::Request(Box::new(next)));
+                }
             }
         }
-        if say.take().is_some() {
-            // The end of its standard input tells the process that its client is gone.
-            thread::sleep(FAREWELL);
-        }
-        let _ = events.send(Event::Stop);
+        stop.make();
     });
+    (service == Service::Interactive).then_some(said)
 }
 
-fn watch_signals(events: Sender<Event>) {
+fn forward_input(control: &mut File, say: &SyncSender<Vec<u8>>) {
+    let mut bytes = vec![0; SAID_BYTES];
+    while let Ok(n @ 1..) = control.read(&mut bytes) {
+        if let Err(TrySendError::Full(_)) = say.try_send(bytes[..n].to_vec()) {
+            return;
+        }
+    }
+}
+
+fn watch_signals(stop: StopRequest) {
     use tokio::signal::unix::{SignalKind, signal};
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -144,7 +211,7 @@ fn watch_signals(events: Sender<Event>) {
                 _ = interrupt.recv() => {}
                 _ = hangup.recv() => {}
             }
-            let _ = events.send(Event::Stop);
+            stop.make();
             // The handlers stay: a second signal must not kill a supervisor that still has work to
             // do.
             std::future::pending::<io::Result<()>>().await
@@ -156,16 +223,22 @@ fn watch_signals(events: Sender<Event>) {
 struct Input {
     /// Written at once.
     first: Vec<u8>,
-    /// Later input, until the engine hangs up; ends at once for a process that is not interactive.
-    said: Receiver<Vec<u8>>,
+    /// Later input, until the engine hangs up; ends early for a process that is not interactive.
+    said: Option<Receiver<Vec<u8>>>,
 }
 
 /// A started process.
 struct Running {
     child: Child,
     started_at: Timestamp,
-    stdout: File,
-    stderr: File,
+    files: OutputFiles,
+}
+
+/// The files of both outputs; none for a pooled process.
+#[derive(Default)]
+struct OutputFiles {
+    stdout: Option<File>,
+    stderr: Option<File>,
 }
 
 /// Starts the process in its own group, with the lock inherited.
@@ -189,7 +262,7 @@ fn start(
         supervisor: process_table::find(std::process::id().cast_signed()),
         child,
     };
-    let (stdout, stderr) = prepare(dir, &note(None), lock).map_err(|error| {
+    let files = prepare(dir, request.service, &note(None), lock).map_err(|error| {
         (
             NotStarted::Other,
             format!("the attempt directory cannot be used: {error}"),
@@ -225,8 +298,7 @@ fn start(
     Ok(Running {
         child,
         started_at,
-        stdout,
-        stderr,
+        files,
     })
 }
 
@@ -248,14 +320,22 @@ fn confined(
     started.map_err(|error: io::Error| (NotStarted::NotConfined, error.to_string()))
 }
 
-fn prepare(dir: &AttemptDir, note: &Note, lock: &File) -> io::Result<(File, File)> {
+fn prepare(
+    dir: &AttemptDir,
+    service: Service,
+    note: &Note,
+    lock: &File,
+) -> io::Result<OutputFiles> {
     dir.write_note(note)?;
     // Every descendant that does not close it keeps the lock taken.
     rustix::io::fcntl_setfd(lock, FdFlags::empty())?;
-    Ok((
-        dir.create_output(Stream::Stdout)?,
-        dir.create_output(Stream::Stderr)?,
-    ))
+    if service == Service::Pooled {
+        return Ok(OutputFiles::default());
+    }
+    Ok(OutputFiles {
+        stdout: Some(dir.create_output(Stream::Stdout)?),
+        stderr: Some(dir.create_output(Stream::Stderr)?),
+    })
 }
 
 /// Supervises a started process to its end.
@@ -265,7 +345,7 @@ fn attend(
     mut running: Running,
     stdin: Input,
     engine: &Arc<EngineEnd>,
-    (events, inbox): (Sender<Event>, Receiver<Event>),
+    (events, inbox): (&Sender<Event>, &Receiver<Event>),
 ) -> Report {
     let main = Pid::from_child(&running.child);
     engine.report(&Report::Started {
@@ -274,7 +354,7 @@ fn attend(
     if let Some(mut input) = running.child.stdin.take() {
         // A process that does not read all of its stdin is not an error.
         thread::spawn(move || {
-            let mut pieces = std::iter::once(stdin.first).chain(stdin.said);
+            let mut pieces = std::iter::once(stdin.first).chain(stdin.said.into_iter().flatten());
             let _ = pieces.try_for_each(|piece| input.write_all(&piece));
         });
     }
@@ -291,22 +371,22 @@ fn attend(
     let stdout = carry(
         Stream::Stdout,
         running.child.stdout.take().map(OwnedFd::from),
-        running.stdout,
+        running.files.stdout,
     );
     let stderr = carry(
         Stream::Stderr,
         running.child.stderr.take().map(OwnedFd::from),
-        running.stderr,
+        running.files.stderr,
     );
-    watch_children(events);
+    watch_children(events.clone());
 
     let bounds = request
         .confinement
         .as_ref()
         .and_then(|within| within.bounds);
     let mut watch = Watch::new(main, Duration::from_millis(request.grace_ms), bounds);
-    watch.until_alone(request.timeout_ms.map(Duration::from_millis), &inbox);
-    let lost = pump::drain(&stdout, &inbox).or(pump::drain(&stderr, &inbox));
+    watch.until_alone(request.timeout_ms.map(Duration::from_millis), inbox);
+    let lost = pump::drain(&stdout, inbox).or(pump::drain(&stderr, inbox));
 
     let end = match (watch.cause, lost) {
         (Some(Cause::OutputLost(message)), _) | (_, Some(message)) => {
@@ -325,8 +405,16 @@ fn attend(
         stderr: stderr.written(),
         left_behind: watch.left_behind,
     };
+    if request.service == Service::Pooled {
+        // An unfinished copy would mix into the output of the next process.
+        let is_free = stdout.has_ended() && stderr.has_ended();
+        return Report::Ended { record, is_free };
+    }
     match dir.write_record(&record) {
-        Ok(()) => Report::Ended { record },
+        Ok(()) => Report::Ended {
+            record,
+            is_free: false,
+        },
         Err(error) => {
             let message = format!("its exit record could not be written: {error}");
             Report::OutputLost { message }

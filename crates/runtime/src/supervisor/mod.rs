@@ -21,6 +21,7 @@
 mod attempt;
 mod entry;
 mod exec;
+mod pool;
 mod process_table;
 mod program;
 mod pump;
@@ -38,6 +39,7 @@ use kernel::ids::{AttemptKey, StreamId};
 use crate::programs::Confinement;
 
 pub use exec::exec_main;
+pub use pool::Pool;
 pub use program::find_program;
 pub use running::{Finish, Running, Seen};
 pub use wire::{End, ExitRecord, NotStarted, Stream, Written};
@@ -115,6 +117,23 @@ impl Supervisor {
     /// If the directory cannot be written.
     pub fn settle(&self, run: &StreamId, key: &AttemptKey) -> std::io::Result<()> {
         self.attempt(run, key).settle()
+    }
+
+    /// Creates the directory of an attempt for its [files](Self::file).
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn prepare(&self, run: &StreamId, key: &AttemptKey) -> std::io::Result<()> {
+        self.attempt(run, key).create()
+    }
+
+    /// Removes the directory of a pooled attempt that has ended. While a process that escaped holds
+    /// it, only its outputs are removed.
+    ///
+    /// # Errors
+    /// If the directory cannot be removed.
+    pub fn remove(&self, run: &StreamId, key: &AttemptKey) -> std::io::Result<()> {
+        self.attempt(run, key).remove()
     }
 
     /// Ends the processes that an earlier engine, which lost its lease of the run, has left of an

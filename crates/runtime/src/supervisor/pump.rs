@@ -56,6 +56,11 @@ impl Pump {
             .written()
     }
 
+    /// Whether it copies nothing more.
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.get().is_some()
+    }
+
     /// The number of reads before the one it waits in; `None` while it is writing.
     fn waits_in_read(&self) -> Option<u64> {
         self.is_reading
@@ -64,12 +69,12 @@ impl Pump {
     }
 }
 
-/// Copies `from` to `file` and to the engine on a thread of its own, until it ends, cannot be
+/// Copies `from` to `file`, if there is one, and to the engine on a thread of its own, until it ends, cannot be
 /// written or exceeds `limit` bytes.
 pub(super) fn start(
     stream: Stream,
     from: Option<OwnedFd>,
-    mut file: File,
+    mut file: Option<File>,
     engine: &Arc<EngineEnd>,
     limit: u64,
     events: Sender<Event>,
@@ -81,7 +86,7 @@ pub(super) fn start(
             Some(from) => carry(
                 stream,
                 &mut File::from(from),
-                &mut file,
+                file.as_mut(),
                 &engine,
                 &seen,
                 limit,
@@ -101,7 +106,7 @@ pub(super) fn start(
 fn carry(
     stream: Stream,
     from: &mut File,
-    file: &mut File,
+    mut file: Option<&mut File>,
     engine: &EngineEnd,
     pump: &Pump,
     limit: u64,
@@ -128,7 +133,9 @@ fn carry(
             let text = format!("it is longer than the limit of {limit} bytes");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
-        file.write_all(&frame[FRAME_HEADER..])?;
+        if let Some(file) = &mut file {
+            file.write_all(&frame[FRAME_HEADER..])?;
+        }
         wire::seal(frame, stream.tag());
         engine.send(|pipe| pipe.write_all(frame));
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -13,8 +13,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::attempt::AttemptDir;
 use super::entry::{Claimant, Entered, Refused, enter};
+use super::pool::Pool;
 use super::wire::{
-    ExitRecord, FRAME_HEADER, Frame, MAX_FRAME_BYTES, NotStarted, Report, Request, Stream,
+    ExitRecord, FRAME_HEADER, Frame, MAX_FRAME_BYTES, NotStarted, Report, Request, Service, Stream,
     take_frame,
 };
 use super::{EXEC_COMMAND, Spec, Supervisor};
@@ -25,14 +26,21 @@ const MARGIN: Duration = Duration::from_secs(10);
 
 /// A supervised process. Dropping it stops the process without waiting.
 pub struct Running {
-    supervisor: Child,
-    control: Option<ChildStdin>,
-    reports: ChildStdout,
-    buffer: BytesMut,
+    supervisor: Connection,
+    /// Whether the supervisor waits for another request.
+    is_free: bool,
     dir: AttemptDir,
     key: AttemptKey,
     restarts: u32,
     grace: Duration,
+}
+
+/// A supervisor, and the pipes to and from it. Dropping it stops its process.
+pub(super) struct Connection {
+    process: Child,
+    control: Option<ChildStdin>,
+    reports: ChildStdout,
+    buffer: BytesMut,
 }
 
 /// An observation of a process.
@@ -78,7 +86,7 @@ impl Supervisor {
     /// If the supervisor could not be started. Errors of the process itself are reported as
     /// [`Finish::NotStarted`].
     pub async fn start(&self, spec: Spec) -> io::Result<Running> {
-        self.start_as(spec, false).await
+        self.start_as(spec, Service::Single).await
     }
 
     /// Starts a process whose standard input stays open for [`Running::say`]. Its key must be
@@ -87,12 +95,37 @@ impl Supervisor {
     /// # Errors
     /// As [`Supervisor::start`].
     pub async fn start_talking(&self, spec: Spec) -> io::Result<Running> {
-        self.start_as(spec, true).await
+        self.start_as(spec, Service::Interactive).await
     }
 
-    async fn start_as(&self, spec: Spec, talks: bool) -> io::Result<Running> {
+    /// Starts a process under a waiting supervisor of the pool, or a new one; [`Pool::keep`] takes
+    /// the supervisor back. Its key must be unique. It leaves neither outputs nor a record: no
+    /// later engine adopts its result.
+    ///
+    /// # Errors
+    /// As [`Supervisor::start`].
+    pub async fn start_pooled(&self, spec: Spec, pool: &Pool) -> io::Result<Running> {
+        let (request, stdin) = self.request(spec, Service::Pooled);
+        while let Some(mut waiting) = pool.next_waiting() {
+            // One that has ended meanwhile has started nothing.
+            if waiting.send(&request, &stdin).await.is_ok() {
+                return Ok(Running::new(waiting, &request));
+            }
+        }
+        let supervisor = self.connect(&self.dir, &request, &stdin).await?;
+        Ok(Running::new(supervisor, &request))
+    }
+
+    async fn start_as(&self, spec: Spec, service: Service) -> io::Result<Running> {
+        let (request, stdin) = self.request(spec, service);
+        let supervisor = self.connect(&request.dir, &request, &stdin).await?;
+        Ok(Running::new(supervisor, &request))
+    }
+
+    fn request(&self, spec: Spec, service: Service) -> (Request, Vec<u8>) {
         let request = Request {
-            key: spec.key.clone(),
+            dir: self.attempt(&spec.run, &spec.key).path().to_owned(),
+            key: spec.key,
             generation: spec.restarts,
             argv: spec.argv,
             env: spec.env,
@@ -101,46 +134,101 @@ impl Supervisor {
             timeout_ms: spec.timeout.map(|timeout| timeout.as_millis() as u64),
             grace_ms: spec.grace.as_millis() as u64,
             output_limit: spec.output_limit,
-            talks,
+            service,
             confinement: spec.confinement,
         };
-        let head = request.encode()?;
-        let dir = self.attempt(&spec.run, &spec.key);
-        let mut supervisor = Command::new(&self.program)
+        (request, spec.stdin)
+    }
+
+    /// Starts a supervisor with its first request.
+    async fn connect(
+        &self,
+        dir: &Path,
+        request: &Request,
+        stdin: &[u8],
+    ) -> io::Result<Connection> {
+        let mut process = Command::new(&self.program)
             .arg(EXEC_COMMAND)
-            .arg(dir.path())
+            .arg(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             // Ctrl-C is for the engine, which then stops its processes.
             .process_group(0)
             .spawn()?;
-        let pipes = (supervisor.stdin.take(), supervisor.stdout.take());
-        let (Some(mut control), Some(reports)) = pipes else {
+        let pipes = (process.stdin.take(), process.stdout.take());
+        let (Some(control), Some(reports)) = pipes else {
             return Err(io::Error::other("the supervisor has no pipes"));
         };
-        control.write_all(&head).await?;
-        control.write_all(&spec.stdin).await?;
-        Ok(Running {
-            supervisor,
+        let mut connection = Connection {
+            process,
             control: Some(control),
             reports,
             buffer: BytesMut::new(),
-            dir,
-            key: spec.key,
-            restarts: spec.restarts,
-            grace: spec.grace,
-        })
+        };
+        connection.send(request, stdin).await?;
+        Ok(connection)
+    }
+}
+
+impl Connection {
+    async fn send(&mut self, request: &Request, stdin: &[u8]) -> io::Result<()> {
+        let head = request.encode()?;
+        self.say(&head).await?;
+        self.say(stdin).await
+    }
+
+    async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.control {
+            Some(control) => control.write_all(bytes).await,
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Whether the process has not ended.
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
+    async fn next_frame(&mut self) -> io::Result<Option<Frame>> {
+        loop {
+            if let Some(frame) = take_frame(&mut self.buffer)? {
+                return Ok(Some(frame));
+            }
+            self.buffer.reserve(FRAME_HEADER + MAX_FRAME_BYTES);
+            if self.reports.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
     }
 }
 
 impl Running {
+    fn new(supervisor: Connection, request: &Request) -> Self {
+        Self {
+            supervisor,
+            is_free: false,
+            dir: AttemptDir::new(&request.dir),
+            key: request.key.clone(),
+            restarts: request.generation,
+            grace: Duration::from_millis(request.grace_ms),
+        }
+    }
+
+    /// The supervisor, if it waits for another request.
+    pub(super) fn into_free(self) -> Option<Connection> {
+        self.is_free.then_some(self.supervisor)
+    }
+
     /// The next observation of the process; [`Seen::Finished`] is the last one. Output waits in the
     /// process until it is read here. Cancel-safe.
     pub async fn next(&mut self) -> Seen {
-        match self.next_frame().await {
+        match self.supervisor.next_frame().await {
             Ok(Some(Frame::Output(stream, bytes))) => Seen::Output(stream, bytes),
-            Ok(Some(Frame::Report(report))) => seen(report),
+            Ok(Some(Frame::Report(report))) => {
+                self.is_free = matches!(report, Report::Ended { is_free: true, .. });
+                seen(report)
+            }
             Ok(None) | Err(_) => Seen::Finished(self.clear_up().await),
         }
     }
@@ -150,10 +238,7 @@ impl Running {
     /// # Errors
     /// If it no longer reads.
     pub async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.control {
-            Some(control) => control.write_all(bytes).await,
-            None => Err(io::ErrorKind::BrokenPipe.into()),
-        }
+        self.supervisor.say(bytes).await
     }
 
     /// Ends the process and everything it started; returns when all of it is gone. Its result is
@@ -164,7 +249,7 @@ impl Running {
 
     /// The same, passing on its output to the end.
     pub async fn stop_hearing(mut self, mut hear: impl FnMut(Stream, &[u8])) {
-        self.control = None;
+        self.supervisor.control = None;
         let patience = self.grace + MARGIN;
         let over = async {
             loop {
@@ -185,22 +270,10 @@ impl Running {
         self.dir.output_path(stream)
     }
 
-    async fn next_frame(&mut self) -> io::Result<Option<Frame>> {
-        loop {
-            if let Some(frame) = take_frame(&mut self.buffer)? {
-                return Ok(Some(frame));
-            }
-            self.buffer.reserve(FRAME_HEADER + MAX_FRAME_BYTES);
-            if self.reports.read_buf(&mut self.buffer).await? == 0 {
-                return Ok(None);
-            }
-        }
-    }
-
     /// Does the work of a supervisor that was killed.
     async fn clear_up(&mut self) -> Finish {
-        self.control = None;
-        let _ = self.supervisor.kill().await;
+        self.supervisor.control = None;
+        let _ = self.supervisor.process.kill().await;
         let (mut dir, key, generation) = (self.dir.clone(), self.key.clone(), self.restarts);
         let entered = tokio::task::spawn_blocking(move || {
             let claimant = Claimant {
@@ -233,7 +306,7 @@ fn seen(report: Report) -> Seen {
     Seen::Finished(match report {
         Report::Started { pid } => return Seen::Started { pid },
         Report::Adopted { record } => Finish::Adopted(record),
-        Report::Ended { record } => Finish::Ended(record),
+        Report::Ended { record, .. } => Finish::Ended(record),
         Report::NotStarted { reason, message } => Finish::NotStarted { reason, message },
         Report::Stopped => Finish::Stopped,
         Report::OutputLost { message } => Finish::OutputLost(message),

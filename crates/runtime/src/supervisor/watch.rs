@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group};
 
 use super::process_table;
+use super::wire::Request;
 use crate::programs::Bounds;
 
 /// How long processes that outlive the child may take to end by themselves.
@@ -20,6 +21,8 @@ const LOOKS: Duration = Duration::from_millis(100);
 
 /// The events of a supervisor.
 pub(super) enum Event {
+    /// The next request, with the stdin of its process.
+    Request(Box<(Request, Vec<u8>)>),
     /// The engine is gone or requests a stop, or this process received a termination signal.
     Stop,
     /// A child was reaped.
@@ -155,7 +158,11 @@ impl Watch {
                     };
                 }
             }
-            Event::Reaped(..) | Event::OutputEnded(Ok(())) | Event::NoChildren => {}
+            Event::Reaped(..)
+            | Event::OutputEnded(Ok(()))
+            | Event::NoChildren
+            // The engine sends none before the final report.
+            | Event::Request(_) => {}
         }
     }
 

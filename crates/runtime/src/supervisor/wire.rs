@@ -1,9 +1,9 @@
 //! The protocol of the engine and a supervisor, over the supervisor's two pipes.
 //!
 //! Engine to supervisor: the length of a [`Request`], the request as JSON, the bytes of the child's
-//! stdin. Later bytes go to the stdin of an interactive child; for others there are none. The
-//! engine keeps the pipe open for as long as it wants the process, and closing it, deliberately or
-//! by death, requests a stop. A request never touches argv or a file, because it carries secrets.
+//! stdin. Later bytes depend on the [`Service`]. The engine keeps the pipe open for as long as it
+//! wants the process, and closing it, deliberately or by death, requests a stop. A request never
+//! touches argv or a file, because it carries secrets.
 //!
 //! Supervisor to engine: frames of a kind (one byte), a length (`u32`, big endian) and a payload.
 
@@ -29,6 +29,8 @@ pub(super) const FRAME_HEADER: usize = 5;
 /// The process for a supervisor to run. Not `Debug`: its environment holds secrets.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Request {
+    /// The directory of the attempt.
+    pub dir: PathBuf,
     pub key: AttemptKey,
     pub generation: u32,
     pub argv: Vec<String>,
@@ -38,12 +40,23 @@ pub(super) struct Request {
     pub timeout_ms: Option<u64>,
     pub grace_ms: u64,
     pub output_limit: u64,
-    /// Whether further input follows the first stdin.
-    #[serde(default)]
-    pub talks: bool,
+    pub service: Service,
     /// The confinement of the child.
     #[serde(default)]
     pub confinement: Option<Confinement>,
+}
+
+/// How a supervisor serves a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Service {
+    /// One process. Its outputs and its exit record outlive the engine.
+    Single,
+    /// The same; later bytes go to its stdin.
+    Interactive,
+    /// One of several processes in turn: the next request follows the final report. It leaves
+    /// neither outputs nor a record in its directory.
+    Pooled,
 }
 
 impl Request {
@@ -208,7 +221,11 @@ pub(super) enum Report {
     /// It exited in an earlier life of the engine.
     Adopted { record: ExitRecord },
     /// It ended.
-    Ended { record: ExitRecord },
+    Ended {
+        record: ExitRecord,
+        /// Whether the supervisor waits for the next request.
+        is_free: bool,
+    },
     /// It never ran.
     NotStarted { reason: NotStarted, message: String },
     /// It and all its descendants were stopped because the engine requested it.
@@ -271,6 +288,7 @@ mod tests {
 
     fn request(stdin_bytes: usize) -> Request {
         Request {
+            dir: "/attempt".into(),
             key: "attempt-1".into(),
             generation: 3,
             argv: vec!["a".into()],
@@ -280,7 +298,7 @@ mod tests {
             timeout_ms: None,
             grace_ms: 1,
             output_limit: 1,
-            talks: false,
+            service: Service::Single,
             confinement: None,
         }
     }

@@ -17,6 +17,7 @@ mod maintenance;
 mod mcp;
 mod models;
 mod peer;
+mod pool;
 mod process;
 mod recorder;
 mod refused;

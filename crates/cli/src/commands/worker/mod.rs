@@ -17,7 +17,7 @@ use futures_util::future::OptionFuture;
 use futures_util::stream::FuturesUnordered;
 use kernel::coordinator::is_queue_name;
 use kernel::limits::MAX_TAKEN_AT_ONCE;
-use runtime::supervisor::{Supervisor, find_program};
+use runtime::supervisor::{Pool, Supervisor, find_program};
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -106,6 +106,8 @@ struct Worker<'a> {
     /// Where the queue is, for people.
     place: String,
     supervisor: Supervisor,
+    /// The supervisors that wait for a task's program.
+    waiting: Pool,
     workdir: std::path::PathBuf,
     form: Form,
     /// No further tasks are taken.
@@ -145,6 +147,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         programs: args.keep_running.then(Programs::default),
         source,
         supervisor,
+        waiting: Pool::default(),
         workdir: session.place.project.clone(),
         form: session.form,
         drain: CancellationToken::new(),

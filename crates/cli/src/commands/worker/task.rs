@@ -199,18 +199,18 @@ impl Worker<'_> {
         order: &Order,
     ) -> Result<Result<Map<String, Value>, TaskError>, Cut> {
         let key = format!("{}-{}", order.assignment, order.fence);
-        let run = "tasks".into();
-        let folder = self.supervisor.dir.join("files").join(&key);
-        let files = [folder.join("task.json"), folder.join("result.json")];
+        let (run, key) = ("tasks".into(), key.as_str().into());
+        let files = ["task.json", "result.json"];
+        let files = files.map(|name| self.supervisor.file(&run, &key, name));
         let text = order.json["task"].to_string();
-        let written =
-            std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&files[0], &text));
+        let prepared = self.supervisor.prepare(&run, &key);
+        let written = prepared.and_then(|()| std::fs::write(&files[0], &text));
         if let Err(error) = written {
             return Ok(Err(failure("worker_folder", error.to_string())));
         }
         let spec = Spec {
-            run,
-            key: key.as_str().into(),
+            run: run.clone(),
+            key: key.clone(),
             restarts: 0,
             argv: self.command.clone(),
             env: self.environment(order, &files),
@@ -221,7 +221,7 @@ impl Worker<'_> {
             output_limit: DEFAULT_OUTPUT_LIMIT,
             confinement: None,
         };
-        let mut running = match self.supervisor.start(spec).await {
+        let mut running = match self.supervisor.start_pooled(spec, &self.waiting).await {
             Ok(running) => running,
             Err(error) => return Ok(Err(failure("supervisor_failed", error.to_string()))),
         };
@@ -235,8 +235,9 @@ impl Worker<'_> {
                 Err(Cut::Unable(self.cannot_start(&message)))
             }
             Ok(finish) => {
-                self.send_output(order, &mut outputs, true).await?;
-                Ok(conclude(finish, &outputs, &files[1]))
+                self.waiting.keep(running);
+                let sent = self.send_output(order, &mut outputs, true).await;
+                sent.map(|()| conclude(finish, &outputs, &files[1]))
             }
             Err(Cut::Stop) => Err(self.stop_program(order, running).await),
             Err(cut) => {
@@ -244,11 +245,7 @@ impl Worker<'_> {
                 Err(cut)
             }
         };
-        let settled = self
-            .supervisor
-            .settle(&"tasks".into(), &key.as_str().into());
-        let removed = settled.and_then(|()| std::fs::remove_dir_all(&folder));
-        if let Err(error) = removed {
+        if let Err(error) = self.supervisor.remove(&run, &key) {
             talk::say(format!(
                 "a task's files stay until this worker ends: {error}"
             ));
