@@ -42,6 +42,7 @@ use std::process::ExitCode;
 use capture::watchdog::{WATCHDOG_COMMAND, watchdog_main};
 use clap::Parser;
 use clap::error::ErrorKind;
+use kernel::limits::READER_STACK_BYTES;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
 
 use commands::coordinator::{KEEPER_COMMAND, keeper_main};
@@ -101,6 +102,7 @@ fn run(cli: Cli) -> Exit {
 fn try_run(cli: Cli) -> Result<Exit, Failure> {
     let session = Session::new(&cli.typed)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_stack_size(READER_STACK_BYTES)
         .enable_all()
         .build();
     let runtime = runtime.map_err(|error| {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kernel::json;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Method, StatusCode};
 use runtime::outbound::{Allowed, Outbound, Redirects, Request, Response};
@@ -178,7 +179,7 @@ pub(crate) async fn read(mut response: Response) -> Result<(StatusCode, Option<V
     }
     let answer: Option<Value> = match status {
         StatusCode::NO_CONTENT => Some(Value::Null),
-        _ => serde_json::from_slice(&bytes).ok(),
+        _ => json::from_slice(&bytes).ok(),
     };
     Ok((status, answer))
 }

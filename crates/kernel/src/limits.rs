@@ -2,11 +2,15 @@
 
 /// Bytes of a workflow definition document.
 pub const MAX_DEFINITION_BYTES: usize = 16 << 20;
-/// Nesting of any JSON document that comes in or is computed. Well below the 127 that can be
-/// read back, because events wrap what they carry.
+/// Nesting of any other JSON document that comes in or is computed.
 pub const MAX_JSON_DEPTH: usize = 100;
-/// The same for a text that is read at all. The parser stops at 127.
-pub const MAX_READ_DEPTH: usize = 120;
+/// Nesting of a workbench document.
+pub const MAX_DOCUMENT_DEPTH: usize = 512;
+/// Nesting of a text that is read at all: a document and what events and views wrap around it.
+pub const MAX_READ_DEPTH: usize = MAX_DOCUMENT_DEPTH + 28;
+/// Stack of a thread that reads such a text and works on its values. Builds without optimisation
+/// need half of it.
+pub const READER_STACK_BYTES: usize = 16 << 20;
 /// Bytes of a document's text that an event holds; a longer one is kept in a blob. Small enough
 /// that stores keep the event in its row, so that a damaged blob harms one save.
 pub const MAX_INLINE_TEXT_BYTES: usize = 24 << 10;

@@ -103,7 +103,7 @@ impl<S: Aggregate> Log<S> {
     /// Folds a stored event and returns it. `None` when it is not an event of this stream's format
     /// or place.
     pub fn fold_content(&mut self, content: &[u8]) -> Option<S::Event> {
-        let event: S::Event = serde_json::from_slice(content).ok()?;
+        let event: S::Event = json::from_slice(content).ok()?;
         let (seq, at) = S::place(&event);
         let is_next = seq == self.next_seq && at >= self.at;
         (is_next && S::accepts(self, &event)).then_some(())?;
@@ -156,7 +156,7 @@ impl<S: Checkpointed> Log<S> {
         chain: Digest,
         state: &[u8],
     ) -> Option<Self> {
-        let (version, at, state): (u32, _, _) = serde_json::from_slice(state).ok()?;
+        let (version, at, state): (u32, _, _) = json::from_slice(state).ok()?;
         (version == S::VERSION).then_some(Self {
             header,
             next_seq,
@@ -171,7 +171,7 @@ impl<S: Resumable> Log<S> {
     /// The fold of a log, from its last record and its index row alone. `None` where the record is
     /// not an event of this stream.
     pub fn at_end(header: StreamHeader, last: &Record, index: &IndexRow) -> Option<Self> {
-        let event: S::Event = serde_json::from_slice(&last.content).ok()?;
+        let event: S::Event = json::from_slice(&last.content).ok()?;
         let (seq, at) = S::place(&event);
         Some(Self {
             header,

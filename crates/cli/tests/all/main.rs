@@ -15,6 +15,7 @@ mod budgets;
 mod captures;
 mod coordinator;
 mod crash;
+mod deep;
 mod demo;
 mod documents;
 mod examples;

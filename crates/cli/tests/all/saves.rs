@@ -12,10 +12,10 @@ use crate::serving::Serving;
 use crate::support::*;
 
 /// An answer of a server.
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
@@ -32,7 +32,7 @@ impl Answer {
 }
 
 /// Sends a request to a server; `None` if it dies meanwhile.
-fn ask(url: &str, method: &str, path: &str, body: &str) -> Option<Answer> {
+pub(crate) fn ask(url: &str, method: &str, path: &str, body: &str) -> Option<Answer> {
     let address = url.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).ok()?;
     let length = body.len();
@@ -52,12 +52,12 @@ fn ask(url: &str, method: &str, path: &str, body: &str) -> Option<Answer> {
     })
 }
 
-fn get(serving: &Serving, path: &str) -> Answer {
+pub(crate) fn get(serving: &Serving, path: &str) -> Answer {
     ask(&serving.url, "GET", path, "").expect("an answer")
 }
 
 /// A run of one step, with answers of a model.
-fn document(id: &str, by: &str, events: usize) -> Value {
+pub(crate) fn document(id: &str, by: &str, events: usize) -> Value {
     let step = json!({ "id": "one", "gatePolicy": "AUTO", "inputs": [], "outputs": [] });
     let workflow = json!({ "id": "w", "version": 1, "steps": [step], "edges": [] });
     let gate = json!({ "before": "approved", "after": "approved", "checkpoints": {} });

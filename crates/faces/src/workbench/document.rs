@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use kernel::document::{Body, Sent, Text};
 use kernel::json::{self, Limits};
-use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_JSON_DEPTH};
+use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_DOCUMENT_DEPTH};
 use kernel::problem::ProblemCode;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad>
         Some(shared) => {
             // Convert the place to one in the sent text.
             let rest = read(&shared.rest).map_err(|bad| match bad.at {
-                Some(_) => text::check(&sent).err().unwrap_or(bad),
+                Some(_) => read(&sent).err().unwrap_or(bad),
                 None => bad,
             });
             let mut body = shaped(rest?)?;
@@ -80,15 +80,16 @@ pub fn parse(sent: Vec<u8>, id: &str, known: Option<&Sent>) -> Result<Read, Bad>
 pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
     let limits = Limits {
         max_bytes: MAX_DOCUMENT_BYTES,
-        max_depth: MAX_JSON_DEPTH,
+        max_depth: MAX_DOCUMENT_DEPTH,
     };
     text::check(bytes)?;
     let mut value = json::parse(bytes, limits).map_err(|problems| {
-        let code = problems.listed.first().map(|problem| problem.code);
+        let first = problems.listed.first();
+        let code = first.map(|problem| problem.code);
         let (code, message) = match code {
             Some(ProblemCode::TooDeep) => (
                 "TOO_DEEP",
-                "the JSON is nested more than 100 deep; flatten it",
+                "the JSON is nested more than 512 deep; flatten it",
             ),
             Some(ProblemCode::DuplicateKey) => (
                 "DUPLICATE_KEY",
@@ -97,7 +98,11 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
             Some(ProblemCode::TooLarge) => ("BODY_TOO_LARGE", "the document is too large"),
             _ => ("INVALID_JSON", "Invalid JSON body"),
         };
-        Bad::new(code, message)
+        let at = first.and_then(|problem| problem.at);
+        Bad {
+            at: at.filter(|_| code == "TOO_DEEP"),
+            ..Bad::new(code, message)
+        }
     })?;
     json::as_doubles(&mut value);
     Ok(value)

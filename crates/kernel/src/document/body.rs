@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::entries::{Delta, Entries};
 use crate::json;
-use crate::limits::MAX_JSON_DEPTH;
+use crate::limits::MAX_DOCUMENT_DEPTH;
 
 /// A document with its eight members. A copy shares the events.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,7 +84,7 @@ impl Body {
 
     /// Parses a document's text. `None` for anything else.
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let mut value = serde_json::from_slice(bytes).ok()?;
+        let mut value = json::from_slice(bytes).ok()?;
         json::as_doubles(&mut value);
         Self::from_value(value)
     }
@@ -297,7 +297,7 @@ impl Derived {
         let mut data = artifact.get("data").cloned().unwrap_or_else(|| json!({}));
         // A patch that does not fit leaves the difference to the residual.
         let is_done = json_patch::patch(&mut data, &patch).is_ok();
-        if !is_done || json::depth(&data) > MAX_JSON_DEPTH {
+        if !is_done || json::depth(&data) > MAX_DOCUMENT_DEPTH {
             return;
         }
         let mut artifact = artifact.clone();

@@ -15,6 +15,7 @@ use super::history::{Base, History};
 use super::{Document, SaveRecord, View};
 use crate::digest::Digest;
 use crate::ids::Seq;
+use crate::json;
 use crate::run::RunEvent;
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
@@ -98,7 +99,7 @@ fn resume(header: StreamHeader, state: &[u8]) -> Option<History> {
     let sealed = sealed.strip_prefix(b" ")?;
     (seal == Digest::compute(sealed).to_string().as_bytes()).then_some(())?;
     let end = sealed.iter().position(|byte| *byte == b'\n')?;
-    let folded: Folded = serde_json::from_slice(&sealed[..end]).ok()?;
+    let folded: Folded = json::from_slice(&sealed[..end]).ok()?;
     let text = &sealed[end + 1..];
     let body = Arc::new(Body::read(text)?);
     let mut view = View::default();

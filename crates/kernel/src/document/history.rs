@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::canonical::Canonical;
 use super::{Body, Derived, Document, DocumentEvent, EventBody, Extension, Form, Head, text};
 use crate::digest::Digest;
+use crate::json;
 use crate::stream::StreamHeader;
 
 /// A document and the content of each of its saves.
@@ -220,7 +221,7 @@ fn extend(body: &mut Body, extension: Extension, blobs: &BTreeMap<Digest, Vec<u8
     } = extension;
     for part in external {
         let event = appended.get_mut(usize::try_from(part.event).ok()?)?;
-        let data: Value = serde_json::from_slice(blobs.get(&part.blob)?).ok()?;
+        let data: Value = json::from_slice(blobs.get(&part.blob)?).ok()?;
         *event.get_mut("artifact")?.get_mut("data")? = data;
     }
     for event in &appended {

@@ -6,7 +6,9 @@ mod locate;
 use std::cell::RefCell;
 use std::fmt;
 
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
 
 pub use canonical::{as_doubles, canonical};
@@ -72,6 +74,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
 
     let problems = RefCell::new(Problems::new());
     let mut deserializer = serde_json::Deserializer::from_str(text);
+    deserializer.disable_recursion_limit();
     let strict = Strict {
         path: &Path::Root,
         problems: &problems,
@@ -81,6 +84,26 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| malformed(text, &error))?;
     problems.into_inner().or(value)
+}
+
+/// As `serde_json::from_slice`, for values that are nested up to [`MAX_READ_DEPTH`] deep.
+///
+/// # Errors
+/// As `serde_json::from_slice`.
+pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
+    match serde_json::from_slice(bytes) {
+        // A text is seldom deep: only then its depth is counted before it is read without a limit.
+        Err(error)
+            if error.to_string().starts_with("recursion limit exceeded")
+                && check_depth(bytes, MAX_READ_DEPTH).is_ok() =>
+        {
+            let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+            deserializer.disable_recursion_limit();
+            let value = T::deserialize(&mut deserializer)?;
+            deserializer.end().map(|()| value)
+        }
+        result => result,
+    }
 }
 
 /// How deep arrays and objects are nested in a value; 0 for anything else.
