@@ -7,7 +7,7 @@
 //!
 //! A cancellation from outside is repeated, unless the run alone would have reached an effect that
 //! its source never had: the replay must show whether that effect is allowed. Then the replay
-//! diverges before the cancellation, delays end at their time, and the effect fails.
+//! diverges before the cancellation, delays end at once, and the effect fails.
 //!
 //! A replay never calls anything outside. When the source is exhausted and the replay has not
 //! ended, computable attempts are computed and all other attempts in flight fail with
@@ -69,10 +69,11 @@ impl Repeat {
                 let step = if self.is_cut {
                     alone(&run, nodes)
                 } else {
-                    computed(&run, nodes).map(|finish| (finish, run.head.at))
+                    computed(&run, nodes)
                 };
                 match step {
-                    Some((command, at)) => {
+                    Some(command) => {
+                        let at = run.head.at;
                         run = apply(run, command.into(), at, chunk);
                         continue;
                     }
@@ -152,16 +153,16 @@ impl Repeat {
     }
 }
 
-/// The next step of a run without outside input, and its time: computed outcomes, then delays in
-/// the order of their ends.
-fn alone(run: &Run, nodes: &dyn Recompute) -> Option<(Command, Timestamp)> {
+/// The next step of a replay without outside input: computed outcomes, then delays in the order of
+/// their ends.
+fn alone(run: &Run, nodes: &dyn Recompute) -> Option<Command> {
     if let Some(finish) = computed(run, nodes) {
-        return Some((finish, run.head.at));
+        return Some(finish);
     }
     let delays = run.timers().filter(|(name, _)| timer::is_delay(name));
-    let (name, due) = delays.min_by_key(|(_, due)| *due)?;
+    let (name, _) = delays.min_by_key(|(_, due)| *due)?;
     let timer = name.to_owned();
-    Some((Command::Fire { timer }, due.max(run.head.at)))
+    Some(Command::Fire { timer })
 }
 
 /// Maximum steps decided ahead to find an effect. A run that computes for longer counts as reaching
@@ -177,9 +178,10 @@ fn reaches_effect(run: &Run, nodes: &dyn Recompute) -> bool {
     let begun = live(run);
     let mut ahead = run.clone();
     for _ in 0..MAX_STEPS_AHEAD {
-        let Some((command, at)) = alone(&ahead, nodes) else {
+        let Some(command) = alone(&ahead, nodes) else {
             return live(&ahead).difference(&begun).next().is_some();
         };
+        let at = ahead.head.at;
         match decide(ahead, &command.into(), at) {
             Ok(decided) => ahead = decided.run,
             Err(_) => return false,

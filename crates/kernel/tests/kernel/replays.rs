@@ -298,6 +298,8 @@ fn a_cancellation_before_an_effect_is_not_repeated() {
     let again = &replayed.world;
     let verified = replay::verify(&again.run.header, &again.run.plan, &again.records);
     assert!(verified.is_ok(), "{:?}", verified.err());
+    // No event is later than the cancellation that it replaces.
+    assert_eq!(again.run.head.at, source.run.head.at);
 }
 
 #[test]

@@ -16,7 +16,8 @@ impl Decision {
             .timers()
             .find_map(|(set, due)| (set == name).then_some(due))
             .ok_or(Rejection::NotDue)?;
-        if due > self.now {
+        // A replay does not wait: a delay ends when its source has nothing more to observe.
+        if due > self.now && !self.run.is_replay() {
             return Err(Rejection::NotDue);
         }
         if name == timer::RUN {
