@@ -201,7 +201,11 @@ impl Door {
             };
             match self.append_batch(batch).await {
                 Ok(appended) => return Ok((Some(appended), decided)),
-                Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
+                Err(StoreError::Conflict(Conflict::Sequence | Conflict::Key { .. }))
+                    if tries < TRIES =>
+                {
+                    tries += 1;
+                }
                 Err(error) => return Err(error.into()),
             }
         }

@@ -111,7 +111,9 @@ impl Worker {
                 return;
             };
             let worked = match self.claim(&webhook).await {
-                Ok(Some((lease, deliveries))) => self.deliver(lease, deliveries).await,
+                Ok(Some((lease, deliveries, covered))) => {
+                    self.deliver(lease, deliveries, covered).await
+                }
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
@@ -124,8 +126,12 @@ impl Worker {
         }
     }
 
-    /// Claims the delivery log. `None` while another process holds it.
-    async fn claim(&self, webhook: &Webhook) -> Result<Option<(Lease, Deliveries)>, StoreError> {
+    /// Claims the delivery log. Also returns how many events its checkpoint covers. `None` while
+    /// another process holds it.
+    async fn claim(
+        &self,
+        webhook: &Webhook,
+    ) -> Result<Option<(Lease, Deliveries, Seq)>, StoreError> {
         let tenant = &self.lane.tenant;
         let stream = Deliveries::stream(tenant, &webhook.id);
         if super::load(self.store(), tenant, &webhook.id)
@@ -142,13 +148,21 @@ impl Worker {
             Err(StoreError::Conflict(Conflict::Held)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let deliveries = super::load(self.store(), tenant, &webhook.id).await?;
-        Ok(deliveries.map(|deliveries| (lease, deliveries)))
+        match logs::current(self.store(), &stream).await {
+            Ok((deliveries, covered)) => Ok(Some((lease, deliveries, covered))),
+            Err(StoreError::Missing) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
-    async fn deliver(&self, lease: Lease, deliveries: Deliveries) -> Result<(), StoreError> {
+    async fn deliver(
+        &self,
+        lease: Lease,
+        deliveries: Deliveries,
+        covered: Seq,
+    ) -> Result<(), StoreError> {
         let mut held = lease;
-        let result = self.deliver_held(&mut held, deliveries).await;
+        let result = self.deliver_held(&mut held, deliveries, covered).await;
         if self.is_draining() || self.lane.webhook().is_none() {
             self.store().release(&held).await?;
         }
@@ -159,9 +173,9 @@ impl Worker {
         &self,
         lease: &mut Lease,
         mut deliveries: Deliveries,
+        mut covered: Seq,
     ) -> Result<(), StoreError> {
         self.lane.begin(deliveries.facts().cursor);
-        let mut kept = deliveries.next_seq();
         while !self.is_draining() {
             let Some(webhook) = self.lane.webhook() else {
                 let (batch, _) = deliveries.close(self.store().now());
@@ -197,8 +211,8 @@ impl Worker {
             deliveries = next;
             let guard = Guard::Holder(lease.epoch);
             self.store().append(batch, guard, LeaseChange::Keep).await?;
-            if deliveries.next_seq() >= kept + CHECKPOINT {
-                kept = deliveries.next_seq();
+            if deliveries.next_seq() >= covered + CHECKPOINT {
+                covered = deliveries.next_seq();
                 logs::checkpoint(self.store(), &deliveries).await?;
             }
         }
