@@ -9,12 +9,67 @@ use serde::Serialize;
 use crate::exit::Failure;
 
 /// The buffered standard output; [`Data::done`] reports whether all of it was written.
-pub(crate) struct Data(BufWriter<AutoStream<StdoutLock<'static>>>);
+pub(crate) struct Data(BufWriter<Output>);
+
+/// Standard output, and what a write does after the reader has closed it.
+struct Output {
+    stdout: AutoStream<StdoutLock<'static>>,
+    when_closed: WhenClosed,
+}
+
+/// See [`Output`].
+#[derive(Clone, Copy, PartialEq)]
+enum WhenClosed {
+    /// It fails: nothing more needs to be found.
+    Fail,
+    /// It is discarded: the exit code is still wanted.
+    Discard,
+}
+
+impl Output {
+    fn unless_closed<T>(&self, written: io::Result<T>, discarded: T) -> io::Result<T> {
+        match written {
+            Err(error)
+                if error.kind() == io::ErrorKind::BrokenPipe
+                    && self.when_closed == WhenClosed::Discard =>
+            {
+                Ok(discarded)
+            }
+            written => written,
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.stdout.write(bytes);
+        self.unless_closed(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.stdout.flush();
+        self.unless_closed(flushed, ())
+    }
+}
 
 impl Data {
     /// Takes standard output.
     pub(crate) fn new() -> Self {
-        Self(BufWriter::new(anstream::stdout().lock()))
+        Self::when_closed(WhenClosed::Fail)
+    }
+
+    /// Takes standard output for a command whose exit code is a verdict, also for a reader that
+    /// closes the output early, such as `head`.
+    pub(crate) fn for_verdict() -> Self {
+        Self::when_closed(WhenClosed::Discard)
+    }
+
+    fn when_closed(when_closed: WhenClosed) -> Self {
+        let stdout = anstream::stdout().lock();
+        Self(BufWriter::new(Output {
+            stdout,
+            when_closed,
+        }))
     }
 
     /// A line of text.

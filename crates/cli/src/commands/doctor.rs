@@ -93,7 +93,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 }
 
 fn print(form: Form, findings: &[Finding]) -> Result<(), Failure> {
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     let mut table = Table::default();
     for Finding {
         name,

@@ -352,7 +352,7 @@ pub(super) fn finish(
     session: &Session,
     ended: Ended,
 ) -> Result<Exit, Failure> {
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     for run in follower.roots() {
         match session.form {
             Form::Json => data.json_line(&faces_json::snapshot(run))?,

@@ -318,7 +318,7 @@ impl Check<'_> {
     }
 
     fn report(self, form: Form) -> Result<Exit, Failure> {
-        let mut data = Data::new();
+        let mut data = Data::for_verdict();
         let Self {
             findings,
             streams,

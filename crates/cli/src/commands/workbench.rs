@@ -239,7 +239,7 @@ fn verify(args: &VerifyArgs, session: &Session) -> Result<Exit, Failure> {
         Some(false) => "mismatch",
         None => "missing",
     };
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => data.json(&json!({
             "runId": found.run,

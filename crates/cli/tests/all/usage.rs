@@ -251,6 +251,24 @@ fn a_closed_output_pipe_is_not_an_error() {
 }
 
 #[test]
+fn a_closed_output_pipe_keeps_the_verdict() {
+    let lab = Lab::new();
+    std::fs::write(lab.path().join("bad.json"), "{}").unwrap();
+    let failing = lab.workflow(&one_script("w", "exit 3"));
+    for args in [
+        &["workflow", "validate", "bad.json"][..],
+        &["run", &failing],
+        &["run", &failing, "--json"],
+    ] {
+        let open = Ended::from(lab.command(args).output().unwrap());
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = lab.command(args).stdout(writer).output().unwrap();
+        assert_eq!(Ended::from(closed).code, open.code, "{args:?}");
+    }
+}
+
+#[test]
 fn completions_are_scripts_for_each_shell() {
     let lab = Lab::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {

@@ -224,7 +224,7 @@ fn read(path: &Path, key: Option<PublicKey>) -> Result<(Report, Seq), Failure> {
 }
 
 fn show(report: &Report, entries: Seq, form: Form) -> Result<Exit, Failure> {
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     if form == Form::Json {
         let last = entries.saturating_sub(1);
         data.json(&v1::audit_verification(0, last, report))?;

@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 
 /// Shows a comparison in the protocol's form.
 fn print(session: &Session, diff: &Value) -> Result<Exit, Failure> {
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => data.json(diff)?,
         Form::Text => lines(&mut data, diff)?,

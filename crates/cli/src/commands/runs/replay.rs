@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         }
     };
     let events = verified.as_ref().ok().map(|run| run.head.next_seq);
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => data.json(&json!({
             "runId": id,

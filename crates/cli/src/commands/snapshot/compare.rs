@@ -141,13 +141,13 @@ fn report(
     if found.match_status.is_none() {
         value["error"] = "not_comparable".into();
     }
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     data.json(&value)?;
     data.done()
 }
 
 fn show(found: &Comparison, a: &str, b: &str, page: Option<&Path>) -> Result<(), Failure> {
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     let line = |value: &Option<Value>| match value {
         None => style::dim("—"),
         Some(Value::String(shown)) => text::one_line(shown, 200),

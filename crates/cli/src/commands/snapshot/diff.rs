@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         changes.push(json!({ "change": "response", "a": null, "b": null, "fields": places }));
     }
     let is_same = changes.is_empty();
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => {
             data.json(&json!({ "same": is_same, "steps": [a.len(), b.len()], "changes": changes }))?

@@ -79,7 +79,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Ok(replayed) => replayed,
         Err(not) => return say_not_replayed(&one.id, kind, not, session),
     };
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => data.json(report)?,
         Form::Text => {
@@ -209,7 +209,7 @@ async fn all(args: &Args, folder: &Folder, session: &Session) -> Result<Exit, Fa
     if listing.entries.is_empty() && listing.broken.is_empty() {
         return Err(Failure::new(format!("no snapshots in {}", at.display())));
     }
-    let (mut cases, mut reports, mut data) = (Vec::new(), Vec::new(), Data::new());
+    let (mut cases, mut reports, mut data) = (Vec::new(), Vec::new(), Data::for_verdict());
     let broken = listing
         .broken
         .iter()
@@ -317,7 +317,7 @@ pub(super) fn say_not_replayed(
     session: &Session,
 ) -> Result<Exit, Failure> {
     if session.form == Form::Json {
-        let mut data = Data::new();
+        let mut data = Data::for_verdict();
         data.json(&json!({
             "snapshot_id": id, "kind": kind.as_str(), "match_status": Value::Null, "pass": false,
             "first_divergence": not.divergence(),

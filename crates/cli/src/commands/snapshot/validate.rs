@@ -96,7 +96,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         (true, false) => "WARNING",
         (true, true) => "PASS",
     };
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => data.json(&json!({
             "snapshot_id": baseline.snapshot_id, "workflow": baseline.workflow_id, "runs": args.runs,

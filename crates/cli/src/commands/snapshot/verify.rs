@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         }
     }
     let is_valid = broken.is_empty() && found.iter().all(|(_, found)| found.is_valid);
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     match session.form {
         Form::Json => {
             let all = found.iter().map(|(path, found)| {

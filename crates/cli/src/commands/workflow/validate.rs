@@ -24,7 +24,7 @@ pub(crate) struct Args {
 /// Checks definitions.
 pub(crate) fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let plans = Plans::new(session.nodes.clone());
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     let mut exit = Exit::Done;
     for file in &args.files {
         let source = Source::from(file.as_str());
