@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::time::Timestamp;
-use runtime::supervisor::find_program;
+use runtime::supervisor::{ProcessesBelow, find_program};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use store::{StoreClock, SystemClock};
@@ -177,6 +177,8 @@ pub struct Outcome {
     pub seen: Seen,
     /// Readings of its clock and randomness.
     pub told: ScriptReport,
+    /// How many processes outlived the command and were ended.
+    pub left_behind: usize,
 }
 
 /// Why nothing was executed.
@@ -264,6 +266,8 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let port = proxy.port().filter(|_| wall.is_held());
     let watchdog = plan.watchdog.as_deref();
     let watchdog = watchdog.map(|watchdog| (watchdog, port, mark.as_str()));
+    // Where it is not possible, a daemon of the command stays.
+    let below = ProcessesBelow::now().ok();
     let child = spawn(&plan.argv, &environment, &plan.cwd, watchdog)?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let watch = plan.watchdog.as_deref().zip(group);
@@ -282,6 +286,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         // The group has ended: its number may be reused.
         let _ = watch.kill().await;
     }
+    let left_behind = blocking(move || below.map_or(0, |below| below.end_later(GRACE))).await;
     let mut seen = proxy.seen();
     proxy.stop().await;
     let at = SystemClock.now();
@@ -320,6 +325,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         wall,
         seen,
         told,
+        left_behind,
     })
 }
 

@@ -19,6 +19,7 @@
 //! process group and the lock.
 
 mod attempt;
+mod below;
 mod entry;
 mod exec;
 mod pool;
@@ -38,6 +39,7 @@ use kernel::ids::{AttemptKey, StreamId};
 
 use crate::programs::Confinement;
 
+pub use below::ProcessesBelow;
 pub use exec::exec_main;
 pub use pool::Pool;
 pub use program::find_program;

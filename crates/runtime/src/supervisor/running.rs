@@ -141,12 +141,7 @@ impl Supervisor {
     }
 
     /// Starts a supervisor with its first request.
-    async fn connect(
-        &self,
-        dir: &Path,
-        request: &Request,
-        stdin: &[u8],
-    ) -> io::Result<Connection> {
+    async fn connect(&self, dir: &Path, request: &Request, stdin: &[u8]) -> io::Result<Connection> {
         let mut process = Command::new(&self.program)
             .arg(EXEC_COMMAND)
             .arg(dir)

@@ -225,8 +225,11 @@ fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome) -> MatchStatus {
     }
 }
 
-/// Warns about a replay whose network access was not restricted.
+/// Warns about a replay whose network access was not restricted, or whose processes outlived it.
 fn warn_of(outcome: &Outcome) {
+    if let Some(line) = super::command::outlived(outcome) {
+        crate::talk::say(format!("{} {line}", crate::style::warn("note:")));
+    }
     if let Wall::Missing(why) = &outcome.wall {
         crate::talk::say(format!(
             "{} UNVERIFIED: this machine cannot keep the replay from the network, so it is not an \

@@ -399,6 +399,9 @@ pub(super) fn write_down(
                 one.step
             ));
         }
+        if let Some(line) = outlived(outcome) {
+            talk::say(format!("{} {line}", style::warn("note:")));
+        }
         for line in network(outcome) {
             talk::say(format!("{} {line}", style::warn("note:")));
         }
@@ -406,7 +409,7 @@ pub(super) fn write_down(
             talk::say(format!("{} {line}", style::warn("note:")));
         }
     }
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     let is_open = match &outcome.stdout {
         Value::String(text) => !text.is_empty() && !text.ends_with('\n'),
         _ => true,
@@ -677,6 +680,19 @@ async fn turn(folder: &Folder, stop: &Stop) -> Result<std::fs::File, Failure> {
             }
         }
     }
+}
+
+/// The line about processes that outlived the command.
+pub(super) fn outlived(outcome: &Outcome) -> Option<String> {
+    let processes = match outcome.left_behind {
+        0 => return None,
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    Some(format!(
+        "{processes} outlived the command and did not end with it, as daemons do; the recorder ended \
+         what was left: the recording ends with the command"
+    ))
 }
 
 /// Messages about the command's access to other servers than models.

@@ -6,6 +6,7 @@ mod clock;
 mod commands;
 mod compared;
 mod cut;
+mod daemons;
 mod evidence;
 mod faces;
 mod families;

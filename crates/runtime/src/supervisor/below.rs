@@ -1,0 +1,65 @@
+//! Ends processes that outlive the command they belong to, such as daemons.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::process_table::{self, Process};
+
+/// How long ended processes may take to disappear after SIGKILL.
+const KILL_LIMIT: Duration = Duration::from_secs(2);
+/// The pause between two looks at the process table.
+const LOOKS: Duration = Duration::from_millis(10);
+
+/// The processes below this one at a moment. Those that join later can be ended, also where they
+/// left their group and session and their parent has exited.
+#[derive(Debug)]
+pub struct ProcessesBelow(Vec<Process>);
+
+impl ProcessesBelow {
+    /// Lists the processes below this one, and makes this process the parent of every orphan below
+    /// it.
+    ///
+    /// # Errors
+    /// If the kernel does not allow it.
+    pub fn now() -> io::Result<Self> {
+        process_table::collect_orphans()?;
+        Ok(Self(process_table::descendants()))
+    }
+
+    /// Ends every process that joined since: with SIGTERM, and after `grace` with SIGKILL. Returns
+    /// how many there were; always 0 outside of Linux. Blocks.
+    pub fn end_later(&self, grace: Duration) -> usize {
+        let later = || {
+            let mut now = process_table::descendants();
+            now.retain(|process| !self.0.contains(process));
+            now
+        };
+        if later().is_empty() {
+            return 0;
+        }
+        // Processes that were killed a moment ago may still be in the table.
+        thread::sleep(LOOKS);
+        let found = later().len();
+        let kill_at = Instant::now() + grace;
+        let until = kill_at + KILL_LIMIT;
+        let mut asked = Vec::new();
+        loop {
+            let (left, now) = (later(), Instant::now());
+            if left.is_empty() || now >= until {
+                return found;
+            }
+            for process in left {
+                if now >= kill_at {
+                    let _ = process_table::signal(process, Signal::KILL);
+                } else if !asked.contains(&process) {
+                    let _ = process_table::signal(process, Signal::TERM);
+                    asked.push(process);
+                }
+            }
+            thread::sleep(LOOKS);
+        }
+    }
+}
