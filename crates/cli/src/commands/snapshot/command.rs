@@ -27,6 +27,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::addresses::addresses;
 use super::{Rooted, failed, key, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -384,7 +385,7 @@ pub(super) fn write_down(
     }
     if session.form == Form::Text {
         talk::say(told(outcome));
-        if let Some(why) = nothing_came(outcome) {
+        if let Some(why) = nothing_came(&about.argv, outcome) {
             talk::say(format!("{} {why}", style::warn("note:")));
         }
         if let Some(line) = not_honoured(&sealed) {
@@ -643,17 +644,32 @@ fn told(outcome: &Outcome) -> String {
 }
 
 /// The reason for a missing call of a model.
-fn nothing_came(outcome: &Outcome) -> Option<String> {
+fn nothing_came(argv: &[String], outcome: &Outcome) -> Option<String> {
     let mut calls = outcome.recorded.calls.iter();
     if calls.any(|call| call.kind == capture::call::Kind::Model) {
         return None;
     }
-    Some(
-        "the command made no connection to the recorder. If it called a model, it did not read \
+    let mut named = addresses(&argv.join(" "));
+    for output in [&outcome.stdout, &outcome.stderr] {
+        named.extend(addresses(output.as_str().unwrap_or_default()));
+    }
+    let named: Vec<String> = named.into_iter().collect();
+    let place = match (&outcome.wall, &*named) {
+        (_, []) => String::new(),
+        (Wall::Held, _) => format!(
+            " Its arguments or its output name {}: a connection to it that is not recorded was refused.",
+            text::one_line(&named.join(", "), 200)
+        ),
+        (Wall::Open | Wall::Missing(_), _) => format!(
+            " Its arguments or its output name {}: a connection to it was not recorded.",
+            text::one_line(&named.join(", "), 200)
+        ),
+    };
+    Some(format!(
+        "the command made no connection to the recorder.{place} If it called a model, it did not read \
          OPENAI_BASE_URL or ANTHROPIC_BASE_URL; make it read one of these variables and capture it \
          again"
-            .to_owned(),
-    )
+    ))
 }
 
 /// Waits for the lock of this capture, which is held until the file is closed.

@@ -1,5 +1,6 @@
 //! `runwright snapshot`: evidence of executions: capture, comparison, storage.
 
+mod addresses;
 mod again;
 mod capture;
 mod command;

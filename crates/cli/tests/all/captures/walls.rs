@@ -305,3 +305,19 @@ fn a_model_through_a_tunnel_is_rejected() {
     let refused = &snapshot(&ended)["extensions"]["network"]["refused"];
     assert_eq!(*refused, json!(["api.openai.com:443"]));
 }
+
+#[test]
+fn an_address_in_the_output_of_a_command_is_named() {
+    if !has_walls("an_address_in_the_output_of_a_command_is_named") {
+        return;
+    }
+    let bench = bench();
+    // As a Go program reports it; its connection reaches no script that could name it.
+    let error = "echo 'dial tcp 127.0.0.1:9: connect: permission denied' >&2; exit 1";
+    let args = [
+        "snapshot", "capture", "--root", "shop", "--", "sh", "-c", error,
+    ];
+    let ended = bench.call(&args).with(1);
+    let note = "name 127.0.0.1:9: a connection to it that is not recorded was refused";
+    assert!(ended.stderr.contains(note), "{}", ended.stderr);
+}
