@@ -66,7 +66,7 @@ fn check(ended: Ended, lab: &Lab, serving: &Serving, key: &str) {
         .prints(": idle, last report ");
     lab.runtime(&["status", "--data=store", "--queue=words"])
         .with(0)
-        .says("a queue words of the tenant local yet; --tenant=NAME")
+        .says("the queue words of the tenant local has no event yet; --tenant=NAME")
         .prints("authority  none");
 }
 
