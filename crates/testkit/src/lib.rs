@@ -1,5 +1,5 @@
-//! Shared by the tests of all crates: named skips, seeds whose number the runner chooses, and
-//! servers that end with their test.
+//! Shared by the tests of all crates: named skips, seeds whose number the runner chooses, servers
+//! that end with their test, and a PostgreSQL server.
 //!
 //! **Architecture invariant:** only `[dev-dependencies]` name this crate, and it depends on
 //! nothing, so that a test of any layer can use it.
@@ -12,6 +12,8 @@
 //! | `RUNWRIGHT_REQUIRE_ALL` | `1`: any named skip fails the run |
 //! | `RUNWRIGHT_CASES` | a number, or `full` for the count a claim rests on |
 //! | `RUNWRIGHT_SEED` | run the one case of this seed |
+
+pub mod postgres;
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};

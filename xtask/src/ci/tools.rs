@@ -26,6 +26,16 @@ const TOOLS: &[Tool] = &[
         used_for: "the notifier that types into panes",
     },
     Tool {
+        program: "pg_ctlcluster",
+        package: "postgresql",
+        used_for: "the tests of the store on PostgreSQL, which start a server of their own",
+    },
+    Tool {
+        program: "pgbouncer",
+        package: "pgbouncer",
+        used_for: "the proof that the store works behind a pooler",
+    },
+    Tool {
         program: "chromium",
         package: "chromium",
         used_for: "the proof that no page of another origin reaches a server",

@@ -1,0 +1,193 @@
+//! Opening a database: the kind of connection, settings, migrations.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
+use store::StoreError;
+use tokio_postgres::GenericClient;
+use tokio_postgres::error::SqlState;
+
+use crate::address::{Address, DIRECT};
+use crate::db::{Db, Fallible, Fault, Statements};
+use crate::options::{Access, Options};
+use crate::tls;
+
+/// One script per version, committed together with its number; never edited after a release.
+const MIGRATIONS: &[&[&str]] = &[&[
+    include_str!("../schema/0001_tables.sql"),
+    include_str!("../schema/0001_append.sql"),
+    include_str!("../schema/0001_calls.sql"),
+]];
+
+/// The version of the schema that this build writes and reads.
+pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
+
+/// The oldest PostgreSQL that is supported, as its `server_version_num`.
+const OLDEST_SERVER: i64 = 140_000;
+
+/// Only one process migrates at a time.
+const LOCK_MIGRATIONS: &str = "SELECT pg_advisory_xact_lock(1381446468, 2)";
+const BEGIN_SCHEMA: &str = "DO $$ BEGIN
+    IF to_regnamespace('runwright') IS NULL THEN CREATE SCHEMA runwright; END IF;
+  END $$;
+  CREATE TABLE IF NOT EXISTS runwright.versions (
+    version bigint PRIMARY KEY, migrated_at timestamptz NOT NULL DEFAULT now());";
+
+/// Opens the database; creates or migrates the schema where the options allow it.
+pub(crate) async fn open(address: &Address, options: &Options) -> Result<Db, StoreError> {
+    let db = connect(address, options).await?;
+    check_settings(&db).await?;
+    let mut client = db.pool.get().await.map_err(Fault::from)?;
+    let found = version(&**client).await?;
+    match (found, options.access) {
+        (Some(SCHEMA_VERSION), _) => {}
+        (Some(newer), _) if newer > SCHEMA_VERSION => {
+            return Err(StoreError::Unavailable(format!(
+                "the store has schema version {newer}, this build knows {SCHEMA_VERSION}; update runwright"
+            )));
+        }
+        (None, Access::Write | Access::Read) => {
+            return Err(StoreError::Unavailable(format!(
+                "{address} has no store yet; create one with a command such as `runwright serve`"
+            )));
+        }
+        (Some(older), Access::Read) => {
+            return Err(StoreError::Unavailable(format!(
+                "the store has the older schema version {older}; open it once for writing"
+            )));
+        }
+        (_, Access::Create | Access::Write) => migrate(&mut client).await?,
+    }
+    drop(client);
+    Ok(db)
+}
+
+/// Connects, and finds out whether there is a pooler between.
+async fn connect(address: &Address, options: &Options) -> Result<Db, StoreError> {
+    let mut marked = address.config.clone();
+    let options_of_session = match marked.get_options() {
+        Some(given) => format!("{given} {DIRECT}"),
+        None => DIRECT.to_owned(),
+    };
+    marked.options(options_of_session);
+    let pool = pool(address, &marked, options)?;
+    match is_direct(&pool).await {
+        Ok(true) => Ok(db(pool, Statements::Prepared)),
+        // A pooler refuses the mark, or drops it.
+        Ok(false) => unnamed(address, options),
+        Err(fault) if fault.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
+            unnamed(address, options)
+        }
+        Err(fault) => Err(fault.into()),
+    }
+}
+
+fn unnamed(address: &Address, options: &Options) -> Result<Db, StoreError> {
+    tracing::info!(
+        "{address} is reached through a pooler: statements are not prepared, and appends of other servers are found by polling"
+    );
+    let pool = pool(address, &address.config, options)?;
+    Ok(db(pool, Statements::Unnamed))
+}
+
+fn db(pool: Pool, statements: Statements) -> Db {
+    // Every hasher of the standard library starts from other random numbers.
+    let random = RandomState::new().hash_one(std::process::id());
+    Db::new(pool, statements, random.cast_signed())
+}
+
+fn pool(
+    address: &Address,
+    config: &tokio_postgres::Config,
+    options: &Options,
+) -> Result<Pool, StoreError> {
+    let recycling_method = RecyclingMethod::Fast;
+    let manager = Manager::from_config(
+        config.clone(),
+        tls::connector(address)?,
+        ManagerConfig { recycling_method },
+    );
+    let wait = Some(options.connection_timeout);
+    let pool = Pool::builder(manager)
+        .max_size(options.connections.max(2))
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(wait)
+        .create_timeout(wait)
+        .build();
+    pool.map_err(|error| StoreError::Unavailable(format!("no pool of connections: {error}")))
+}
+
+async fn is_direct(pool: &Pool) -> Fallible<bool> {
+    let client = pool.get().await?;
+    let sql = "SELECT coalesce(current_setting('runwright.session', true), '') = 'direct'";
+    let rows = client.query_typed(sql, &[]).await?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
+}
+
+/// Refuses settings under which an acknowledged write can be lost.
+async fn check_settings(db: &Db) -> Result<(), StoreError> {
+    let sql = "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes',
+        'synchronous_commit', 'synchronous_standby_names', 'server_version_num')";
+    let rows = db.look_up(sql, &[]).await?;
+    let setting = |wanted: &str| {
+        let row = rows.iter().find(|row| row.get::<_, &str>(0) == wanted);
+        row.map_or("", |row| row.get(1))
+    };
+    let version: i64 = setting("server_version_num").parse().unwrap_or_default();
+    if version < OLDEST_SERVER {
+        return Err(StoreError::Unavailable(format!(
+            "PostgreSQL is too old; version {} or later is needed",
+            OLDEST_SERVER / 10_000
+        )));
+    }
+    for name in ["fsync", "full_page_writes", "synchronous_commit"] {
+        if setting(name) == "off" {
+            return Err(StoreError::Unavailable(format!(
+                "PostgreSQL runs with {name} = off and can lose acknowledged writes; set it to on"
+            )));
+        }
+    }
+    let commit = setting("synchronous_commit");
+    if !setting("synchronous_standby_names").is_empty()
+        && ["local", "remote_write"].contains(&commit)
+    {
+        tracing::warn!(
+            "synchronous_commit = {commit}: a failover to a standby can lose acknowledged writes"
+        );
+    }
+    Ok(())
+}
+
+/// The version of the schema; `None` in a database without a store.
+async fn version(client: &impl GenericClient) -> Result<Option<usize>, StoreError> {
+    let there = "SELECT to_regclass('runwright.versions') IS NOT NULL";
+    let rows = client.query_typed(there, &[]).await.map_err(Fault::from)?;
+    if !rows.first().is_some_and(|row| row.get(0)) {
+        return Ok(None);
+    }
+    let newest = "SELECT max(version) FROM runwright.versions";
+    let rows = client.query_typed(newest, &[]).await.map_err(Fault::from)?;
+    let newest: Option<i64> = rows.first().and_then(|row| row.get(0));
+    Ok(newest.and_then(|version| usize::try_from(version).ok()))
+}
+
+async fn migrate(client: &mut deadpool_postgres::Object) -> Result<(), StoreError> {
+    let client: &mut tokio_postgres::Client = client;
+    let transaction = client.transaction().await.map_err(Fault::from)?;
+    let run = async |sql: &str| transaction.batch_execute(sql).await.map_err(Fault::from);
+    run(LOCK_MIGRATIONS).await?;
+    run(BEGIN_SCHEMA).await?;
+    let done = version(&transaction).await?.unwrap_or_default();
+    for (before, scripts) in MIGRATIONS.iter().enumerate().skip(done) {
+        for script in *scripts {
+            run(script).await?;
+        }
+        let version = before + 1;
+        run(&format!(
+            "INSERT INTO runwright.versions (version) VALUES ({version})"
+        ))
+        .await?;
+    }
+    transaction.commit().await.map_err(Fault::from)?;
+    Ok(())
+}

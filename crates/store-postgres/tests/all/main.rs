@@ -1,0 +1,18 @@
+//! Tests of the PostgreSQL store. A new test goes into the module of its subject.
+
+mod bed;
+mod feed;
+mod logs;
+mod opening;
+mod pooling;
+
+mod conformance {
+    store::conformance!(*crate::bed::database());
+}
+
+#[test]
+fn soak_postgres_equals_the_reference() {
+    for seed in store::seed::cases(5, 1_000) {
+        store::differential::compare(&bed::memory, &bed::database, seed, 200);
+    }
+}
