@@ -8,6 +8,9 @@ use kernel::trace::TraceContext;
 /// The folder of the store and of attempts, as `--data`.
 pub(crate) const DATA: &str = "RUNWRIGHT_DATA";
 
+/// The store, as `--store`.
+pub(crate) const STORE: &str = "RUNWRIGHT_STORE";
+
 /// The project folder, as `--project`.
 pub(crate) const PROJECT: &str = "RUNWRIGHT_PROJECT";
 
@@ -76,6 +79,7 @@ pub(crate) const ENCODING: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
 pub(crate) const HELP: &str = "\
 Environment:
   RUNWRIGHT_DATA        folder of the store, as --data
+  RUNWRIGHT_STORE       PostgreSQL database with the store, as --store
   RUNWRIGHT_PROJECT     project folder, as --project
   RUNWRIGHT_ALLOW_HTTP  addresses HTTP nodes may reach besides public ones, as --allow-http
   RUNWRIGHT_SECRET_ENV  variables nodes may use as secrets, as --secret-env

@@ -11,6 +11,7 @@ mod budget;
 mod commands;
 mod compose;
 mod data;
+mod database;
 mod document;
 mod driving;
 mod env;

@@ -15,7 +15,7 @@ const COMMAND: &str = "`runwright ";
 /// Commands that can also use a server.
 const ASK_A_SERVER: [&str; 3] = ["run", "runs", "events"];
 /// Words of a command that names its place, or needs none.
-const PLACED: [&str; 4] = ["--data", "--server", "--help", "completions"];
+const PLACED: [&str; 5] = ["--data", "--store", "--server", "--help", "completions"];
 
 #[derive(Debug, Default)]
 struct Place {
@@ -27,8 +27,22 @@ struct Place {
 
 /// Remembers the named place. Folders from the environment also apply to the next command; a server
 /// is always named, because more depends on it.
-pub(crate) fn remember(data: Option<&Path>, project: Option<&Path>, server: Option<String>) {
+pub(crate) fn remember(
+    data: Option<&Path>,
+    project: Option<&Path>,
+    database: Option<&str>,
+    server: Option<String>,
+) {
     let mut folders = String::new();
+    if let Some(url) = database.filter(|url| !is_said(env::STORE, OsStr::new(url))) {
+        // A URL with a password has to be typed again.
+        let shown = if has_password(url) {
+            Cow::Borrowed("URL")
+        } else {
+            word(url)
+        };
+        folders.push_str(&format!(" --store {shown}"));
+    }
     for (option, variable, path) in [
         ("--data", env::DATA, data),
         ("--project", env::PROJECT, project),
@@ -39,6 +53,14 @@ pub(crate) fn remember(data: Option<&Path>, project: Option<&Path>, server: Opti
     }
     // A process has one command line.
     let _ = PLACE.set(Place { folders, server });
+}
+
+/// Whether a URL contains a password, which no output may repeat.
+fn has_password(url: &str) -> bool {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let user = place.split_once("://").map_or("", |(_, rest)| rest);
+    let user = user.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || query.contains("password")
 }
 
 fn is_said(variable: &str, value: &OsStr) -> bool {
@@ -110,6 +132,19 @@ pub(crate) fn word(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_in_a_url_is_noticed() {
+        for url in [
+            "postgres://me:word@h/d",
+            "postgres://h/d?user=me&password=word",
+        ] {
+            assert!(has_password(url), "{url}");
+        }
+        for url in ["postgres://me@h:5433/d", "postgres://h:1,i:2/d?user=me"] {
+            assert!(!has_password(url), "{url}");
+        }
+    }
 
     #[test]
     fn a_command_names_the_store_that_was_named() {

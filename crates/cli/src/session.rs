@@ -10,8 +10,10 @@ use runtime::hints::Hints;
 use runtime::nodes::Registry;
 use runtime::plans::Plans;
 use store::Store;
+use store_postgres::Address;
 use store_sqlite::{Access, Durability, Options, SqliteStore};
 
+use crate::database::{self, Named};
 use crate::env;
 use crate::exit::Failure;
 use crate::next;
@@ -25,6 +27,12 @@ pub(crate) struct Typed {
     /// Folder of the store [default: .runwright in the project folder]
     #[arg(long, global = true, value_name = "DIR", env = env::DATA, hide_env = true)]
     data: Option<PathBuf>,
+
+    /// PostgreSQL database with the store, as postgres://user@host/database; a folder has the same
+    /// meaning as with --data
+    #[arg(long, global = true, value_name = "URL", env = env::STORE, hide_env = true,
+          hide_env_values = true)]
+    store: Option<String>,
 
     /// Folder the workflow's processes work in [default: the nearest one, from here up, that has
     /// a .runwright folder or a runwright.toml; else this one]
@@ -53,6 +61,28 @@ pub(crate) struct Typed {
     /// Print data as JSON
     #[arg(long, global = true)]
     json: bool,
+}
+
+impl Typed {
+    /// The database of the store, or the data folder, where one is named.
+    fn store(&self) -> Result<(Option<Address>, Option<PathBuf>), Failure> {
+        let data = self.data.clone();
+        let Some(store) = self.store.as_deref().filter(|store| !store.is_empty()) else {
+            return Ok((None, data));
+        };
+        match (Named::parse(store)?, self.durability) {
+            (Named::Database(_), Safety::Relaxed) => Err(Failure::new(
+                "--durability relaxed is for a store in a folder; a database waits for its disk",
+            )
+            .hint("leave --durability out")),
+            (Named::Database(address), Safety::Full) => Ok((Some(address), data)),
+            (Named::Folder(folder), _) if data.as_ref().is_none_or(|data| *data == folder) => {
+                Ok((None, Some(folder)))
+            }
+            (Named::Folder(_), _) => Err(Failure::new("--store and --data name two folders")
+                .hint("leave one of them out; RUNWRIGHT_STORE and RUNWRIGHT_DATA count too")),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -90,6 +120,8 @@ pub(crate) struct Session {
     pub form: Form,
     /// The condition for a durable write.
     pub durability: Durability,
+    /// The database that has the store, instead of the data folder.
+    pub database: Option<Address>,
     /// The tenant of the runs and workflows that this process creates.
     pub tenant: TenantId,
     /// The node types of this program.
@@ -111,18 +143,21 @@ impl Session {
             Some(server) => Some(Remote::new(server, typed.key.clone())?),
             None => None,
         };
+        let (database, data) = typed.store()?;
         next::remember(
-            typed.data.as_deref(),
+            data.as_deref(),
             typed.project.as_deref(),
+            database.as_ref().and(typed.store.as_deref()),
             remote.as_ref().map(Remote::place),
         );
         Ok(Self {
-            place: Place::find(typed.project.as_deref(), typed.data.as_deref())?,
+            place: Place::find(typed.project.as_deref(), data.as_deref())?,
             form: if typed.json { Form::Json } else { Form::Text },
             durability: match typed.durability {
                 Safety::Full => Durability::Full,
                 Safety::Relaxed => Durability::Relaxed,
             },
+            database,
             tenant: TenantId::new("local"),
             nodes: Arc::new(Registry::standard()),
             remote,
@@ -145,7 +180,34 @@ impl Session {
         self.open(Access::Create)
     }
 
+    /// The database or the folder of the store.
+    pub(crate) fn store_name(&self) -> String {
+        match &self.database {
+            Some(address) => address.to_string(),
+            None => self.place.data.display().to_string(),
+        }
+    }
+
+    /// Whether there is a store to open. One in a database is only known to be there once it is
+    /// open.
+    pub(crate) fn may_have_store(&self) -> bool {
+        self.database.is_some() || self.place.store().exists()
+    }
+
     fn open(&self, access: Access) -> Result<Door, Failure> {
+        let hints = Hints::default();
+        let store = match &self.database {
+            Some(address) => database::open(address, access, &hints)?,
+            None => self.open_file(access)?,
+        };
+        Ok(Door::new(
+            store,
+            Arc::new(Plans::new(self.nodes.clone())),
+            hints,
+        ))
+    }
+
+    fn open_file(&self, access: Access) -> Result<Arc<dyn Store>, Failure> {
         let path = self.place.store();
         if access != Access::Create && !path.exists() {
             let what = format!("no store in {}", self.place.data.display());
@@ -169,11 +231,6 @@ impl Session {
                 },
                 other => other,
             })?;
-        let store: Arc<dyn Store> = Arc::new(store);
-        Ok(Door::new(
-            store,
-            Arc::new(Plans::new(self.nodes.clone())),
-            Hints::default(),
-        ))
+        Ok(Arc::new(store))
     }
 }

@@ -166,6 +166,11 @@ impl Hints {
         }
     }
 
+    /// Another process appended to a stream.
+    pub fn appended_elsewhere(&self, stream: &StreamId, next_seq: Seq) {
+        self.grown(stream, next_seq);
+    }
+
     /// Follows this process's appends to a run from now on.
     pub fn watch(&self, stream: &StreamId) -> Watch {
         let mut watched = self.inner.watched.lock();

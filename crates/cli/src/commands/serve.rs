@@ -32,7 +32,7 @@ use crate::exit::{Exit, Failure, io_text};
 use crate::folders;
 use crate::session::{Form, Session};
 use crate::span::Span;
-use crate::{compose, env, lookup, talk, text, web};
+use crate::{compose, database, env, lookup, talk, text, web};
 
 /// Maximum runs driven at a time; more wait in the queue.
 const MAX_RUNS: usize = 2_048;
@@ -175,6 +175,10 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
                 .clamp(Duration::from_secs(1), Duration::from_secs(3_600)),
         }),
         watches_queues: true,
+        poll: session
+            .database
+            .as_ref()
+            .map_or(EngineOptions::default().poll, |_| database::POLL),
         ..EngineOptions::default()
     };
     let programs = programs(&args, session)?;

@@ -7,7 +7,8 @@
 //! confidentiality of secrets, `play` for sessions of templates, `snapshots` and `captures` for
 //! evidence of runs and of commands, `serving` and `remote` for a server and its clients, `hosts` for
 //! hosts that are not ours, `origins` for access without a key, `permissions` for the files of a
-//! store, `programs` for the programs that tenants' workflows may start.
+//! store, `programs` for the programs that tenants' workflows may start, `postgres` for servers that
+//! share a database.
 
 mod answering;
 mod audit;
@@ -32,6 +33,7 @@ mod origins;
 mod output;
 mod permissions;
 mod play;
+mod postgres;
 mod programs;
 mod race;
 mod reading;

@@ -198,7 +198,7 @@ pub(super) fn programs() -> Finding {
 /// Findings on the store.
 pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     let path = session.place.store();
-    if !path.exists() {
+    if !session.may_have_store() {
         return Ok(vec![Finding::ok(
             "store",
             "none yet; the first run creates it",
@@ -224,11 +224,14 @@ pub(super) async fn store(session: &Session) -> Result<Vec<Finding>, Failure> {
     let sizes =
         [path.as_path(), Path::new(&log)].map(|file| fs::metadata(file).map_or(0, |f| f.len()));
     let size: u64 = sizes.iter().sum();
+    let size = match &session.database {
+        Some(address) => format!("in {address}"),
+        None => text::bytes(size),
+    };
     let what = format!(
-        "opens; {}, {} of them not settled, {}",
+        "opens; {}, {} of them not settled, {size}",
         text::count(rows.len(), "run"),
         open.len(),
-        text::bytes(size)
     );
     Ok(vec![
         Finding::ok("store", what),
@@ -316,7 +319,7 @@ fn size_of(path: &Path) -> u64 {
 
 /// Removes leftovers of settled runs, and runs the store's maintenance.
 pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
-    if !session.place.store().exists() {
+    if !session.may_have_store() {
         return Ok(Vec::new());
     }
     let door = session.write()?;
@@ -334,7 +337,11 @@ pub(super) async fn clean(session: &Session) -> Result<Vec<Finding>, Failure> {
         "removed the leftovers of {}",
         text::count(leftover.len(), "run")
     );
-    Ok(vec![Finding::ok("clean", what), compact(session).await?])
+    let mut findings = vec![Finding::ok("clean", what)];
+    if session.database.is_none() {
+        findings.push(compact(session).await?);
+    }
+    Ok(findings)
 }
 
 /// Rewrites the store file, so that purged runs are unrecoverable.

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let tenant = &args.whose.tenant;
     let first = format!("create one with `runwright keys create{}`", option(tenant));
-    if !session.place.store().exists() {
+    if !session.may_have_store() {
         let data = session.place.data.display();
         let what = format!("no store in {data}, so no key exists");
         let hint = format!("{first}, and the store; or name another folder with --data");

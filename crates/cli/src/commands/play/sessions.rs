@@ -66,7 +66,7 @@ impl Left {
 
 /// The store of the project, if there is one.
 pub(super) fn store(session: &Session) -> Result<Option<Door>, Failure> {
-    if session.place.store().exists() {
+    if session.may_have_store() {
         Ok(Some(session.write()?))
     } else {
         Ok(None)

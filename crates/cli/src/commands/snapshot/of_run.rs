@@ -57,7 +57,7 @@ pub(super) struct OfRun<'a> {
 impl OfRun<'_> {
     /// Does it again once.
     pub(super) async fn once(&self, session: &Session) -> Result<Replayed, ReplayError> {
-        if !session.place.store().exists() {
+        if !session.may_have_store() {
             return Err(self.no_run().into());
         }
         if let Some(save) = self.save() {

@@ -136,7 +136,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         Some(remote) => format!("at {}", remote.address()),
         None => format!(
             "in the store {}; --server takes those of a server",
-            session.place.data.display()
+            session.store_name()
         ),
     };
     let worker = Worker {

@@ -1,0 +1,75 @@
+//! The store in a PostgreSQL database: commands, and servers that share it.
+
+use crate::serving::{Serving, call, lab};
+use crate::support::*;
+
+#[test]
+fn commands_use_the_database_of_a_url() {
+    let Some(url) = testkit::postgres::database() else {
+        return;
+    };
+    let lab = Lab::new();
+    let flow = lab.workflow(&one_script("good", "echo one"));
+    let missing = lab.call(&["runs", "list", "--store", &url]).with(2);
+    missing.says("has no store");
+    lab.call(&["run", &flow, "--store", &url]).with(0);
+    let mut listed = lab.command(&["runs", "list", "--json"]);
+    listed.env("RUNWRIGHT_STORE", &url);
+    let listed = Ended::from(listed.output().unwrap()).with(0);
+    assert_eq!(listed.json_lines().len(), 1);
+    lab.call(&["runs", "show", "last", "--store", &url])
+        .with(0)
+        .prints("completed");
+    lab.call(&["verify", "--store", &url]).with(0);
+    lab.call(&["doctor", "--store", &url])
+        .with_any(&[0, 1])
+        .prints("postgres://");
+    assert!(!lab.path().join(".runwright/store.db").exists());
+}
+
+#[test]
+fn a_store_is_one_database_or_one_folder() {
+    let lab = Lab::new();
+    let refused = |args: &[&str]| lab.call(&[&["runs", "list"], args].concat()).with(2);
+    refused(&["--store", "mysql://h/d"]).says("postgres://USER@HOST/DATABASE");
+    refused(&["--store", "a", "--data", "b"]).says("name two folders");
+    refused(&["--store", "postgres://h/d", "--durability", "relaxed"])
+        .says("leave --durability out");
+    let secret = refused(&["--store", "postgres://me:hidden@h/d?sslmode=on"]).says("verify-full");
+    assert!(!secret.stderr.contains("hidden"), "{}", secret.stderr);
+    let flow = lab.workflow(&one_script("good", "echo one"));
+    lab.call(&["run", &flow, "--store", "kept"]).with(0);
+    assert!(lab.path().join("kept/store.db").exists());
+}
+
+#[test]
+fn servers_of_one_database_act_on_each_others_runs() {
+    let Some(url) = testkit::postgres::database() else {
+        return;
+    };
+    let lab = lab();
+    let more = ["--workflows", "flows", "--dev", "--store", &url];
+    let (one, two) = (
+        Serving::at(&lab, "one", &more),
+        Serving::at(&lab, "two", &more),
+    );
+    let detached = call(&lab, &one, "", &["run", "waits", "--detach"]).with(0);
+    let run = detached.stdout.trim().to_owned();
+    call(&lab, &two, "", &["runs", "show", &run])
+        .with(0)
+        .prints("running");
+    // The server that drives it is gone; the other continues it and takes the command.
+    one.kill();
+    call(
+        &lab,
+        &two,
+        "",
+        &["runs", "cancel", &run, "--reason", "enough"],
+    )
+    .with(0);
+    call(&lab, &two, "", &["runs", "tail", &run])
+        .with(1)
+        .prints("run.cancelled");
+    lab.call(&["verify", "--store", &url]).with(0);
+    two.stop();
+}
