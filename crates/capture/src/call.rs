@@ -9,75 +9,43 @@ use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// The kind of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A model, over HTTP.
-    Model,
-    /// A tool.
-    Tool,
-    /// Another request to a tool server, such as its identity and its lists.
-    Protocol,
-}
-
-impl Kind {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Tool => "tool",
-            Self::Protocol => "protocol",
-        }
+kernel::words! {
+    /// The kind of a call.
+    pub enum Kind {
+        /// A model, over HTTP.
+        Model = "model",
+        /// A tool.
+        Tool = "tool",
+        /// Another request to a tool server, such as its identity and its lists.
+        Protocol = "protocol",
     }
 }
 
-/// The effect of a tool on the outside world.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EffectClass {
-    /// None.
-    Read,
-    /// Writes below the working folder.
-    WriteLocal,
-    /// It reaches further.
-    External,
-    /// Not declared. Treated as external.
-    #[default]
-    Unknown,
-}
-
-impl EffectClass {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::WriteLocal => "write_local",
-            Self::External => "external",
-            Self::Unknown => "unknown",
-        }
+kernel::words! {
+    /// The effect of a tool on the outside world.
+    #[derive(Default)]
+    pub enum EffectClass {
+        /// None.
+        Read = "read",
+        /// Writes below the working folder.
+        WriteLocal = "write_local",
+        /// It reaches further.
+        External = "external",
+        /// Not declared. Treated as external.
+        #[default]
+        Unknown = "unknown",
     }
 }
 
-/// How a path changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// It is only there afterwards.
-    Created,
-    /// It existed before and exists now, with other content.
-    Modified,
-    /// It is only there before.
-    Deleted,
-}
-
-impl Operation {
-    /// The name in files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Modified => "modified",
-            Self::Deleted => "deleted",
-        }
+kernel::words! {
+    /// How a path changed.
+    pub enum Operation {
+        /// It is only there afterwards.
+        Created = "created",
+        /// It existed before and exists now, with other content.
+        Modified = "modified",
+        /// It is only there before.
+        Deleted = "deleted",
     }
 }
 

@@ -116,28 +116,17 @@ pub enum Stream {
 /// Shows the output of a command to people.
 pub type Echo = Arc<dyn Fn(Stream, &[u8]) + Send + Sync>;
 
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// With exit code 0.
-    Succeeded,
-    /// Otherwise, by itself.
-    Failed,
-    /// Stopped by a signal.
-    Cancelled,
-    /// It was stopped because the replay had left its recording.
-    Diverged,
-}
-
-impl Status {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Diverged => "diverged",
-        }
+kernel::words! {
+    /// How a command ended.
+    pub enum Status {
+        /// With exit code 0.
+        Succeeded = "succeeded",
+        /// Otherwise, by itself.
+        Failed = "failed",
+        /// Stopped by a signal.
+        Cancelled = "cancelled",
+        /// It was stopped because the replay had left its recording.
+        Diverged = "diverged",
     }
 }
 

@@ -5,48 +5,32 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::Contract;
 use crate::digest::Digest;
 use crate::ids::{NodeId, Seq, StreamId, TenantId, WorkflowId};
 use crate::json;
 use crate::time::Timestamp;
-use crate::trace::TraceContext;
+use crate::trace::{TraceContext, run_span};
 
 /// The version of the event format this build writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The kind of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StreamKind {
-    /// One run of a workflow.
-    Run,
-    /// A workbench document and its saves.
-    Document,
-    /// An authority lease and a dispatch backlog.
-    Coordinator,
-    /// Actions on a tenant's resources, and their actors.
-    Audit,
-    /// Workflows, keys, webhooks of a tenant.
-    Registry,
-    /// Additions to a settled run.
-    Notes,
-    /// The progress of a webhook's deliveries.
-    Deliveries,
-}
-
-impl StreamKind {
-    /// The stable name, as stores keep it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Document => "document",
-            Self::Coordinator => "coordinator",
-            Self::Audit => "audit",
-            Self::Registry => "registry",
-            Self::Notes => "notes",
-            Self::Deliveries => "deliveries",
-        }
+crate::words! {
+    /// The kind of a stream.
+    pub enum StreamKind {
+        /// One run of a workflow.
+        Run = "run",
+        /// A workbench document and its saves.
+        Document = "document",
+        /// An authority lease and a dispatch backlog.
+        Coordinator = "coordinator",
+        /// Actions on a tenant's resources, and their actors.
+        Audit = "audit",
+        /// Workflows, keys, webhooks of a tenant.
+        Registry = "registry",
+        /// Additions to a settled run.
+        Notes = "notes",
+        /// The progress of a webhook's deliveries.
+        Deliveries = "deliveries",
     }
 }
 
@@ -221,12 +205,10 @@ pub struct Predecessor {
 /// The immutable header of a stream, written with its first batch and part of the fold's input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct StreamHeader {
-    /// This stream.
     pub stream: StreamId,
-    /// The kind of the stream.
     pub kind: StreamKind,
-    /// The owner.
     pub owner: Owner,
     /// The event format its events were written in.
     pub format: u32,
@@ -297,6 +279,14 @@ impl StreamHeader {
             .map_or(&self.stream, |origin| &origin.root)
     }
 
+    /// The span of the run: within the trace of the header, else in a trace that begins with it.
+    pub fn span_context(&self) -> TraceContext {
+        match &self.trace {
+            Some(context) => context.within(run_span(&self.stream)),
+            None => TraceContext::named_after(&self.stream),
+        }
+    }
+
     /// The tenant that owns the stream.
     pub fn tenant(&self) -> &TenantId {
         &self.owner.tenant
@@ -310,5 +300,27 @@ impl StreamHeader {
         object.remove("genesis");
         self.genesis = Digest::compute(&json::canonical(&value));
         self
+    }
+}
+
+/// The rules of a coordinator, fixed in the header of its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Contract {
+    /// Leases expire and can then be taken over. Without a live authority no task is assigned. A
+    /// request can only fail after its target was notified.
+    #[default]
+    Native,
+    /// The behaviour of the published program: leases expire only if the caller enforces them, and
+    /// any pending request may fail.
+    Published,
+}
+
+impl std::fmt::Display for Contract {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Published => "published",
+        })
     }
 }

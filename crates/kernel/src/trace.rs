@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::ids::{AttemptId, NodeId, StreamId};
-use crate::stream::StreamHeader;
 
 /// The id of a trace.
 pub type TraceId = [u8; 16];
@@ -106,14 +105,6 @@ impl TraceContext {
         Self {
             span,
             ..self.clone()
-        }
-    }
-
-    /// The span of a run: within the trace of its header, else of a trace that begins with it.
-    pub fn of_run(header: &StreamHeader) -> Self {
-        match &header.trace {
-            Some(context) => context.within(run_span(&header.stream)),
-            None => Self::named_after(&header.stream),
         }
     }
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 /// erased since gets the same response and makes nothing again.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct CreatedRecord<'a> {
-    /// The run.
     #[serde(borrow)]
     pub(crate) run: Cow<'a, str>,
     /// The response.

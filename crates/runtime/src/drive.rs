@@ -28,6 +28,7 @@ use crate::door::DoorError;
 use crate::engine::Engine;
 use crate::ports::{AttemptHistory, Ports};
 use crate::run_redactor::RunRedactor;
+use append::NotAppended;
 
 /// Events between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 1_000;
@@ -392,34 +393,33 @@ impl Driver {
     async fn answer(&mut self, ask: DriverMessage) -> Result<(), Stop> {
         match ask {
             DriverMessage::Command { envelope, reply } => {
-                let result = self.append(&envelope, Guard::Outside).await;
-                let (answer, stop) = match result {
-                    Ok(Ok(())) => (Ok(()), Ok(())),
-                    Ok(Err(rejection)) => (Err(DoorError::Rejected(rejection)), Ok(())),
+                let answer = match self.append(&envelope, Guard::Outside).await {
+                    Ok(()) => Ok(()),
+                    Err(NotAppended::Rejected(rejection)) => Err(DoorError::Rejected(rejection)),
                     // This drops the reply, and the caller goes to the door.
-                    Err(stop) => return Err(stop),
+                    Err(NotAppended::Stopped(stop)) => return Err(stop),
                 };
                 let _ = reply.send(answer);
-                stop
+                Ok(())
             }
             DriverMessage::Output { command, reply } => {
                 let envelope = Envelope::from(*command);
                 let guard = Guard::Holder(self.lease.epoch);
-                match self.append(&envelope, guard).await {
-                    Ok(Err(Rejection::BudgetHeld)) => {
+                let answer = match self.append(&envelope, guard).await {
+                    Ok(()) => Ok(()),
+                    Err(NotAppended::Rejected(Rejection::BudgetHeld)) => {
                         let command = Box::new(envelope.command);
                         self.held.push(DriverMessage::Output { command, reply });
-                        Ok(())
+                        return Ok(());
                     }
-                    Ok(result) => {
-                        let _ = reply.send(result.map_err(OutputError::Refused));
-                        Ok(())
-                    }
-                    Err(stop) => {
+                    Err(NotAppended::Rejected(rejection)) => Err(OutputError::Refused(rejection)),
+                    Err(NotAppended::Stopped(stop)) => {
                         let _ = reply.send(Err(OutputError::LeaseLost));
-                        Err(stop)
+                        return Err(stop);
                     }
-                }
+                };
+                let _ = reply.send(answer);
+                Ok(())
             }
         }
     }
@@ -444,10 +444,14 @@ impl Driver {
     /// Decides the driver's own command. A rejection means that the state has changed.
     async fn decide(&mut self, command: Command) -> Result<(), Stop> {
         let guard = Guard::Holder(self.lease.epoch);
-        if let Err(rejection) = self.append(&Envelope::from(command), guard).await? {
-            tracing::debug!(run = %self.lease.stream, %rejection, "nothing left to decide");
+        match self.append(&Envelope::from(command), guard).await {
+            Ok(()) => Ok(()),
+            Err(NotAppended::Rejected(rejection)) => {
+                tracing::debug!(run = %self.lease.stream, %rejection, "nothing left to decide");
+                Ok(())
+            }
+            Err(NotAppended::Stopped(stop)) => Err(stop),
         }
-        Ok(())
     }
 
     async fn checkpoint(&mut self, every: u64) {

@@ -13,9 +13,6 @@ use store::{Listed, StoreError};
 use crate::door::Door;
 use crate::supervisor::Supervisor;
 
-/// The reason in the tombstone of a fork that was cut off.
-pub const CUT_OFF: &str = "the fork is incomplete";
-
 /// Why a run was not erased.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {

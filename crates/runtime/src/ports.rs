@@ -11,7 +11,7 @@ use kernel::problem::Problem;
 #[cfg(feature = "testing")]
 use kernel::run::budget::BudgetPolicy;
 use kernel::run::budget::{Amounts, COST, Exhausted};
-use kernel::run::event::OutputChannel;
+use kernel::run::event::{LogLevel, OutputChannel};
 use kernel::run::report::{ToolCalled, ToolReturned};
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report, Usage};
 use kernel::stream::{Owner, PutBy};
@@ -242,13 +242,6 @@ impl Started {
         self
     }
 
-    /// The same start in a run of a definition that its tenant registered.
-    #[cfg(feature = "testing")]
-    pub fn put_by_tenant(mut self) -> Self {
-        self.put_by = PutBy::Tenant;
-        self
-    }
-
     /// The same start with this history.
     #[cfg(feature = "testing")]
     pub fn after(mut self, past: AttemptHistory) -> Self {
@@ -386,7 +379,7 @@ pub trait OutputSink: Send + Sync {
     ) -> Result<(), LeaseLost>;
 
     /// Writes a line to the log.
-    async fn log(&self, level: &str, message: String) -> Result<(), LeaseLost>;
+    async fn log(&self, level: LogLevel, message: String) -> Result<(), LeaseLost>;
 
     /// Writes the result of a tool call or of a model's answer to the log.
     async fn report(&self, report: Report) -> Result<(), LeaseLost>;

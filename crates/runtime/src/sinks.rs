@@ -10,7 +10,7 @@ use kernel::digest::{Digest, Hasher};
 use kernel::ids::{AttemptId, AttemptKey, TenantId};
 use kernel::limits::MAX_CHUNK_BYTES;
 use kernel::run::budget::{Amounts, Exhausted};
-use kernel::run::event::OutputChannel;
+use kernel::run::event::{LogLevel, OutputChannel};
 use kernel::run::{Artifact, Command, NodeError, Rejection, Report};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -124,8 +124,7 @@ impl OutputSink for Output {
         .map_err(unheard)
     }
 
-    async fn log(&self, level: &str, message: String) -> Result<(), LeaseLost> {
-        let level = level.to_owned();
+    async fn log(&self, level: LogLevel, message: String) -> Result<(), LeaseLost> {
         let message = self.run_redactor.redactor().text(&message).into_owned();
         self.send(Command::Log {
             attempt: self.attempt.clone(),

@@ -188,6 +188,17 @@ fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
+/// The names of the fields of a request body.
+pub(crate) fn fields(component: &str) -> Vec<String> {
+    let schemas = schemas();
+    let fields = schemas[component]["properties"].as_object();
+    fields
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
 fn schemas() -> Value {
     let text = json!({ "type": "string" });
     let object = json!({ "type": "object" });

@@ -22,11 +22,9 @@ pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json;
 pub(crate) enum Reply {
     /// A body that may be encoded.
     Whole {
-        /// The status.
         status: StatusCode,
         /// Headers in addition to the length and the encoding.
         headers: HeaderMap,
-        /// The body.
         body: Bytes,
     },
     /// A complete response, sent unchanged.

@@ -2,7 +2,7 @@
 
 use kernel::coordinator::awaited_queue;
 use kernel::run::budget::{self, COST};
-use kernel::run::event::{CapKind, Ending, SkipReason};
+use kernel::run::event::{CapKind, Ending, LogLevel, SkipReason};
 use kernel::run::{NodeError, RunEvent};
 use serde_json::{Map, Value};
 
@@ -229,7 +229,7 @@ pub(crate) fn sentence(runs_view: &dyn RunsView, news: &RunUpdate) -> Option<Str
                 format!("reached a limit: {observed} requested, {limit} allowed"),
             )
         }
-        E::LogAppended { level, message, .. } if matches!(level.as_str(), "warn" | "error") => {
+        E::LogAppended { level, message, .. } if *level >= LogLevel::Warn => {
             (Mark::Ask, text::one_line(message, ERROR_WIDTH))
         }
         E::SignalReceived { name, .. } => (

@@ -39,35 +39,21 @@ pub struct SessionState {
     pub x_play: Extra,
 }
 
-/// The state of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Derive)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// In progress, or ready to be continued.
-    Running,
-    /// It waits at a checkpoint, or was paused.
-    Paused,
-    /// Every node completed or was skipped.
-    Completed,
-    /// A node failed, and its failure needs a decision or has one.
-    Failed,
-    /// Aborted by a person.
-    Aborted,
-    /// Completed and put away.
-    Archived,
-}
-
-impl Status {
-    /// As the files write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Aborted => "aborted",
-            Self::Archived => "archived",
-        }
+kernel::words! {
+    /// The state of a session.
+    pub enum Status {
+        /// In progress, or ready to be continued.
+        Running = "running",
+        /// It waits at a checkpoint, or was paused.
+        Paused = "paused",
+        /// Every node completed or was skipped.
+        Completed = "completed",
+        /// A node failed, and its failure needs a decision or has one.
+        Failed = "failed",
+        /// Aborted by a person.
+        Aborted = "aborted",
+        /// Completed and put away.
+        Archived = "archived",
     }
 }
 
@@ -124,35 +110,25 @@ impl NodeState {
     }
 }
 
-/// The words for a node's status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Derive)]
-#[serde(rename_all = "lowercase")]
-pub enum NodeStatus {
-    /// Not started yet.
-    #[default]
-    Pending,
-    /// Started.
-    Running,
-    /// Ended well.
-    Completed,
-    /// Left out.
-    Skipped,
-    /// Ended in an error.
-    Failed,
+kernel::words! {
+    /// The words for a node's status.
+    #[derive(Default)]
+    pub enum NodeStatus {
+        /// Not started yet.
+        #[default]
+        Pending = "pending",
+        /// Started.
+        Running = "running",
+        /// Ended well.
+        Completed = "completed",
+        /// Left out.
+        Skipped = "skipped",
+        /// Ended in an error.
+        Failed = "failed",
+    }
 }
 
 impl NodeStatus {
-    /// As the files write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Completed => "completed",
-            Self::Skipped => "skipped",
-            Self::Failed => "failed",
-        }
-    }
-
     /// Whether the node is final by itself, so that the next step may begin.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Skipped)

@@ -156,32 +156,19 @@ pub fn check(document: &Document, calls: &[Call], name: &str) -> Vec<Finding> {
     found
 }
 
-/// The kind of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallKind {
-    /// A model.
-    Model,
-    /// A tool.
-    Tool,
-    /// The clock.
-    Clock,
-    /// A source of random numbers.
-    Random,
-    /// A file that was read.
-    FileRead,
-}
-
-impl CallKind {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Model => "model",
-            Self::Tool => "tool",
-            Self::Clock => "clock",
-            Self::Random => "random",
-            Self::FileRead => "file_read",
-        }
+kernel::words! {
+    /// The kind of a call.
+    pub enum CallKind {
+        /// A model.
+        Model = "model",
+        /// A tool.
+        Tool = "tool",
+        /// The clock.
+        Clock = "clock",
+        /// A source of random numbers.
+        Random = "random",
+        /// A file that was read.
+        FileRead = "file_read",
     }
 }
 

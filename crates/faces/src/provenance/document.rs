@@ -220,29 +220,17 @@ impl Model {
     }
 }
 
-/// The mode of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Temperature 0, a seed, every call recorded with its body.
-    Strict,
-    /// A seed is set.
-    Seeded,
-    /// The captured data is on disk.
-    Logged,
-    /// Without requirements.
-    Default,
-}
-
-impl Mode {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Seeded => "seeded",
-            Self::Logged => "logged",
-            Self::Default => "default",
-        }
+kernel::words! {
+    /// The mode of an execution.
+    pub enum Mode {
+        /// Temperature 0, a seed, every call recorded with its body.
+        Strict = "strict",
+        /// A seed is set.
+        Seeded = "seeded",
+        /// The captured data is on disk.
+        Logged = "logged",
+        /// Without requirements.
+        Default = "default",
     }
 }
 
@@ -340,26 +328,15 @@ pub struct Artifact {
     pub other: Map<String, Value>,
 }
 
-/// How a file changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Operation {
-    /// It was created.
-    Created,
-    /// It existed with other bytes.
-    Modified,
-    /// It was deleted.
-    Deleted,
-}
-
-impl Operation {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Created => "created",
-            Self::Modified => "modified",
-            Self::Deleted => "deleted",
-        }
+kernel::words! {
+    /// How a file changed.
+    pub enum Operation {
+        /// It was created.
+        Created = "created",
+        /// It existed with other bytes.
+        Modified = "modified",
+        /// It was deleted.
+        Deleted = "deleted",
     }
 }
 
@@ -442,32 +419,19 @@ impl Default for ReplayStatus {
     }
 }
 
-/// The outcome of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MatchStatus {
-    /// Every compared field is identical.
-    ExactMatch,
-    /// The response is equivalent, and so is everything else.
-    SemanticMatch,
-    /// Something agrees.
-    PartialMatch,
-    /// Nothing matches.
-    NoMatch,
-    /// It was not replayed.
-    NotReplayed,
-}
-
-impl MatchStatus {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ExactMatch => "exact_match",
-            Self::SemanticMatch => "semantic_match",
-            Self::PartialMatch => "partial_match",
-            Self::NoMatch => "no_match",
-            Self::NotReplayed => "not_replayed",
-        }
+kernel::words! {
+    /// The outcome of a comparison.
+    pub enum MatchStatus {
+        /// Every compared field is identical.
+        ExactMatch = "exact_match",
+        /// The response is equivalent, and so is everything else.
+        SemanticMatch = "semantic_match",
+        /// Something agrees.
+        PartialMatch = "partial_match",
+        /// Nothing matches.
+        NoMatch = "no_match",
+        /// It was not replayed.
+        NotReplayed = "not_replayed",
     }
 }
 

@@ -87,28 +87,19 @@ impl Compared<'_> {
     }
 }
 
-/// The condition for a comparison to pass. The status does not depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Strategy {
-    /// The same bytes.
-    Exact,
-    /// The same meaning.
-    Semantic,
-    /// The same shape.
-    Structural,
+kernel::words! {
+    /// The condition for a comparison to pass. The status does not depend on it.
+    pub enum Strategy {
+        /// The same bytes.
+        Exact = "exact",
+        /// The same meaning.
+        Semantic = "semantic",
+        /// The same shape.
+        Structural = "structural",
+    }
 }
 
 impl Strategy {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Semantic => "semantic",
-            Self::Structural => "structural",
-        }
-    }
-
     /// The default: by the mode, and by whether the response has a structure.
     pub fn default_for(mode: Mode, is_structured: bool) -> Self {
         match (mode, is_structured) {

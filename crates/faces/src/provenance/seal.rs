@@ -90,34 +90,23 @@ pub enum Seal {
     Tampered,
 }
 
-/// The state of a snapshot with its sidecar files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Everything matches its seal.
-    Valid,
-    /// It is not sealed, so this is unknown.
-    Unsealed,
-    /// It matches its seal, but lacks a signature by a required key.
-    Unsigned,
-    /// It matches its seal, but its command could connect past the recorder.
-    Unverified,
-    /// A part is missing, or does not match its seal.
-    Tampered,
+kernel::words! {
+    /// The state of a snapshot with its sidecar files.
+    pub enum State {
+        /// Everything matches its seal.
+        Valid = "valid",
+        /// It is not sealed, so this is unknown.
+        Unsealed = "unsealed",
+        /// It matches its seal, but lacks a signature by a required key.
+        Unsigned = "unsigned",
+        /// It matches its seal, but its command could connect past the recorder.
+        Unverified = "unverified",
+        /// A part is missing, or does not match its seal.
+        Tampered = "tampered",
+    }
 }
 
 impl State {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Valid => "valid",
-            Self::Unsealed => "unsealed",
-            Self::Unsigned => "unsigned",
-            Self::Unverified => "unverified",
-            Self::Tampered => "tampered",
-        }
-    }
-
     /// The state that findings amount to.
     pub fn from_findings(findings: &[Finding]) -> Self {
         let errors = findings.iter().filter(|finding| finding.is_error);

@@ -563,7 +563,7 @@ fn data_events() -> Vec<RunEvent> {
             meta: Some(json!({ "finishReason": "stop", "model": "m-1", "seed": 7 })),
         },
         RunEvent::LogAppended {
-            level: "warn".into(),
+            level: kernel::run::event::LogLevel::Warn,
             message: "paper is low".into(),
             attempt: Some(attempt()),
         },

@@ -50,7 +50,7 @@ fn logged(message: String) -> Event {
         at: Timestamp(0),
         cause: None,
         body: RunEvent::LogAppended {
-            level: "info".into(),
+            level: kernel::run::event::LogLevel::Info,
             message,
             attempt: None,
         },

@@ -53,18 +53,15 @@ pub struct Checkpoint {
 /// An action, its actor and its subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Entry {
     /// The message that delivered it. A repeated message is dropped.
     pub message: MessageId,
     /// When it was decided.
     pub decided_at: Timestamp,
-    /// The action.
     pub action: AuditAction,
-    /// The actor.
     pub by: Actor,
-    /// The subject.
     pub on: Subject,
-    /// The outcome.
     pub outcome: Outcome,
 }
 

@@ -29,7 +29,6 @@ pub(crate) enum Choice {
 /// A decision with its confidence, and in its recorded form.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decided {
-    /// The choice.
     pub(crate) choice: Choice,
     /// From 0 to 1, if given.
     pub(crate) confidence: Option<f64>,

@@ -59,7 +59,6 @@ use sub_workflow::SubWorkflow;
 
 /// The input of a control node's decision.
 pub(crate) struct Context<'a> {
-    /// The node.
     pub(crate) node: &'a PlanNode,
     /// The resolved values of its ports.
     pub(crate) inputs: &'a Map<String, Value>,

@@ -28,6 +28,7 @@ const NOBODY: &str = "none";
 /// A command about tasks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum TaskCommand {
     /// A run queues a task.
     Queue {
@@ -35,7 +36,6 @@ pub enum TaskCommand {
         request_id: RequestId,
         /// The work, as JSON text.
         payload: String,
-        /// Its terms.
         terms: Box<TaskTerms>,
     },
     /// A run withdraws a task.
@@ -45,7 +45,6 @@ pub enum TaskCommand {
     },
     /// A worker takes waiting tasks.
     Take {
-        /// The worker.
         worker: WorkerId,
         /// Maximum number of tasks.
         max: usize,
@@ -55,51 +54,33 @@ pub enum TaskCommand {
         key: Option<String>,
     },
     /// A worker begins a task that was offered to it.
-    Begin {
-        /// The assignment.
-        assignment: Seq,
-        /// Its fence.
-        fence: u32,
-    },
+    Begin { assignment: Seq, fence: u32 },
     /// A worker reports the end of a task.
     Report {
-        /// The assignment.
         assignment: Seq,
-        /// Its fence.
         fence: u32,
-        /// The end.
         end: TaskEnd,
     },
     /// A worker returns a task.
-    Release {
-        /// The assignment.
-        assignment: Seq,
-        /// Its fence.
-        fence: u32,
-    },
+    Release { assignment: Seq, fence: u32 },
     /// The authority missed the heartbeats of an assignment, or its beginning.
     Miss {
         /// The holder of the authority: a former holder cannot miss anything.
         owner: String,
-        /// The assignment.
         assignment: Seq,
-        /// Its fence.
         fence: u32,
     },
     /// A worker reported whose assignment has ended.
     Hear {
-        /// The assignment.
         assignment: Seq,
         /// How it reported.
         recovery: String,
-        /// The worker.
         worker: WorkerId,
     },
     /// The authority finds that tasks are not assigned.
     Block {
         /// The holder of the authority.
         owner: String,
-        /// The reason.
         reason: String,
     },
     /// Tasks wait and the authority has no live holder.

@@ -9,6 +9,7 @@ use crate::ids::{RequestId, Seq, WorkerId};
 
 /// A command to a coordinator.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum CoordinatorCommand {
     /// Claim the authority.
     AcquireAuthority(Lease),
@@ -23,35 +24,24 @@ pub enum CoordinatorCommand {
     QueueDispatch {
         /// Chosen by the sender; never used again.
         request_id: RequestId,
-        /// Its target.
         target: String,
         /// The sender's metadata, as JSON text.
         metadata: Option<String>,
     },
     /// A pending request was presented to its target.
     MarkNotified {
-        /// The request.
         request_id: RequestId,
-        /// The channel.
         channel: String,
     },
     /// A request succeeded.
-    MarkDelivered {
-        /// The request.
-        request_id: RequestId,
-    },
+    MarkDelivered { request_id: RequestId },
     /// A request failed.
     MarkFailed {
-        /// The request.
         request_id: RequestId,
-        /// The reason.
         reason: String,
     },
     /// Remove settled records from the backlog: all of these or none.
-    RemoveDispatchRecords {
-        /// The requests.
-        request_ids: Vec<RequestId>,
-    },
+    RemoveDispatchRecords { request_ids: Vec<RequestId> },
     /// Remove every settled record from the backlog.
     CompactDispatches,
     /// Put a message into a mailbox.
@@ -66,15 +56,9 @@ pub enum CoordinatorCommand {
         body: String,
     },
     /// The mailbox's owner was notified of a message.
-    MarkMailNotified {
-        /// The message.
-        message_id: String,
-    },
+    MarkMailNotified { message_id: String },
     /// A message was read.
-    MarkMailDelivered {
-        /// The message.
-        message_id: String,
-    },
+    MarkMailDelivered { message_id: String },
     /// Apply the events after a cursor again; without a cursor, stop.
     RequestReplay {
         /// The name of an event.
@@ -93,42 +77,20 @@ pub enum CoordinatorCommand {
     CaptureSnapshot,
     /// The owner is alive.
     Heartbeat {
-        /// The owner.
         owner: String,
         /// Its current activity.
         phase: String,
     },
     /// The owner waits for a person.
-    BlockOnUser {
-        /// The owner.
-        owner: String,
-        /// The reason.
-        reason: String,
-    },
+    BlockOnUser { owner: String, reason: String },
     /// The owner waits for tooling or repair.
-    BlockOnSystem {
-        /// The owner.
-        owner: String,
-        /// The reason.
-        reason: String,
-    },
+    BlockOnSystem { owner: String, reason: String },
     /// Give a worker a task.
-    AssignWorker {
-        /// The worker.
-        worker: WorkerId,
-        /// The task.
-        task_id: String,
-    },
+    AssignWorker { worker: WorkerId, task_id: String },
     /// A worker needs attention.
-    StallWorker {
-        /// The worker.
-        worker: WorkerId,
-        /// The reason.
-        reason: String,
-    },
+    StallWorker { worker: WorkerId, reason: String },
     /// A worker continues.
     RecoverWorker {
-        /// The worker.
         worker: WorkerId,
         /// How it recovered.
         recovery: String,
@@ -196,13 +158,11 @@ pub enum PastMail {
 
 /// Why a coordinator rejects a command. Nothing was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum Rejection {
     /// Another owner holds the authority.
     #[error("another owner has the authority")]
-    LeaseHeld {
-        /// The owner.
-        owner: String,
-    },
+    LeaseHeld { owner: String },
     /// Only the owner of the lease may do this.
     #[error("another owner has the authority; only the owner can do this")]
     OwnerMismatch {
@@ -227,9 +187,7 @@ pub enum Rejection {
     /// The request's status does not allow the transition.
     #[error("a request cannot change from {from} to {to}")]
     InvalidTransition {
-        /// The request.
         request: RequestId,
-        /// Its status.
         from: DispatchStatus,
         /// The requested status.
         to: DispatchStatus,

@@ -1,24 +1,10 @@
 //! The two contracts of a coordinator, and its status at a time.
 
-use serde::{Deserialize, Serialize};
-
 use crate::coordinator::dispatch::Backlog;
 use crate::coordinator::event::Lease;
 use crate::coordinator::{Coordinator, Cursor};
+pub use crate::stream::Contract;
 use crate::time::Timestamp;
-
-/// The rules of a coordinator, fixed in the header of its stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Contract {
-    /// Leases expire and can then be taken over. Without a live authority no task is assigned. A
-    /// request can only fail after its target was notified.
-    #[default]
-    Native,
-    /// The behaviour of the published program: leases expire only if the caller enforces them, and
-    /// any pending request may fail.
-    Published,
-}
 
 /// Whether a lease can expire. The published contract leaves it to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +50,6 @@ pub enum Blocker {
     ReplayPending(u64),
     /// The replay cursor names an unknown event.
     UnknownCursor,
-}
-
-impl std::fmt::Display for Contract {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Native => "native",
-            Self::Published => "published",
-        })
-    }
 }
 
 impl std::fmt::Display for Blocker {

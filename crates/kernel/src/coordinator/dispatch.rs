@@ -1,45 +1,18 @@
 //! Open requests of a coordinator.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-/// The status of a request. It only moves forward: pending, notified, and then one of two ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DispatchStatus {
-    /// The target was not notified.
-    Pending,
-    /// The target was notified.
-    Notified,
-    /// It succeeded.
-    Delivered,
-    /// It failed.
-    Failed,
-}
-
-impl DispatchStatus {
-    /// The name on every wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Notified => "notified",
-            Self::Delivered => "delivered",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Parses [`Self::as_str`].
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Pending, Self::Notified, Self::Delivered, Self::Failed]
-            .into_iter()
-            .find(|status| status.as_str() == text)
-    }
-}
-
-impl fmt::Display for DispatchStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+crate::words! {
+    /// The status of a request. It only moves forward: pending, notified, and then one of two ends.
+    pub enum DispatchStatus {
+        /// The target was not notified.
+        Pending = "pending",
+        /// The target was notified.
+        Notified = "notified",
+        /// It succeeded.
+        Delivered = "delivered",
+        /// It failed.
+        Failed = "failed",
     }
 }
 

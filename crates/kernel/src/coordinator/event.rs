@@ -25,6 +25,7 @@ pub struct Event {
 /// The events of a coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum CoordinatorEvent {
     /// The log was begun only to record its contract in the header.
     #[serde(rename = "opened")]
@@ -58,9 +59,7 @@ pub enum CoordinatorEvent {
     /// A request entered the backlog.
     #[serde(rename = "dispatch.queued", rename_all = "camelCase")]
     DispatchQueued {
-        /// The request.
         request_id: RequestId,
-        /// Its target.
         target: String,
         /// The sender's metadata, as JSON text, so that it is returned unchanged, including the
         /// spelling of numbers.
@@ -73,15 +72,12 @@ pub enum CoordinatorEvent {
     /// A pending request was presented to its target.
     #[serde(rename = "dispatch.notified", rename_all = "camelCase")]
     DispatchNotified {
-        /// The request.
         request_id: RequestId,
-        /// The channel.
         channel: String,
     },
     /// A request succeeded.
     #[serde(rename = "dispatch.delivered", rename_all = "camelCase")]
     DispatchDelivered {
-        /// The request.
         request_id: RequestId,
         /// The report of its worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,9 +86,7 @@ pub enum CoordinatorEvent {
     /// A request failed.
     #[serde(rename = "dispatch.failed", rename_all = "camelCase")]
     DispatchFailed {
-        /// The request.
         request_id: RequestId,
-        /// The reason.
         reason: String,
         /// For a task: the report of its worker, or the one written for a lost worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +108,6 @@ pub enum CoordinatorEvent {
     /// A message is in a mailbox.
     #[serde(rename = "mailbox.created", rename_all = "camelCase")]
     MailCreated {
-        /// The message.
         message_id: String,
         /// Its sender.
         from_worker: String,
@@ -133,7 +126,6 @@ pub enum CoordinatorEvent {
     /// The mailbox's owner was notified of a message.
     #[serde(rename = "mailbox.notified", rename_all = "camelCase")]
     MailNotified {
-        /// The message.
         message_id: String,
         /// The time in the imported files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +134,6 @@ pub enum CoordinatorEvent {
     /// A message was read.
     #[serde(rename = "mailbox.delivered", rename_all = "camelCase")]
     MailDelivered {
-        /// The message.
         message_id: String,
         /// The time in the imported files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,33 +164,20 @@ pub enum CoordinatorEvent {
     /// The owner is alive and makes progress.
     #[serde(rename = "run.heartbeat")]
     Heartbeat {
-        /// The owner.
         owner: String,
         /// Its current activity.
         phase: String,
     },
     /// The owner waits for a person.
     #[serde(rename = "run.blocked_on_user")]
-    BlockedOnUser {
-        /// The owner.
-        owner: String,
-        /// The reason.
-        reason: String,
-    },
+    BlockedOnUser { owner: String, reason: String },
     /// The owner waits for tooling or repair.
     #[serde(rename = "run.blocked_on_system")]
-    BlockedOnSystem {
-        /// The owner.
-        owner: String,
-        /// The reason.
-        reason: String,
-    },
+    BlockedOnSystem { owner: String, reason: String },
     /// A worker was given a task.
     #[serde(rename = "worker.assigned", rename_all = "camelCase")]
     WorkerAssigned {
-        /// The worker.
         worker: WorkerId,
-        /// The task.
         task_id: String,
         /// The assignment, for a task that was taken from the backlog.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,9 +186,7 @@ pub enum CoordinatorEvent {
     /// A worker begins a task that was offered to it.
     #[serde(rename = "worker.began", rename_all = "camelCase")]
     WorkerBegan {
-        /// The worker.
         worker: WorkerId,
-        /// The task.
         task_id: String,
         /// The fence of the assignment.
         fence: u32,
@@ -218,9 +194,7 @@ pub enum CoordinatorEvent {
     /// A worker returned a task, or did not begin it in time.
     #[serde(rename = "worker.released", rename_all = "camelCase")]
     WorkerReleased {
-        /// The worker.
         worker: WorkerId,
-        /// The task.
         task_id: String,
         /// The fence of the assignment.
         fence: u32,
@@ -228,9 +202,7 @@ pub enum CoordinatorEvent {
     /// A worker needs attention.
     #[serde(rename = "worker.stalled", rename_all = "camelCase")]
     WorkerStalled {
-        /// The worker.
         worker: WorkerId,
-        /// The reason.
         reason: String,
         /// The task that was taken from it, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -239,7 +211,6 @@ pub enum CoordinatorEvent {
     /// A worker continues.
     #[serde(rename = "worker.recovered")]
     WorkerRecovered {
-        /// The worker.
         worker: WorkerId,
         /// How it recovered.
         recovery: String,

@@ -60,23 +60,13 @@ impl Default for Handing {
     }
 }
 
-/// Whether a task may be done twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TaskRepeat {
-    /// It may.
-    Repeatable,
-    /// It may not: if its result is unknown, it has failed.
-    Once,
-}
-
-impl TaskRepeat {
-    /// The name on every wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Repeatable => "repeatable",
-            Self::Once => "once",
-        }
+crate::words! {
+    /// Whether a task may be done twice.
+    pub enum TaskRepeat {
+        /// It may.
+        Repeatable = "repeatable",
+        /// It may not: if its result is unknown, it has failed.
+        Once = "once",
     }
 }
 

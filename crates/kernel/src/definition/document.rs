@@ -173,48 +173,21 @@ pub enum Comparison {
     Regex,
 }
 
-/// When the target of an edge may start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TriggerRule {
-    /// Every source completed.
-    #[default]
-    AllSuccess,
-    /// At least one source completed.
-    AnySuccess,
-    /// Every source finished with any result.
-    AllComplete,
-    /// Every source finished and none failed.
-    NoneFailed,
-    /// At least one source failed.
-    AnyFailed,
-}
-
-impl TriggerRule {
-    /// The names, in the order of the variants.
-    pub const NAMES: [&'static str; 5] = [
-        "all_success",
-        "any_success",
-        "all_complete",
-        "none_failed",
-        "any_failed",
-    ];
-
-    /// Looks up a rule by its name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [
-            Self::AllSuccess,
-            Self::AnySuccess,
-            Self::AllComplete,
-            Self::NoneFailed,
-            Self::AnyFailed,
-        ]
-        .into_iter()
-        .find(|rule| rule.as_str() == name)
-    }
-
-    /// The name, as documents write it.
-    pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize]
+crate::words! {
+    /// When the target of an edge may start.
+    #[derive(Default)]
+    pub enum TriggerRule {
+        /// Every source completed.
+        #[default]
+        AllSuccess = "all_success",
+        /// At least one source completed.
+        AnySuccess = "any_success",
+        /// Every source finished with any result.
+        AllComplete = "all_complete",
+        /// Every source finished and none failed.
+        NoneFailed = "none_failed",
+        /// At least one source failed.
+        AnyFailed = "any_failed",
     }
 }
 

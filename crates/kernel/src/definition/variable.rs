@@ -21,43 +21,23 @@ pub struct Variable {
     pub sensitive: bool,
 }
 
-/// The type of a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Type {
-    /// Text.
-    String,
-    /// Any number.
-    Number,
-    /// `true` or `false`.
-    Boolean,
-    /// A JSON object.
-    Object,
-    /// A JSON array.
-    Array,
+crate::words! {
+    /// The type of a variable.
+    pub enum Type {
+        /// Text.
+        String = "string",
+        /// Any number.
+        Number = "number",
+        /// `true` or `false`.
+        Boolean = "boolean",
+        /// A JSON object.
+        Object = "object",
+        /// A JSON array.
+        Array = "array",
+    }
 }
 
 impl Type {
-    /// The names, in the order of the variants.
-    pub const NAMES: [&'static str; 5] = ["string", "number", "boolean", "object", "array"];
-
-    /// Looks up a type by its name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [
-            Self::String,
-            Self::Number,
-            Self::Boolean,
-            Self::Object,
-            Self::Array,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == name)
-    }
-
-    /// The name, as documents write it.
-    pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-
     /// Whether a value is of this type.
     pub fn admits(self, value: &Value) -> bool {
         match self {

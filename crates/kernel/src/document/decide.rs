@@ -50,25 +50,21 @@ pub struct Save {
 
 /// A command to a document.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum DocumentCommand {
     /// Save this document.
     Save(Box<Save>),
     /// Decide a gate.
     Decide {
-        /// The step.
         step: String,
         /// `PAUSE_BEFORE`, `PAUSE_AFTER` or `CHECKPOINT`.
         gate: String,
-        /// The decision.
         decision: GateDecision,
         /// A remark; for a checkpoint its name.
         note: Option<String>,
     },
     /// Cancel its run.
-    Cancel {
-        /// The reason.
-        reason: Option<String>,
-    },
+    Cancel { reason: Option<String> },
 }
 
 /// Why a document rejects a command. Nothing was written.

@@ -66,32 +66,19 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// How a save was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Via {
-    /// A client's save.
-    Client,
-    /// A decision on a gate, made here.
-    Gate,
-    /// A cancellation, made here.
-    Cancel,
-    /// An import of a bundle.
-    Import,
-    /// A fork of another document.
-    Fork,
-}
-
-impl Via {
-    /// The stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Gate => "gate",
-            Self::Cancel => "cancel",
-            Self::Import => "import",
-            Self::Fork => "fork",
-        }
+crate::words! {
+    /// How a save was sent.
+    pub enum Via {
+        /// A client's save.
+        Client = "client",
+        /// A decision on a gate, made here.
+        Gate = "gate",
+        /// A cancellation, made here.
+        Cancel = "cancel",
+        /// An import of a bundle.
+        Import = "import",
+        /// A fork of another document.
+        Fork = "fork",
     }
 }
 

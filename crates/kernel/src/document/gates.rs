@@ -26,35 +26,15 @@ pub struct PendingGate {
     pub requested_at: Option<String>,
 }
 
-/// A decision on a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GateDecision {
-    /// Continue.
-    Approved,
-    /// Rejected; the gate keeps waiting.
-    Rejected,
-    /// Continue with the changes.
-    Edited,
-}
-
-impl GateDecision {
-    /// Parses the trace's name.
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "approved" => Some(Self::Approved),
-            "rejected" => Some(Self::Rejected),
-            "edited" => Some(Self::Edited),
-            _ => None,
-        }
-    }
-
-    /// The trace's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-            Self::Edited => "edited",
-        }
+crate::words! {
+    /// A decision on a gate.
+    pub enum GateDecision {
+        /// Continue.
+        Approved = "approved",
+        /// Rejected; the gate keeps waiting.
+        Rejected = "rejected",
+        /// Continue with the changes.
+        Edited = "edited",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::time::Timestamp;
 
 /// A command to a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum RegistryCommand {
     /// Set the definition of a workflow's name.
     PutWorkflow {
@@ -26,12 +27,10 @@ pub enum RegistryCommand {
         key: KeyId,
         /// SHA-256 of its token.
         digest: Digest,
-        /// Its grant.
         grant: Grant,
     },
     /// Reject a key from now on.
     RevokeKey {
-        /// The key.
         key: KeyId,
         /// The reason; kept in the log.
         reason: Option<String>,
@@ -58,7 +57,6 @@ pub enum RegistryCommand {
     },
     /// Set another secret of a webhook.
     RotateWebhook {
-        /// The webhook.
         webhook: WebhookId,
         /// The new secret.
         secret: WebhookSecret,
@@ -66,10 +64,7 @@ pub enum RegistryCommand {
         overlap_ms: u64,
     },
     /// Remove a webhook.
-    RemoveWebhook {
-        /// The webhook.
-        webhook: WebhookId,
-    },
+    RemoveWebhook { webhook: WebhookId },
 }
 
 /// Why a registry rejects a command. Nothing was written.

@@ -92,24 +92,19 @@ pub struct WebhookSecret {
 /// The events of a registry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum RegistryEvent {
     /// A workflow's name has this definition from now on.
     #[serde(rename = "runwright.workflow.put")]
-    WorkflowPut {
-        /// The definition.
-        definition: DefinitionRef,
-    },
+    WorkflowPut { definition: DefinitionRef },
     /// A key exists. Its secret was shown once and is not here.
     #[serde(rename = "runwright.key.created", rename_all = "camelCase")]
     KeyCreated {
-        /// The key.
         key_id: KeyId,
         /// SHA-256 of the whole token.
         digest: Digest,
-        /// Its grant.
         #[serde(flatten)]
         grant: Grant,
-        /// The key that it replaces.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<KeyId>,
     },
@@ -126,16 +121,13 @@ pub enum RegistryEvent {
     /// A key is rejected from now on.
     #[serde(rename = "runwright.key.revoked", rename_all = "camelCase")]
     KeyRevoked {
-        /// The key.
         key_id: KeyId,
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// A webhook exists. Its secret was shown once.
     #[serde(rename = "runwright.webhook.registered", rename_all = "camelCase")]
     WebhookRegistered {
-        /// The webhook.
         webhook_id: WebhookId,
         /// Its events and its address.
         #[serde(flatten)]
@@ -146,7 +138,6 @@ pub enum RegistryEvent {
     /// A webhook has another secret; for a while both sign.
     #[serde(rename = "runwright.webhook.rotated", rename_all = "camelCase")]
     WebhookRotated {
-        /// The webhook.
         webhook_id: WebhookId,
         /// The new secret.
         secret: WebhookSecret,
@@ -155,8 +146,5 @@ pub enum RegistryEvent {
     },
     /// Deliveries to a webhook have ended.
     #[serde(rename = "runwright.webhook.removed", rename_all = "camelCase")]
-    WebhookRemoved {
-        /// The webhook.
-        webhook_id: WebhookId,
-    },
+    WebhookRemoved { webhook_id: WebhookId },
 }

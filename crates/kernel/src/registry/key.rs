@@ -39,8 +39,8 @@ impl KeyId {
 
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Key {
-    /// Its id.
     pub id: KeyId,
     /// SHA-256 of the whole token.
     pub digest: Digest,
@@ -50,33 +50,21 @@ pub struct Key {
     pub created_at: Timestamp,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// The reason.
     pub revoke_reason: Option<String>,
-    /// The key that it replaces.
     pub replaces: Option<KeyId>,
     /// The key that replaces it.
     pub successor: Option<KeyId>,
 }
 
-/// Whether a key is valid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyStatus {
-    /// It is valid.
-    Live,
-    /// It has expired.
-    Expired,
-    /// It was revoked.
-    Revoked,
-}
-
-impl KeyStatus {
-    /// The name in lists.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-        }
+crate::words! {
+    /// Whether a key is valid.
+    pub enum KeyStatus {
+        /// It is valid.
+        Live = "live",
+        /// It has expired.
+        Expired = "expired",
+        /// It was revoked.
+        Revoked = "revoked",
     }
 }
 

@@ -14,8 +14,8 @@ use crate::run::InterruptKind;
 use crate::run::capacity::Capacity;
 use crate::run::cause::{Cause, CausedBy, Driving, Found, Start};
 use crate::run::event::{
-    Artifact, ChildStatus, DivergenceKind, DrainPolicy, Event, NodeError, OutputChannel, RunEvent,
-    Usage,
+    Artifact, ChildStatus, DivergenceKind, DrainPolicy, Event, LogLevel, NodeError, OutputChannel,
+    RunEvent, Usage,
 };
 use crate::run::report::Report;
 use crate::time::Timestamp;
@@ -46,6 +46,7 @@ impl From<Command> for Envelope {
 /// A command to a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum Command {
     /// Create the run. Only for a stream that does not exist.
     Create(Create),
@@ -58,14 +59,11 @@ pub enum Command {
     },
     /// An attempt ended.
     Finish {
-        /// The attempt.
         attempt: AttemptId,
-        /// Its outcome.
         outcome: Outcome,
     },
     /// An attempt wrote output.
     Output {
-        /// The attempt.
         attempt: AttemptId,
         /// Which output.
         channel: OutputChannel,
@@ -78,21 +76,15 @@ pub enum Command {
     },
     /// An attempt logged a line.
     Log {
-        /// The attempt.
         attempt: AttemptId,
-        /// `debug`, `info`, `warn` or `error`.
-        level: String,
+        level: LogLevel,
         /// The line.
         message: String,
     },
     /// An attempt reports.
-    Report {
-        /// The report.
-        report: Box<Report>,
-    },
+    Report { report: Box<Report> },
     /// An attempt reserves a part of the run's budget before it spends it.
     Reserve {
-        /// The attempt.
         attempt: AttemptId,
         /// Amount by dimension (`tokens`, `costMicroUsd`, `toolCalls`, …).
         amounts: BTreeMap<String, u64>,
@@ -107,28 +99,21 @@ pub enum Command {
     },
     /// Cancel the run.
     Cancel {
-        /// The reason.
         reason: Option<String>,
-        /// The actor.
         by: Option<Actor>,
         /// The parent whose cancellation cascades.
         parent: Option<StreamId>,
     },
     /// Pause the run.
     Pause {
-        /// The reason.
         reason: Option<String>,
         /// How attempts in flight are treated.
         policy: DrainPolicy,
     },
     /// Resume after a pause.
-    Resume {
-        /// The reason.
-        reason: Option<String>,
-    },
+    Resume { reason: Option<String> },
     /// Answer an open interrupt.
     Resolve {
-        /// The interrupt.
         interrupt: InterruptId,
         /// The answer.
         value: Value,
@@ -156,15 +141,12 @@ pub enum Command {
     },
     /// A child run ended.
     ChildSettled {
-        /// The child.
         child: StreamId,
         /// Its end.
         status: ChildStatus,
         /// Its variables at the end.
         variables: Map<String, Value>,
-        /// Its outputs.
         outputs: Map<String, Value>,
-        /// Its error.
         error: Option<NodeError>,
         /// Its spending from the budget it was given.
         #[serde(default)]
@@ -172,7 +154,6 @@ pub enum Command {
     },
     /// A child run started or stopped waiting.
     ChildReported {
-        /// The child.
         child: StreamId,
         /// Its status while it waits.
         status: Option<String>,
@@ -182,7 +163,6 @@ pub enum Command {
     /// Continue from a copied prefix as a separate run. Only for a stream whose header marks it as
     /// a branch, and once.
     Fork {
-        /// The source.
         source: StreamId,
         /// The sequence it was forked at.
         at: u64,
@@ -191,7 +171,6 @@ pub enum Command {
     },
     /// A replay differs from its source.
     Diverge {
-        /// The source.
         source: StreamId,
         /// The first sequence that differs.
         at: u64,
@@ -622,7 +601,7 @@ impl Command {
         };
         Some(Self::Log {
             attempt: attempt.clone()?,
-            level: level.clone(),
+            level: *level,
             message: message.clone(),
         })
     }

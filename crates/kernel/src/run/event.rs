@@ -25,8 +25,8 @@ use crate::time::Timestamp;
 
 pub use kinds::{About, Interest, KINDS};
 pub use parts::{
-    ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, Doubt, JoinOutcome, OutputChannel,
-    Usage, Vote,
+    ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy,
+    Ending, JoinOutcome, LogLevel, NodeError, OutputChannel, SkipReason, Usage, Vote,
 };
 
 /// An event with its place and time. Run id and event id are not stored: they are derived from the
@@ -45,78 +45,14 @@ pub struct Event {
     pub body: RunEvent,
 }
 
-/// Why a node or a run failed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeError {
-    /// Stable, snake_case, for programs.
-    pub code: String,
-    /// For a person: the fault and its correction.
-    pub message: String,
-    /// Further data, for programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Value>,
-    /// `false` if a retry cannot help. Absent means that it may.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retryable: Option<bool>,
-    /// The host lacks something that the node needs (a provider, a secret). Another attempt can
-    /// succeed after the operator has provided it, so the failure is never final by itself.
-    #[serde(
-        default,
-        rename = "hostLacks",
-        skip_serializing_if = "std::ops::Not::not"
-    )]
-    pub host_lacks: bool,
-}
-
-impl NodeError {
-    /// An error by code and message.
-    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            code: code.into(),
-            message: message.into(),
-            details: None,
-            retryable: None,
-            host_lacks: false,
-        }
-    }
-
-    /// The same error, marked as one that a retry cannot fix.
-    pub fn fatal(mut self) -> Self {
-        self.retryable = Some(false);
-        self
-    }
-
-    /// The same error, marked as one that only the host's operator can fix.
-    pub fn lacking(mut self) -> Self {
-        self.host_lacks = true;
-        self.fatal()
-    }
-
-    /// The same error with details.
-    pub fn with_details(mut self, details: Value) -> Self {
-        self.details = Some(details);
-        self
-    }
-}
-
-/// How a pause treats attempts in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DrainPolicy {
-    /// Abandon them; they start over as new attempts after the resume.
-    Immediate,
-    /// Let them finish and start nothing new.
-    DrainCurrentNode,
-}
-
 /// The events of a run. The tags are stable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum RunEvent {
     /// Sequence 0 of every run: it was created.
     #[serde(rename = "run.started")]
     RunStarted {
-        /// The workflow.
         workflow_id: WorkflowId,
         /// Inputs as given, redacted; sensitive values are sealed references.
         inputs: Map<String, Value>,
@@ -147,7 +83,6 @@ pub enum RunEvent {
     /// The run failed.
     #[serde(rename = "run.failed")]
     RunFailed {
-        /// The error.
         error: NodeError,
         /// The node it came from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +93,6 @@ pub enum RunEvent {
     /// The run was cancelled and everything it had started has stopped.
     #[serde(rename = "run.cancelled")]
     RunCancelled {
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// The actor.
@@ -179,14 +113,12 @@ pub enum RunEvent {
     /// A draining pause was requested while attempts were in flight.
     #[serde(rename = "runwright.run.draining")]
     RunDraining {
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
     /// Nothing new starts until `run.resumed`.
     #[serde(rename = "run.paused")]
     RunPaused {
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// How attempts in flight were treated.
@@ -195,7 +127,6 @@ pub enum RunEvent {
     /// A pause ended.
     #[serde(rename = "run.resumed")]
     RunResumed {
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -210,7 +141,6 @@ pub enum RunEvent {
     /// time had passed since the event before.
     #[serde(rename = "runwright.run.forked")]
     RunForked {
-        /// The source.
         source_run_id: StreamId,
         /// The sequence the source was forked at.
         from_sequence: Seq,
@@ -229,7 +159,6 @@ pub enum RunEvent {
     RunDeadLettered {
         /// The node that exhausted its attempts.
         node_id: NodeId,
-        /// The reason.
         reason: String,
         /// Number of its attempts.
         attempts: u32,
@@ -237,9 +166,7 @@ pub enum RunEvent {
     /// An attempt may now begin. No part of it ran before this was durable.
     #[serde(rename = "node.started")]
     NodeStarted {
-        /// The node.
         node_id: NodeId,
-        /// Its type.
         type_id: String,
         /// Number of earlier visits of the node.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -259,9 +186,7 @@ pub enum RunEvent {
     /// An attempt that was in flight when its holder was lost restarts with the same key.
     #[serde(rename = "runwright.attempt.restarted")]
     AttemptRestarted {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The attempt, unchanged.
@@ -272,9 +197,7 @@ pub enum RunEvent {
     /// A visit of a node completed.
     #[serde(rename = "node.completed")]
     NodeCompleted {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The attempt that succeeded.
@@ -294,9 +217,7 @@ pub enum RunEvent {
     /// A visit of a node failed; all attempts are used up.
     #[serde(rename = "node.failed")]
     NodeFailed {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The last error.
@@ -310,9 +231,7 @@ pub enum RunEvent {
     /// An attempt failed and another follows.
     #[serde(rename = "node.retried")]
     NodeRetried {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The next attempt.
@@ -325,31 +244,23 @@ pub enum RunEvent {
     /// A node will not run in this visit.
     #[serde(rename = "node.skipped")]
     NodeSkipped {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The reason.
         reason: SkipReason,
     },
     /// A node was stopped because the run ends.
     #[serde(rename = "node.cancelled")]
     NodeCancelled {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The reason.
         reason: String,
     },
     /// A node waits for something outside.
     #[serde(rename = "node.suspended")]
     NodeSuspended {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The interrupt it waits for.
@@ -363,9 +274,7 @@ pub enum RunEvent {
     /// A suspended node continues.
     #[serde(rename = "node.resumed")]
     NodeResumed {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The interrupt that was resolved.
@@ -374,14 +283,10 @@ pub enum RunEvent {
     /// A node started a run of another workflow.
     #[serde(rename = "node.dispatched")]
     NodeDispatched {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The child run.
         child_run_id: StreamId,
-        /// Its workflow.
         child_workflow_id: WorkflowId,
         /// The definition it runs.
         definition: DefinitionRef,
@@ -394,17 +299,14 @@ pub enum RunEvent {
     /// A child run ended.
     #[serde(rename = "runwright.child.settled")]
     ChildSettled {
-        /// The child run.
         child_run_id: StreamId,
         /// How it ended.
         status: ChildStatus,
         /// Its variables at the end, for output mappings.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         variables: Map<String, Value>,
-        /// Its outputs.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         outputs: Map<String, Value>,
-        /// Its error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<NodeError>,
         /// Its spending from the budget it was given, by dimension.
@@ -414,7 +316,6 @@ pub enum RunEvent {
     /// A child run reported its waiting status.
     #[serde(rename = "runwright.child.reported")]
     ChildReported {
-        /// The child run.
         child_run_id: StreamId,
         /// Its status while it waits; `None` when it continues.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -425,14 +326,10 @@ pub enum RunEvent {
     /// An agent decided, with this confidence.
     #[serde(rename = "agent.decided")]
     AgentDecided {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The agent.
         agent_id: String,
-        /// The decision.
         decision: Value,
         /// From 0 to 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -443,14 +340,12 @@ pub enum RunEvent {
     AgentHandedOff {
         /// The node that hands off.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The agent that had the work.
         from_agent_id: String,
         /// The agent that has it now.
         to_agent_id: String,
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -459,7 +354,6 @@ pub enum RunEvent {
     OrchestratorDecided {
         /// The supervisor.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The run's orchestrator.
@@ -474,7 +368,6 @@ pub enum RunEvent {
     ChainStepped {
         /// The dispatch node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The step.
@@ -502,7 +395,6 @@ pub enum RunEvent {
     FannedOut {
         /// The dispatch node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// Number of workers.
@@ -517,10 +409,8 @@ pub enum RunEvent {
     Joined {
         /// The dispatch node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The outcome.
         join_outcome: JoinOutcome,
         /// Workers that completed.
         completed_count: u32,
@@ -534,19 +424,15 @@ pub enum RunEvent {
     /// A decision is below the floor of confidence; a person is asked.
     #[serde(rename = "core.workflowChain.confidence-escalated")]
     ConfidenceEscalated {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Its confidence.
         confidence: f64,
         /// The required confidence.
         floor: f64,
         /// The first worker in it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         worker_id: Option<String>,
-        /// The decision.
         original_decision: Value,
         /// The event of the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -569,10 +455,8 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The node that asks.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// Its kind.
         kind: InterruptKind,
         /// The key a signal resolves it by.
         key: String,
@@ -591,11 +475,9 @@ pub enum RunEvent {
     /// An interrupt was answered; the first answer counts.
     #[serde(rename = "interrupt.resolved")]
     InterruptResolved {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The node that asked.
         node_id: NodeId,
-        /// Its kind.
         kind: InterruptKind,
         /// The answer.
         resume_value: Value,
@@ -606,11 +488,9 @@ pub enum RunEvent {
     /// A gate asks people to decide; follows its `interrupt.requested`.
     #[serde(rename = "approval.requested")]
     ApprovalRequested {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The artifact to approve.
@@ -631,11 +511,9 @@ pub enum RunEvent {
     /// out and fails.
     #[serde(rename = "approval.received")]
     ApprovalReceived {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The decision.
@@ -653,18 +531,15 @@ pub enum RunEvent {
         /// The requested refinement: `scope` and more.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refine_feedback: Option<Value>,
-        /// The edited data of the artifact.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited_artifact_data: Option<Value>,
     },
     /// One of several required people has accepted.
     #[serde(rename = "approval.granted")]
     ApprovalGranted {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The person.
@@ -680,16 +555,13 @@ pub enum RunEvent {
     /// One of several required people has rejected.
     #[serde(rename = "approval.rejected")]
     ApprovalRejected {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The person.
         principal: String,
-        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Their answer, unless an `interrupt.resolved` contains it.
@@ -699,16 +571,13 @@ pub enum RunEvent {
     /// A person with the role for it has overridden the regular deciders of a gate.
     #[serde(rename = "approval.overridden")]
     ApprovalOverridden {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The person.
         principal: String,
-        /// The reason.
         reason: String,
         /// Their answer, unless an `interrupt.resolved` contains it.
         #[serde(flatten)]
@@ -717,11 +586,9 @@ pub enum RunEvent {
     /// A person has asked back; the gate stays open.
     #[serde(rename = "runwright.approval.asked")]
     ApprovalAsked {
-        /// The interrupt.
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// Their answer.
@@ -731,11 +598,8 @@ pub enum RunEvent {
     /// A node asks for answers to questions; follows its `interrupt.requested`.
     #[serde(rename = "clarification.requested")]
     ClarificationRequested {
-        /// The interrupt.
         interrupt_id: InterruptId,
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The questions: `id`, `question` and, if the answer has one, `schema`.
@@ -744,11 +608,8 @@ pub enum RunEvent {
     /// Every question is answered; follows its `interrupt.resolved`.
     #[serde(rename = "clarification.resolved")]
     ClarificationResolved {
-        /// The interrupt.
         interrupt_id: InterruptId,
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
         /// The answers by question.
@@ -770,7 +631,6 @@ pub enum RunEvent {
     /// A write to a channel: the input of the write, not the state after it.
     #[serde(rename = "channel.written")]
     ChannelWritten {
-        /// The channel.
         channel: String,
         /// The write input.
         value: Value,
@@ -790,7 +650,6 @@ pub enum RunEvent {
     /// A variable has a new value.
     #[serde(rename = "variable.changed")]
     VariableChanged {
-        /// Its name.
         name: String,
         /// The new value.
         next: Value,
@@ -801,27 +660,21 @@ pub enum RunEvent {
     /// A node left an artifact.
     #[serde(rename = "artifact.created")]
     ArtifactCreated {
-        /// The artifact.
         #[serde(flatten)]
         artifact: Artifact,
-        /// The node.
         node_id: NodeId,
     },
     /// A piece of an attempt's output, in the order of arrival.
     #[serde(rename = "output.chunk")]
     OutputChunk {
-        /// The node.
         node_id: NodeId,
-        /// The visit.
         #[serde(default, skip_serializing_if = "is_zero")]
         visit: u32,
-        /// The attempt.
         attempt: u32,
         /// How often the attempt had been restarted: a restart repeats the output of an earlier
         /// start.
         #[serde(default, skip_serializing_if = "is_zero")]
         restart: u32,
-        /// The output.
         channel: OutputChannel,
         /// The text; invalid UTF-8 is replaced, the artifact has the bytes.
         chunk: String,
@@ -834,8 +687,7 @@ pub enum RunEvent {
     /// A log line of a node.
     #[serde(rename = "log.appended")]
     LogAppended {
-        /// `debug`, `info`, `warn` or `error`.
-        level: String,
+        level: LogLevel,
         /// The line.
         message: String,
         /// The attempt that logged it; `None` for a line of the engine.
@@ -858,10 +710,8 @@ pub enum RunEvent {
     /// The usage of a call.
     #[serde(rename = "provider.usage")]
     ProviderUsage {
-        /// The usage.
         #[serde(flatten)]
         usage: Usage,
-        /// The node.
         node_id: NodeId,
         /// The attempt that reported it before it ended; absent if it was part of the outcome.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -897,7 +747,6 @@ pub enum RunEvent {
     /// Part of the run's budget was reserved for an attempt.
     #[serde(rename = "runwright.budget.reserved")]
     BudgetReserved {
-        /// The attempt.
         attempt: AttemptId,
         /// Amount by dimension.
         amounts: BTreeMap<String, u64>,
@@ -905,7 +754,6 @@ pub enum RunEvent {
     /// A reservation was settled: this much was spent, the rest is free again.
     #[serde(rename = "runwright.budget.settled")]
     BudgetSettled {
-        /// The attempt.
         attempt: AttemptId,
         /// Spent amount by dimension.
         spent: BTreeMap<String, u64>,
@@ -913,7 +761,6 @@ pub enum RunEvent {
     /// A replay decided differently from its source.
     #[serde(rename = "replay.diverged")]
     ReplayDiverged {
-        /// The source.
         source_run_id: StreamId,
         /// The first sequence that differs.
         at_sequence: Seq,
@@ -923,58 +770,6 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         divergence_point: Option<String>,
     },
-}
-
-/// How a run will end once nothing is in flight.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "as", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub enum Ending {
-    /// Failed.
-    Failed {
-        /// The error.
-        error: NodeError,
-        /// The node it came from.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        node_id: Option<NodeId>,
-    },
-    /// Cancelled.
-    Cancelled {
-        /// The reason.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-        /// The actor.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<String>,
-        /// The parent whose cancellation cascaded here.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parent: Option<StreamId>,
-    },
-}
-
-/// Why a node did not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SkipReason {
-    /// Its trigger rule can no longer be met.
-    RuleNotMet,
-    /// It is disabled in the definition.
-    Disabled,
-    /// It failed and the definition treats the failure as a skip.
-    OnFailure,
-}
-
-/// How a replay differs from its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DivergenceKind {
-    /// The event has the same type and other content.
-    Output,
-    /// The source has an event that the replay does not decide.
-    Missing,
-    /// The replay decides an event that the source does not have.
-    Extra,
-    /// The event has another type.
-    TypeMismatch,
 }
 
 fn is_zero(n: &u32) -> bool {

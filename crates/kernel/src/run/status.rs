@@ -1,52 +1,34 @@
 //! The status of a run.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use super::InterruptKind;
 
-/// The status of a run, as named on the wire and in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RunStatus {
-    /// Created, or a branch that is still copied; nothing has started.
-    Pending,
-    /// Work is being done, or is about to be.
-    Running,
-    /// Paused by a person; nothing starts.
-    Paused,
-    /// Waits for an approval.
-    WaitingApproval,
-    /// Waits for an answer.
-    WaitingInput,
-    /// Waits for an event from outside.
-    WaitingExternal,
-    /// Ended well.
-    Completed,
-    /// Ended in an error.
-    Failed,
-    /// About to end, once what is in flight has stopped.
-    Cancelling,
-    /// Ended by a request.
-    Cancelled,
+crate::words! {
+    /// The status of a run, as named on the wire and in the index.
+    pub enum RunStatus {
+        /// Created, or a branch that is still copied; nothing has started.
+        Pending = "pending",
+        /// Work is being done, or is about to be.
+        Running = "running",
+        /// Paused by a person; nothing starts.
+        Paused = "paused",
+        /// Waits for an approval.
+        WaitingApproval = "waiting-approval",
+        /// Waits for an answer.
+        WaitingInput = "waiting-input",
+        /// Waits for an event from outside.
+        WaitingExternal = "waiting-external",
+        /// Ended well.
+        Completed = "completed",
+        /// Ended in an error.
+        Failed = "failed",
+        /// About to end, once what is in flight has stopped.
+        Cancelling = "cancelling",
+        /// Ended by a request.
+        Cancelled = "cancelled",
+    }
 }
 
 impl RunStatus {
-    /// Every status.
-    pub const ALL: [Self; 10] = [
-        Self::Pending,
-        Self::Running,
-        Self::Paused,
-        Self::WaitingApproval,
-        Self::WaitingInput,
-        Self::WaitingExternal,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelling,
-        Self::Cancelled,
-    ];
-
     /// The statuses of runs that have not ended.
     pub const ACTIVE: [Self; 7] = [
         Self::Pending,
@@ -60,27 +42,6 @@ impl RunStatus {
 
     /// The statuses of runs that an engine works on.
     pub const IN_FLIGHT: [Self; 3] = [Self::Pending, Self::Running, Self::Cancelling];
-
-    /// The status as named on the wire and in the index.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::WaitingApproval => "waiting-approval",
-            Self::WaitingInput => "waiting-input",
-            Self::WaitingExternal => "waiting-external",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelling => "cancelling",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// The status of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
-    }
 
     /// The status of a run that waits on an interrupt of a kind.
     pub fn for_interrupt(kind: InterruptKind) -> Self {
@@ -102,26 +63,5 @@ impl RunStatus {
     /// Whether an engine works on the run.
     pub fn is_in_flight(self) -> bool {
         Self::IN_FLIGHT.contains(&self)
-    }
-}
-
-impl fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_the_wire() {
-        for status in RunStatus::ALL {
-            assert_eq!(RunStatus::parse(status.as_str()), Some(status));
-            let json = serde_json::to_value(status).expect("a status is JSON");
-            assert_eq!(json, status.as_str());
-        }
-        assert_eq!(RunStatus::parse("ended"), None);
     }
 }

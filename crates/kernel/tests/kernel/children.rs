@@ -277,14 +277,14 @@ fn a_child_joins_the_trace_of_its_parent_node() {
     let mut run = mapped();
     let (child, message) = dispatched(&mut run);
     let child_header = message.header.expect("a header");
-    let own = TraceContext::of_run(&run.run.header);
+    let own = run.run.header.span_context();
     let within = child_header.trace.clone().expect("a trace");
     assert_eq!(within.trace, own.trace);
     assert_eq!(
         within.span,
         trace::node_span(&"run-1".into(), &"s".into(), 0)
     );
-    let of_child = TraceContext::of_run(&child_header);
+    let of_child = child_header.span_context();
     assert_eq!(of_child.trace, own.trace);
     assert_eq!(of_child.span, trace::run_span(&child));
 

@@ -288,7 +288,7 @@ fn output_and_log_lines_belong_to_an_attempt_in_flight() {
     };
     let line = |message: &str| Command::Log {
         attempt: attempt.clone(),
-        level: "info".into(),
+        level: kernel::run::event::LogLevel::Info,
         message: message.to_owned(),
     };
     run.when(output("x\n")).then("output.chunk a \"x\\n\"");

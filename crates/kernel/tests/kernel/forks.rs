@@ -304,7 +304,7 @@ fn a_long_fork_is_unowned_until_its_last_append() {
     let attempt = run.attempt("a");
     let line = Command::Log {
         attempt,
-        level: "info".into(),
+        level: kernel::run::event::LogLevel::Info,
         message: "x".into(),
     };
     while run.records.len() < 2 * MAX_COPY_EVENTS + 7 {

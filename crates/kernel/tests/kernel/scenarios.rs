@@ -267,7 +267,7 @@ fn output(run: &mut World) {
     }
     run.when(Command::Log {
         attempt,
-        level: "info".into(),
+        level: kernel::run::event::LogLevel::Info,
         message: "half way".into(),
     })
     .decided();

@@ -1,6 +1,5 @@
 //! Bytes under their hash: written once, verified at every read.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +10,6 @@ use kernel::digest::{Digest, Hasher};
 use kernel::limits::MAX_CALL_BYTES;
 
 use super::files;
-use super::prune::names;
 use super::write::Writer;
 use super::{Folder, FolderError};
 
@@ -71,35 +69,7 @@ impl Folder {
     }
 }
 
-impl Folder {
-    /// The digests of all kept contents.
-    ///
-    /// # Errors
-    /// When a folder cannot be read.
-    pub fn kept_contents(&self) -> Result<BTreeSet<Digest>, FolderError> {
-        let mut all = BTreeSet::new();
-        let blobs = self.blobs();
-        if !blobs.is_dir() {
-            return Ok(all);
-        }
-        for first in names(&blobs)? {
-            let folder = blobs.join(&first);
-            if folder.is_dir() {
-                let found = names(&folder)?.into_iter();
-                all.extend(found.filter_map(|rest| hash::digest(&format!("{first}{rest}"))));
-            }
-        }
-        Ok(all)
-    }
-
-    /// The bytes kept under a digest, unchecked; `None` where none are.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    pub fn content_as_it_is(&self, digest: &Digest) -> Result<Option<Vec<u8>>, FolderError> {
-        files::bytes(&self.blob_path(digest), MAX_CALL_BYTES as u64)
-    }
-}
+impl Folder {}
 
 impl Writer {
     /// Keeps bytes, which must be redacted; returns their hash.

@@ -9,85 +9,40 @@ use kernel::problem::quoted;
 /// The word for every scope.
 const EVERYTHING: &str = "*";
 
-/// A scope. None implies another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
-    /// Read workflow definitions (OpenWOP).
-    ManifestRead,
-    /// Create runs (OpenWOP).
-    RunsCreate,
-    /// Read runs, their events and lists of them (OpenWOP).
-    RunsRead,
-    /// Cancel, pause, resume and signal runs (OpenWOP).
-    RunsCancel,
-    /// Read artifacts (OpenWOP).
-    ArtifactsRead,
-    /// Answer interrupts of runs (OpenWOP).
-    ApprovalsRespond,
-    /// Answer on behalf of others, whom the answer names. Ours: for a service that authenticates
-    /// people itself, such as a chat, and forwards their votes.
-    ApprovalsDelegate,
-    /// Register webhooks (OpenWOP).
-    WebhooksManage,
-    /// Read and verify the audit trail (OpenWOP).
-    AuditRead,
-    /// Register workflows. Ours: OpenWOP leaves registration to the host, and the author of a
-    /// definition may run any process node in it.
-    WorkflowsWrite,
-    /// Make, list and revoke keys. Ours: OpenWOP does not define where keys come from, and the
-    /// maker of a key may give it every scope.
-    KeysManage,
-    /// Take tasks from queues and report their results. Ours: the only scope a worker needs.
-    WorkersTake,
-    /// Read the state and the events of queues. Ours.
-    CoordinatorRead,
-    /// Send commands to the coordinators of queues. Ours.
-    CoordinatorWrite,
-}
-
-impl Scope {
-    /// Every scope.
-    pub const ALL: [Self; 14] = [
-        Self::ManifestRead,
-        Self::RunsCreate,
-        Self::RunsRead,
-        Self::RunsCancel,
-        Self::ArtifactsRead,
-        Self::ApprovalsRespond,
-        Self::ApprovalsDelegate,
-        Self::WebhooksManage,
-        Self::AuditRead,
-        Self::WorkflowsWrite,
-        Self::KeysManage,
-        Self::WorkersTake,
-        Self::CoordinatorRead,
-        Self::CoordinatorWrite,
-    ];
-
-    /// The word on the wire and in logs.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ManifestRead => "manifest:read",
-            Self::RunsCreate => "runs:create",
-            Self::RunsRead => "runs:read",
-            Self::RunsCancel => "runs:cancel",
-            Self::ArtifactsRead => "artifacts:read",
-            Self::ApprovalsRespond => "approvals:respond",
-            Self::ApprovalsDelegate => "approvals:delegate",
-            Self::WebhooksManage => "webhooks:manage",
-            Self::AuditRead => "audit:read",
-            Self::WorkflowsWrite => "workflows:write",
-            Self::KeysManage => "keys:manage",
-            Self::WorkersTake => "workers:take",
-            Self::CoordinatorRead => "coordinator:read",
-            Self::CoordinatorWrite => "coordinator:write",
-        }
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+kernel::words! {
+    /// A scope. None implies another.
+    pub enum Scope {
+        /// Read workflow definitions (OpenWOP).
+        ManifestRead = "manifest:read",
+        /// Create runs (OpenWOP).
+        RunsCreate = "runs:create",
+        /// Read runs, their events and lists of them (OpenWOP).
+        RunsRead = "runs:read",
+        /// Cancel, pause, resume and signal runs (OpenWOP).
+        RunsCancel = "runs:cancel",
+        /// Read artifacts (OpenWOP).
+        ArtifactsRead = "artifacts:read",
+        /// Answer interrupts of runs (OpenWOP).
+        ApprovalsRespond = "approvals:respond",
+        /// Answer on behalf of others, whom the answer names. Ours: for a service that authenticates
+        /// people itself, such as a chat, and forwards their votes.
+        ApprovalsDelegate = "approvals:delegate",
+        /// Register webhooks (OpenWOP).
+        WebhooksManage = "webhooks:manage",
+        /// Read and verify the audit trail (OpenWOP).
+        AuditRead = "audit:read",
+        /// Register workflows. Ours: OpenWOP leaves registration to the host, and the author of a
+        /// definition may run any process node in it.
+        WorkflowsWrite = "workflows:write",
+        /// Make, list and revoke keys. Ours: OpenWOP does not define where keys come from, and the
+        /// maker of a key may give it every scope.
+        KeysManage = "keys:manage",
+        /// Take tasks from queues and report their results. Ours: the only scope a worker needs.
+        WorkersTake = "workers:take",
+        /// Read the state and the events of queues. Ours.
+        CoordinatorRead = "coordinator:read",
+        /// Send commands to the coordinators of queues. Ours.
+        CoordinatorWrite = "coordinator:write",
     }
 }
 

@@ -17,25 +17,23 @@ use super::idempotency::{KeyedBy, Replayed};
 use super::{Api, ApiError, options};
 use crate::access::{Action, Principal, Resource, What, authorise};
 use crate::created_record::CreatedRecord;
-use crate::door::DoorError;
-use crate::engine::{NewRun, new_run_id};
+use crate::door::{DoorError, new_run_id};
+use crate::engine::NewRun;
 use crate::plans::Prepared;
 use crate::telemetry;
 
 /// A run to create.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct CreateRunRequest {
     /// The workflow's name.
     pub workflow: String,
-    /// Its inputs.
     pub inputs: Map<String, Value>,
     /// The tenant the caller names; must be its own.
     pub tenant: Option<String>,
     /// The workspace the run is for.
     pub scope: Option<String>,
-    /// Tags.
     pub tags: Vec<String>,
-    /// Metadata.
     pub metadata: Map<String, Value>,
     /// Settings that overlay the workflow's.
     pub configurable: Map<String, Value>,

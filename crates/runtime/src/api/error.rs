@@ -55,6 +55,7 @@ impl ResourceKind {
 
 /// Why a request failed. Nothing was written, except where a store error leaves that unknown.
 #[derive(Clone, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub enum ApiError {
     /// The credential lacks a scope.
     #[error("the credential lacks the scope {needs}")]
@@ -73,10 +74,7 @@ pub enum ApiError {
     Hidden,
     /// It was erased.
     #[error("the run was erased")]
-    Erased {
-        /// Its tombstone.
-        grave: Box<Tombstone>,
-    },
+    Erased { grave: Box<Tombstone> },
     /// A browser app executes the run and saves its results.
     #[error("a browser app executes this run")]
     ReadOnly,
@@ -99,18 +97,10 @@ pub enum ApiError {
     },
     /// The workflow needs a node type this engine does not have.
     #[error("the workflow needs a node type that this engine does not have")]
-    UnknownType {
-        /// The node.
-        node: String,
-        /// Its type.
-        type_id: String,
-    },
+    UnknownType { node: String, type_id: String },
     /// The engine does not support this part of the protocol.
     #[error("this engine does not provide {capability}")]
-    NotProvided {
-        /// The capability.
-        capability: &'static str,
-    },
+    NotProvided { capability: &'static str },
     /// A test provider was requested without a test key.
     #[error("test providers are for test keys only")]
     TestsOnly,
@@ -125,10 +115,7 @@ pub enum ApiError {
     NoSuchEngine,
     /// Another run of the same workflow is active.
     #[error("a run of this workflow is active")]
-    Active {
-        /// The run.
-        run: StreamId,
-    },
+    Active { run: StreamId },
     /// The run's state does not allow it.
     #[error(transparent)]
     NotNow(Box<NotNow>),
@@ -149,10 +136,7 @@ pub enum ApiError {
     InspectOnly,
     /// The node waits for a worker of a queue, not for an answer.
     #[error("the node waits for a worker of the queue {queue}, not for an answer; {BY_HAND}")]
-    AwaitsWorker {
-        /// The queue.
-        queue: String,
-    },
+    AwaitsWorker { queue: String },
     /// The idempotency key was used with another request.
     #[error("the idempotency key was used for another request")]
     KeyMismatch,

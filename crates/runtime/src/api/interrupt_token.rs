@@ -36,9 +36,7 @@ pub enum TokenScope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Claim {
-    /// The run.
     pub(crate) run_id: StreamId,
-    /// Its node.
     pub(crate) node_id: String,
     /// The question.
     pub(crate) interrupt_id: InterruptId,

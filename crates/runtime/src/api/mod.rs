@@ -37,6 +37,7 @@ mod webhooks;
 mod workflows;
 
 pub use crate::engine::maintenance::Expired;
+pub use crate::tail::{LogPage, Tail};
 pub use answered::Bearer;
 pub use artifacts::ArtifactBytes;
 pub use audit::Verified;
@@ -53,7 +54,6 @@ pub use documents::{
 };
 pub use error::{ApiError, BY_HAND, HIDDEN, NotNow, ResourceKind};
 pub use expiry::ExpiryToken;
-pub use follow::{LogPage, Tail};
 pub use follow_notes::NotesTail;
 pub use fork::{ForkRequest, ForkedRun, Lineage};
 pub use idempotency::{
@@ -67,7 +67,6 @@ pub use open_questions::{Asking, QuestionFilter, QuestionPage};
 pub use outside::TakenEvent;
 pub use read::Version;
 pub use read_token::ReadToken;
-pub(crate) use task_output::HeldBack;
 pub use task_output::TaskOutput;
 pub use webhooks::{DeliveryReport, NewWebhook, RegisteredWebhook, Rotated};
 pub use workflows::{Described, Registered};

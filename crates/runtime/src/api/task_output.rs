@@ -5,8 +5,6 @@
 //! every server of the store, because the next chunk or the end may arrive at another one. After a
 //! missing chunk the beginning of the first word is unknown, and the word is left out.
 
-mod progress;
-
 use std::borrow::Cow;
 
 use kernel::coordinator::{HandedOut, TaskTerms};
@@ -17,15 +15,13 @@ use kernel::sealed::has_sealed;
 use serde_json::{Value, json};
 use store::{ReadFrom, StoreError};
 
-use self::progress::{Known, Place, Progress, Rest};
 use super::{Api, ApiError};
 use crate::access::{Action, Principal};
 use crate::door::{CoordinatorName, DoorError};
+use crate::output_progress::{self, Known, Place, Progress, Rest};
 use crate::run_redactor::RunRedactor;
 use crate::seal::Seal;
 use crate::sinks::first_chunk;
-
-pub(crate) use self::progress::HeldBack;
 
 /// The marker for an omitted beginning of a chunk.
 const LEFT_OUT: &str = "[...]";
@@ -77,7 +73,7 @@ impl Api {
             assignment,
             channel: output.channel,
         };
-        let known = self.engine.inner.held_back.of(&place);
+        let known = self.engine.inner.held_back.known(&place);
         // Chunks of one output are processed in turn.
         let mut known = known.lock().await;
         for _ in 0..MAX_TRIES {
@@ -98,7 +94,7 @@ impl Api {
     ) -> Result<Taken, ApiError> {
         let store = &**self.door().store();
         let row = place.row(store).await?;
-        let progress = progress::read(row.as_ref())?.unwrap_or_default();
+        let progress = output_progress::read(row.as_ref())?.unwrap_or_default();
         if progress.is_over {
             return Ok(Taken::Done(false));
         }
@@ -112,7 +108,7 @@ impl Api {
             return Ok(Taken::Done(!progress.is_missing(seq)));
         }
         let mut missing = progress.missing;
-        progress::note_missing(&mut missing, next, seq);
+        output_progress::note_missing(&mut missing, next, seq);
         let before = match seq {
             _ if seq == next => progress.rest,
             _ if seq + 1 == next => progress.before,
@@ -177,7 +173,7 @@ impl Api {
         };
         for place in Place::both(named, handed.assignment) {
             if place.row(&**self.door().store()).await?.is_some() {
-                let known = self.engine.inner.held_back.of(&place);
+                let known = self.engine.inner.held_back.known(&place);
                 let mut known = known.lock().await;
                 self.end(&place, &mut known, (task, terms, handed.fence))
                     .await?;
@@ -196,7 +192,7 @@ impl Api {
         let store = &**self.door().store();
         for _ in 0..MAX_TRIES {
             let row = place.row(store).await?;
-            let Some(progress) = progress::read(row.as_ref())? else {
+            let Some(progress) = output_progress::read(row.as_ref())? else {
                 return Ok(());
             };
             let Progress {

@@ -16,10 +16,22 @@ use store::{Conflict, Guard, Lease, LeaseChange, Loaded, ReadFrom, StoreError};
 
 use super::{Door, DoorError};
 use crate::created_record::CreatedRecord;
-use crate::engine::new_run_id;
-use crate::erase::CUT_OFF;
 use crate::redact::Redactor;
 use crate::trace_context::hand_on;
+
+/// Why a run was not decided again.
+#[derive(Debug, thiserror::Error)]
+pub enum NotReplayed {
+    /// The store's.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log differs from its decisions, or is damaged.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+}
+
+/// The reason in the tombstone of a fork that was cut off.
+pub const CUT_OFF: &str = "the fork is incomplete";
 
 /// A fork to make.
 #[derive(Clone, Debug)]
@@ -260,12 +272,11 @@ impl Door {
     /// Decides a run's log again and returns its final state; see [`replay::verify`].
     ///
     /// # Errors
-    /// `Missing` for an unknown run. The outer error is the store's, the inner one the
-    /// verification's.
-    pub async fn replay(&self, run: &StreamId) -> Result<Result<Run, ReplayError>, StoreError> {
+    /// `Missing` for an unknown run; the store's, or the verification's.
+    pub async fn replay(&self, run: &StreamId) -> Result<Run, NotReplayed> {
         let (loaded, plan) = self.whole(run).await?;
         let header = Arc::new(loaded.header);
-        Ok(replay::verify(&header, &plan, &loaded.records))
+        Ok(replay::verify(&header, &plan, &loaded.records)?)
     }
 
     /// A run's whole log and its plan.
@@ -283,4 +294,9 @@ impl Door {
         let plan = plans.await?;
         Ok((loaded, plan))
     }
+}
+
+/// A new random run id; later ids sort later.
+pub fn new_run_id() -> StreamId {
+    StreamId::new(format!("run-{}", uuid::Uuid::now_v7()))
 }

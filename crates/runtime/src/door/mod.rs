@@ -31,7 +31,7 @@ pub use command_queue::TaskResult;
 pub use coordinator::{CommandResult, CoordinatorError, CoordinatorName, CoordinatorOrder};
 pub(crate) use document::new_document_id;
 pub use document::{DocumentRefused, LoadedDocument};
-pub use fork::{ForkAnswer, ForkFailed, ForkSpec, Forked};
+pub use fork::{CUT_OFF, ForkAnswer, ForkFailed, ForkSpec, Forked, NotReplayed, new_run_id};
 pub use notes::NotesError;
 pub use registry::RegistryError;
 

@@ -9,6 +9,20 @@ use store::{Guard, LeaseChange, ReadFrom, StoreError};
 use super::{CHECKPOINT_EVERY, Driver, Stop};
 use crate::door::{AppendError, DoorError, Indeterminate};
 
+/// Why a command was not written.
+pub(super) enum NotAppended {
+    /// It was rejected by the state of the whole log.
+    Rejected(Rejection),
+    /// Driving ends.
+    Stopped(Stop),
+}
+
+impl From<Stop> for NotAppended {
+    fn from(stop: Stop) -> Self {
+        Self::Stopped(stop)
+    }
+}
+
 impl Driver {
     /// Writes through the door with the current state. After a lost race the log is read and the
     /// command decided again.
@@ -16,7 +30,7 @@ impl Driver {
         &mut self,
         envelope: &Envelope,
         guard: Guard,
-    ) -> Result<Result<(), Rejection>, Stop> {
+    ) -> Result<(), NotAppended> {
         let mut wait = Duration::from_millis(10);
         loop {
             self.reload_if_needed().await?;
@@ -49,7 +63,7 @@ impl Driver {
                     self.run = Some(done.run);
                     self.released = released;
                     self.checkpoint(CHECKPOINT_EVERY).await;
-                    return Ok(Ok(()));
+                    return Ok(());
                 }
                 Err(AppendError {
                     error: DoorError::Rejected(rejection),
@@ -58,7 +72,7 @@ impl Driver {
                 }) => {
                     self.run = run.map(|run| *run);
                     if self.is_current().await? {
-                        return Ok(Err(rejection));
+                        return Err(NotAppended::Rejected(rejection));
                     }
                     // Another process wrote since the log was read: decide again.
                     self.run = None;
@@ -69,13 +83,13 @@ impl Driver {
                     ..
                 }) => match error {
                     DoorError::Store(StoreError::Fenced | StoreError::Missing) => {
-                        return Err(Stop::Lost);
+                        return Err(Stop::Lost.into());
                     }
                     // The winner may have changed the child's inputs: look again.
                     DoorError::Store(StoreError::Conflict(_))
                         if matches!(envelope.command, Command::Dispatch { .. }) =>
                     {
-                        return Ok(Err(Rejection::StaleAttempt));
+                        return Err(NotAppended::Rejected(Rejection::StaleAttempt));
                     }
                     DoorError::Store(StoreError::Conflict(_)) => {}
                     error => {
@@ -90,7 +104,7 @@ impl Driver {
                         {
                             self.remember(&indeterminate.events);
                             self.reload_if_needed().await?;
-                            return Ok(Ok(()));
+                            return Ok(());
                         }
                     }
                 },

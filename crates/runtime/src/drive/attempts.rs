@@ -11,7 +11,7 @@ use kernel::limits::MAX_COUNT;
 use kernel::run::budget::{Exhausted, shown};
 use kernel::run::state::{Phase, timer};
 use kernel::run::{Command, NodeError, Outcome};
-use kernel::trace::{TraceContext, attempt_span};
+use kernel::trace::attempt_span;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
@@ -65,7 +65,7 @@ impl Driver {
         let settings = Arc::new(settings.unwrap_or_default());
         let limits = facts.map(|facts| facts.budget.limits.clone());
         let limits = Arc::new(limits.unwrap_or_default());
-        let trace = TraceContext::of_run(&run.header);
+        let trace = run.header.span_context();
         let definition = run.header.definition.as_ref();
         let put_by = definition.map(|definition| definition.put_by);
         let put_by = put_by.unwrap_or_default();

@@ -14,6 +14,7 @@ use kernel::time::Timestamp;
 use store::{Conflict, ListCursor, ListQuery, Listed, ReadFrom, StoreError};
 
 use crate::access::trail;
+use crate::door::CUT_OFF;
 use crate::engine::Engine;
 use crate::erase::{self, EraseError};
 use crate::holder;
@@ -211,7 +212,7 @@ async fn erase_cut_off(engine: &Engine) -> Result<usize, StoreError> {
                 Err(StoreError::Missing) => continue,
                 Err(error) => return Err(error),
             }
-            erased += usize::from(erase_one(engine, forking, erase::CUT_OFF).await?);
+            erased += usize::from(erase_one(engine, forking, CUT_OFF).await?);
         }
     }
     Ok(erased)

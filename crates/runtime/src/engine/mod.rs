@@ -24,13 +24,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
-use crate::api::HeldBack;
 use crate::authority::Authority;
+pub use crate::door::new_run_id;
 use crate::door::{Done, Door, DoorError, ForkFailed, ForkSpec, Forked};
 use crate::drive::{Driver, DriverMessage};
 use crate::hints::Hints;
 use crate::keyring::Keyring;
 use crate::nodes::{Registry, requires_missing};
+use crate::output_progress::HeldBack;
 use crate::plans::{Plans, Prepared};
 use crate::ports::Ports;
 use crate::redact::Redactor;
@@ -583,11 +584,6 @@ impl Engine {
             driven.lease = lease;
         }
     }
-}
-
-/// A new random run id; later ids sort later.
-pub fn new_run_id() -> StreamId {
-    StreamId::new(format!("run-{}", uuid::Uuid::now_v7()))
 }
 
 /// A new random nonce, for a run whose id is not random.

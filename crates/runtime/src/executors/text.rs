@@ -1,30 +1,16 @@
 //! Texts of an executor, with placeholders.
 
-/// The node types that call something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    /// A skill of a coding agent.
-    Skill,
-    /// A command of a coding agent.
-    Command,
-    /// Another tool.
-    Cli,
-    /// A sub-agent.
-    Agent,
-}
-
-impl Call {
-    /// Every one.
-    pub const ALL: [Self; 4] = [Self::Skill, Self::Command, Self::Cli, Self::Agent];
-
-    /// The word in templates and configurations.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Skill => "skill",
-            Self::Command => "command",
-            Self::Cli => "cli",
-            Self::Agent => "agent",
-        }
+kernel::words! {
+    /// The node types that call something.
+    pub enum Call {
+        /// A skill of a coding agent.
+        Skill = "skill",
+        /// A command of a coding agent.
+        Command = "command",
+        /// Another tool.
+        Cli = "cli",
+        /// A sub-agent.
+        Agent = "agent",
     }
 }
 

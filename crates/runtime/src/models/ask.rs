@@ -36,7 +36,6 @@ pub(crate) enum Message {
     User(String),
     /// From the model.
     Assistant {
-        /// Its text.
         text: String,
         /// Its tool calls.
         calls: Vec<Call>,

@@ -23,5 +23,6 @@ pub use options::BadProviders;
 pub(crate) use options::{base_url, host_secret, is_name};
 pub(crate) use policy::matches;
 pub use policy::{LAYERS, Mode};
+pub(crate) use priced::{CHAT, MODEL_NODES, PROMPT, STRUCTURED};
 pub(crate) use providers::HostSecret;
 pub use providers::{Api, Provider, Providers};

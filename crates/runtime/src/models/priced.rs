@@ -7,7 +7,15 @@ use serde_json::{Map, Value};
 
 use super::estimate::no_price;
 use super::providers::{CUSTOM, Providers};
-use crate::nodes::asks_models;
+
+/// The node type for chats.
+pub(crate) const CHAT: &str = "core.ai.chatCompletion";
+/// The node type for prompts.
+pub(crate) const PROMPT: &str = "core.ai.callPrompt";
+/// The node type whose answers always have a schema.
+pub(crate) const STRUCTURED: &str = "core.ai.structuredOutput";
+/// The node types that call models.
+pub(crate) const MODEL_NODES: [&str; 3] = [CHAT, PROMPT, STRUCTURED];
 
 impl Providers {
     /// The problems of a cost limit in a run of a workflow: a model without a price for each node
@@ -39,7 +47,7 @@ impl Providers {
     fn unpriced(&self, node: &PlanNode, settings: &ModelSettings<'_>) -> Option<String> {
         let text = |key: &str| node.config.get(key).and_then(Value::as_str);
         let calls_a_tool = node.config.get("mcp").is_some_and(|call| !call.is_null());
-        if !asks_models(&node.type_id) || calls_a_tool {
+        if !MODEL_NODES.contains(&node.type_id.as_str()) || calls_a_tool {
             return None;
         }
         let what = match text("baseUrl") {

@@ -201,11 +201,6 @@ impl Providers {
         self.by_name.values()
     }
 
-    /// Whether there are any policies.
-    pub fn has_policies(&self) -> bool {
-        !self.policies.is_empty()
-    }
-
     /// The provider of a name, or the default one.
     ///
     /// # Errors

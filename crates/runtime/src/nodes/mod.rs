@@ -32,5 +32,4 @@ pub const ASKS: u32 = model::ASKS;
 /// The documented test providers of model nodes, for runs that request one.
 pub const TEST_PROVIDERS: [&str; 4] = model::TEST_PROVIDERS;
 
-pub(crate) use model::asks_models;
 pub(crate) use model::check_mock;

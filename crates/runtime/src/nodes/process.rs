@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use kernel::definition::Reads;
 use kernel::ids::{AttemptKey, StreamId};
 use kernel::problem::Problem;
+use kernel::run::event::LogLevel;
 use kernel::run::{Artifact, Completion, NodeError, Outcome};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
@@ -111,7 +112,10 @@ impl WorkNode for Process {
 impl Process {
     async fn attempt(&self, started: &Started, cx: &NodeContext) -> Result<Outcome, NodeError> {
         let config = Config::parse(started.config())?;
-        let confined = cx.ports.programs.permit(started)?;
+        let confined = cx
+            .ports
+            .programs
+            .permit(started.tenant(), started.put_by())?;
         let mut spec = config
             .spec(started, &cx.ports, (&self.host, confined.as_ref()))
             .await?;
@@ -249,7 +253,7 @@ impl Attempt<'_> {
         );
         self.cx
             .output
-            .log("info", text)
+            .log(LogLevel::Info, text)
             .await
             .map_err(|_| Interrupted)?;
         let mut buffer = vec![0; 64 << 10];

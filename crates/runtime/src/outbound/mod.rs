@@ -82,16 +82,14 @@ pub enum Redirects {
 
 /// A request. Not `Debug`: its headers hold secrets.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Request {
-    /// The method.
     pub method: Method,
     /// The URL.
     pub url: Url,
-    /// Its headers.
     pub headers: HeaderMap,
     /// Headers for the original host alone: a redirect to another drops them.
     pub origin_headers: HeaderMap,
-    /// Its body.
     pub body: Bytes,
     /// The timeout of the whole request, including the response body.
     pub timeout: Duration,

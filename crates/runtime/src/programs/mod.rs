@@ -23,8 +23,6 @@ pub use confinement::{
 };
 pub(crate) use watch::Crowd;
 
-use crate::ports::Started;
-
 /// The folder of the tenants' folders, below the data folder.
 const FOLDERS: &str = "tenants";
 /// The temporary folder of a tenant's programs, below its folder.
@@ -158,12 +156,16 @@ impl Programs {
     }
 
     /// The execution of an attempt's program; `None` for the operator's.
-    pub(crate) fn permit(&self, started: &Started) -> Result<Option<Confined>, NodeError> {
-        self.check(started.tenant(), started.put_by())?;
-        if started.put_by() == PutBy::Operator {
+    pub(crate) fn permit(
+        &self,
+        tenant: &TenantId,
+        put_by: PutBy,
+    ) -> Result<Option<Confined>, NodeError> {
+        self.check(tenant, put_by)?;
+        if put_by == PutBy::Operator {
             return Ok(None);
         }
-        let folder = self.folder(started.tenant()).map_err(|error| {
+        let folder = self.folder(tenant).map_err(|error| {
             let text = format!("the folder of the tenant cannot be used: {error}");
             NodeError::new("working_directory_unusable", text)
         })?;
@@ -182,8 +184,8 @@ impl Programs {
     }
 
     /// Checks that a node of a session may run for an attempt.
-    pub(crate) fn permit_session(&self, started: &Started) -> Result<(), NodeError> {
-        match started.put_by() {
+    pub(crate) fn permit_session(&self, put_by: PutBy) -> Result<(), NodeError> {
+        match put_by {
             PutBy::Operator => Ok(()),
             PutBy::Tenant => Err(Refused::OfSession.into()),
         }
@@ -194,14 +196,15 @@ impl Programs {
     /// engine.
     pub(crate) fn permit_server(
         &self,
-        started: &Started,
+        tenant: &TenantId,
+        put_by: PutBy,
         named: bool,
     ) -> Result<Option<Confinement>, NodeError> {
-        if started.put_by() == PutBy::Operator {
+        if put_by == PutBy::Operator {
             return Ok(None);
         }
         if !named {
-            self.check(started.tenant(), started.put_by())?;
+            self.check(tenant, put_by)?;
         }
         Ok(self.confinable()?.then(|| Confinement {
             files: Files::AllBut(self.hidden(&[])),

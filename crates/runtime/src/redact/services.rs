@@ -37,7 +37,6 @@ pub(super) struct Service {
     pub(super) alphabet: Alphabet,
     /// The fewest characters after the prefix.
     pub(super) least: usize,
-    /// The most.
     pub(super) most: usize,
 }
 

@@ -7,7 +7,6 @@ use super::services::{Alphabet, HOOKS, SERVICES, STRUCTURED, Service};
 
 /// The shape of a credential.
 pub(super) struct Shape {
-    /// Its replacement.
     pub(super) replacement: &'static str,
     /// The pattern; if it has a group, only that is the credential.
     pub(super) pattern: String,

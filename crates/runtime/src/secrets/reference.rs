@@ -3,28 +3,15 @@
 use kernel::problem::{closest, quoted};
 use kernel::run::NodeError;
 
-/// The scope of a stored secret (OpenWOP v1, `secrets.scopes`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The principal that owns the run.
-    User,
-    /// Everybody in its workspace.
-    Workspace,
-    /// Everybody of its tenant.
-    Tenant,
-}
-
-impl Scope {
-    /// Every scope in the order of look-up: the narrowest first.
-    pub const ALL: [Self; 3] = [Self::User, Self::Workspace, Self::Tenant];
-
-    /// The protocol's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Workspace => "workspace",
-            Self::Tenant => "tenant",
-        }
+kernel::words! {
+    /// The scope of a stored secret (OpenWOP v1, `secrets.scopes`).
+    pub enum Scope {
+        /// The principal that owns the run.
+        User = "user",
+        /// Everybody in its workspace.
+        Workspace = "workspace",
+        /// Everybody of its tenant.
+        Tenant = "tenant",
     }
 }
 

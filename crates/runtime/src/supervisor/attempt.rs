@@ -27,7 +27,6 @@ pub(super) struct Note {
     pub generation: u32,
     /// Identifies the boot of the machine that the process ids belong to.
     pub boot: String,
-    /// The supervisor.
     pub supervisor: Option<Process>,
     /// The child process; its id is also that of its group.
     pub child: Option<Process>,

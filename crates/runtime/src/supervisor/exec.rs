@@ -280,18 +280,10 @@ fn start(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    let spawned = match &request.confinement {
-        None => command.spawn(),
-        Some(confinement) => confined(command, confinement)?,
-    };
-    let child = spawned.map_err(|error| {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound => NotStarted::CommandNotFound,
-            io::ErrorKind::PermissionDenied => NotStarted::NotExecutable,
-            _ => NotStarted::Other,
-        };
-        (reason, error.to_string())
-    })?;
+    let child = match &request.confinement {
+        None => command.spawn().map_err(not_started),
+        Some(confinement) => confined(command, confinement),
+    }?;
     let started_at = now();
     // Without a note of the child the lock and the environment still lead to it.
     let _ = dir.write_note(&note(process_table::find(child.id().cast_signed())));
@@ -307,17 +299,25 @@ fn start(
 fn confined(
     mut command: Command,
     confinement: &Confinement,
-) -> Result<io::Result<Child>, (NotStarted, String)> {
-    let started = thread::scope(|threads| {
+) -> Result<Child, (NotStarted, String)> {
+    let not_confined = |error: io::Error| (NotStarted::NotConfined, error.to_string());
+    thread::scope(|threads| {
         let starts = threads.spawn(|| {
-            confine(confinement)?;
-            Ok(command.spawn())
+            confine(confinement).map_err(not_confined)?;
+            command.spawn().map_err(not_started)
         });
-        starts
-            .join()
-            .unwrap_or_else(|_| Err(io::Error::other("its thread was lost")))
-    });
-    started.map_err(|error: io::Error| (NotStarted::NotConfined, error.to_string()))
+        let lost = |_| Err(not_confined(io::Error::other("its thread was lost")));
+        starts.join().unwrap_or_else(lost)
+    })
+}
+
+fn not_started(error: io::Error) -> (NotStarted, String) {
+    let reason = match error.kind() {
+        io::ErrorKind::NotFound => NotStarted::CommandNotFound,
+        io::ErrorKind::PermissionDenied => NotStarted::NotExecutable,
+        _ => NotStarted::Other,
+    };
+    (reason, error.to_string())
 }
 
 fn prepare(

@@ -98,28 +98,17 @@ fn too_long() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// One of the two outputs of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
+kernel::words! {
+    /// One of the two outputs of a process.
+    pub enum Stream {
+        /// Standard output.
+        Stdout = "stdout",
+        /// Standard error.
+        Stderr = "stderr",
+    }
 }
 
 impl Stream {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Stdout, Self::Stderr];
-
-    /// The name, also of the file in the attempt directory.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-
     pub(super) fn tag(self) -> u8 {
         match self {
             Self::Stdout => b'o',

@@ -1,27 +1,16 @@
 //! The metrics of runs, with the names of OpenWOP v1 `observability.md`.
 
-/// The kind of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A sum that only grows.
-    Counter,
-    /// A value that rises and falls.
-    Gauge,
-    /// A distribution of durations in seconds.
-    Seconds,
-    /// A distribution of counts.
-    Counts,
-}
-
-impl Kind {
-    /// The kind in words of Prometheus, with the unit.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Seconds => "histogram, seconds",
-            Self::Counts => "histogram",
-        }
+kernel::words! {
+    /// The kind of a metric.
+    pub enum Kind {
+        /// A sum that only grows.
+        Counter = "counter",
+        /// A value that rises and falls.
+        Gauge = "gauge",
+        /// A distribution of durations in seconds.
+        Seconds = "histogram, seconds",
+        /// A distribution of counts.
+        Counts = "histogram",
     }
 }
 

@@ -180,7 +180,7 @@ pub async fn recount_in_flight(engine: &Engine, so_many: usize) -> Result<(), St
 /// # Errors
 /// The store's.
 pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, StoreError> {
-    let context = TraceContext::of_run(header);
+    let context = header.span_context();
     let parent_workflow = match &header.parent {
         None => None,
         Some(parent) => match store.load(&parent.run, ReadFrom::Seq(u64::MAX), 0).await {
@@ -194,7 +194,7 @@ pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, 
         Some(origin) => {
             let loaded = store.load(&origin.source, ReadFrom::Seq(u64::MAX), 0).await;
             match loaded {
-                Ok(loaded) => Some(TraceContext::of_run(&loaded.header)),
+                Ok(loaded) => Some(loaded.header.span_context()),
                 Err(StoreError::Missing) => Some(TraceContext::named_after(&origin.source)),
                 Err(error) => return Err(error),
             }

@@ -40,7 +40,7 @@ pub(crate) fn of_run(header: &StreamHeader) -> tracing::Span {
         span_id = tracing::field::Empty
     );
     if !span.is_disabled() {
-        let Named { trace, span: id } = Named::from_context(&TraceContext::of_run(header));
+        let Named { trace, span: id } = Named::from_context(&header.span_context());
         span.record("trace_id", trace).record("span_id", id);
     }
     span
@@ -52,7 +52,7 @@ pub(super) fn tell(run: &Run, event: &Event, took: Option<u64>) {
         return;
     }
     let header = &run.header;
-    let named = || Named::from_context(&TraceContext::of_run(header));
+    let named = || Named::from_context(&header.span_context());
     match &event.body {
         RunEvent::RunStarted { workflow_id, .. } => {
             let Named { trace, span } = named();
@@ -131,7 +131,7 @@ fn one_call(run: &Run, node: &NodeId, status: &str, took: Option<u64>) {
 
 /// Logs a call to an external service.
 fn invoked(run: &Run, node: &NodeId, provider: &str, status: &str, took: Option<u64>) {
-    let Named { trace, .. } = Named::from_context(&TraceContext::of_run(&run.header));
+    let Named { trace, .. } = Named::from_context(&run.header.span_context());
     tracing::debug!(
         target: "openwop", metricKind = "openwop.activity.invoked", runId = %run.header.stream,
         nodeId = %node, provider, status, latencyMs = took, trace_id = trace, "a call ended"
@@ -139,7 +139,7 @@ fn invoked(run: &Run, node: &NodeId, provider: &str, status: &str, took: Option<
 }
 
 fn cost(run: &Run, node: &NodeId, usage: &Usage) {
-    let Named { trace, .. } = Named::from_context(&TraceContext::of_run(&run.header));
+    let Named { trace, .. } = Named::from_context(&run.header.span_context());
     tracing::debug!(
         target: "openwop", metricKind = "openwop.cost.recorded", runId = %run.header.stream,
         nodeId = %node, provider = usage.provider, tokensInput = usage.input_tokens,
@@ -152,7 +152,7 @@ fn ended(run: &Run, status: &str, code: Option<&str>, took: u64) {
     let header = &run.header;
     // With the id of the creating request, so that its caller finds the end of the run.
     let request = request_of(run);
-    let Named { trace, span } = Named::from_context(&TraceContext::of_run(header));
+    let Named { trace, span } = Named::from_context(&header.span_context());
     macro_rules! ended {
         ($level:expr) => {
             tracing::event!(

@@ -89,7 +89,10 @@ impl Session {
                 let mut env = env.clone();
                 env.extend(secrets(ports, &name, secret_env).await?);
                 let named = server.names(started.tenant());
-                let confinement = ports.programs.permit_server(started, named)?;
+                let confinement =
+                    ports
+                        .programs
+                        .permit_server(started.tenant(), started.put_by(), named)?;
                 let start = stdio::Start {
                     argv,
                     env,

@@ -40,7 +40,6 @@ pub(super) struct Start<'a> {
     pub argv: &'a [String],
     /// The variables its configuration sets.
     pub env: BTreeMap<String, String>,
-    /// Its confinement.
     pub confinement: Option<Confinement>,
 }
 

@@ -11,7 +11,6 @@ use kernel::limits::MAX_WAITING_DELIVERIES;
 use kernel::registry::Webhook;
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
-use kernel::trace::TraceContext;
 use parking_lot::Mutex;
 use store::{Conflict, Guard, Lease, LeaseChange, Position, ReadFrom, Store, StoreError};
 use tokio::sync::Semaphore;
@@ -22,11 +21,11 @@ use super::lane::Lane;
 use super::router::{PAGE, wanted};
 use super::sign::{self, Signers};
 use super::{MAX_BODY_BYTES, Render, post};
-use crate::api::Tail;
 use crate::engine::Engine;
 use crate::holder;
 use crate::logs;
 use crate::outbound::Outbound;
+use crate::tail::Tail;
 use crate::trace_context;
 
 /// Events settled together.
@@ -396,7 +395,7 @@ impl Shared {
             .names(contract, header, &target.id, &item.event_type);
         let id = sign::message_id(&target.id, item);
         let mut headers = target.signers.headers(&names, &id, &body, target.now);
-        let trace = TraceContext::of_run(header);
+        let trace = header.span_context();
         trace_context::say(&trace, &mut headers);
         let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
         Ok(match sent {

@@ -131,6 +131,5 @@ async fn a_fork_claims_its_id_and_keys_once() {
     let fork = store.load(&"run-f".into(), ReadFrom::Seq(0), 10).await;
     let fork = fork.expect("the fork");
     assert!(fork.index.runnable && fork.next_seq == 2);
-    let verified = engine.door().replay(&id).await.expect("the store answers");
-    assert!(verified.is_ok());
+    engine.door().replay(&id).await.expect("the same decisions");
 }

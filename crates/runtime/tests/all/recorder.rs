@@ -142,7 +142,11 @@ impl OutputSink for Recorder {
         Ok(())
     }
 
-    async fn log(&self, _level: &str, message: String) -> Result<(), LeaseLost> {
+    async fn log(
+        &self,
+        _level: kernel::run::event::LogLevel,
+        message: String,
+    ) -> Result<(), LeaseLost> {
         self.lines.lock().unwrap().push(message);
         Ok(())
     }

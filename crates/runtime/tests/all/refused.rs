@@ -40,7 +40,11 @@ impl WorkNode for Shouter {
     async fn run(&self, _: Started, cx: NodeContext) -> Outcome {
         *self.0.lock() += 1;
         let line = "x".repeat(MAX_CHUNK_BYTES + 1);
-        match cx.output.log("info", line).await {
+        match cx
+            .output
+            .log(kernel::run::event::LogLevel::Info, line)
+            .await
+        {
             Ok(()) => Outcome::Completed(Default::default()),
             Err(_) => Outcome::Stopped,
         }

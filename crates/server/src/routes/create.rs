@@ -8,6 +8,7 @@ use runtime::api::{ApiError, CreateRunRequest, Created, DuplicateRuns, KeyedBy};
 use serde_json::{Map, Value, json};
 
 use crate::idempotency;
+use crate::openapi;
 use crate::problem::{Problem, unknown_fields};
 use crate::reply::REPLAYED;
 use crate::reply::Reply;
@@ -107,21 +108,6 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     })
 }
 
-/// The fields of a creation.
-const FIELDS: &[&str] = &[
-    "workflowId",
-    "inputs",
-    "tenantId",
-    "scopeId",
-    "tags",
-    "metadata",
-    "configurable",
-    "callbackUrl",
-    "mode",
-    "evalSuiteRef",
-    "agentId",
-];
-
 /// Parses the closed body of a creation, and reports all problems.
 fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
     // Null counts as missing.
@@ -169,7 +155,11 @@ fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
             Vec::new()
         }
     };
-    unknown_fields(&body, "", FIELDS, &mut problems);
+    if !body.is_empty() {
+        let known = openapi::fields("RunOrder");
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        unknown_fields(&body, "", &known, &mut problems);
+    }
     if mode.as_deref().is_some_and(|mode| mode != "eval") {
         problems.add("/mode", ProblemCode::InvalidValue, "must be eval or absent");
     }

@@ -128,8 +128,8 @@ async fn list_all(cx: Cx) -> Result<Reply, Problem> {
     let query = cx.query();
     let kind = query.get("kind").map(|kind| {
         InterruptKind::parse(kind).ok_or_else(|| {
-            let kinds = InterruptKind::ALL.map(InterruptKind::as_str);
-            Problem::invalid(format!("kind is one of {}", kinds.join(", ")))
+            let kinds = InterruptKind::WORDS.join(", ");
+            Problem::invalid(format!("kind is one of {kinds}"))
         })
     });
     let kind = kind.transpose()?;

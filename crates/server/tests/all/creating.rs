@@ -274,7 +274,7 @@ async fn an_unknown_field_is_named_unless_that_echoes_input() {
     for error in errors.as_array().unwrap() {
         assert_eq!(error["code"], "unknown_field");
         let message = error["message"].as_str().unwrap();
-        assert!(message.contains("configurable, callbackUrl"), "{message}");
+        assert!(message.contains("callbackUrl, configurable"), "{message}");
     }
     assert!(!errors.to_string().contains("canary"), "{errors}");
 

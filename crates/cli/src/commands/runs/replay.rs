@@ -2,6 +2,7 @@
 
 use kernel::replay::{Divergence, ReplayError};
 use kernel::run::Event;
+use runtime::door::NotReplayed;
 use serde_json::json;
 
 use crate::data::Data;
@@ -33,11 +34,12 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
     let door = session.read()?;
     let id = lookup::find(&door, &args.run).await?;
-    let verified = door.replay(&id).await?;
+    let verified = door.replay(&id).await;
     let divergence = match &verified {
         Ok(_) => None,
-        Err(ReplayError::Diverged(divergence)) => Some(divergence),
-        Err(damaged) => {
+        Err(NotReplayed::Replay(ReplayError::Diverged(divergence))) => Some(divergence),
+        Err(NotReplayed::Store(error)) => return Err(error.clone().into()),
+        Err(NotReplayed::Replay(damaged)) => {
             let failure = Failure::new(format!("run {}: {damaged}", short(&id)));
             return Err(failure.hint("`runwright verify` lists every fault"));
         }

@@ -47,27 +47,16 @@ impl Comparison {
     }
 }
 
-/// Whether two things mean the same. A certain verdict on one part decides for the whole: the
-/// lowest of several verdicts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// They differ.
-    Mismatch,
-    /// Undecided without a review.
-    NeedsReview,
-    /// They do.
-    Match,
-}
-
-impl Verdict {
-    /// Its word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Mismatch => "mismatch",
-            Self::NeedsReview => "needs_review",
-            Self::Match => "match",
-        }
+kernel::words! {
+    /// Whether two things mean the same. A certain verdict on one part decides for the whole: the
+    /// lowest of several verdicts.
+    pub enum Verdict {
+        /// They differ.
+        Mismatch = "mismatch",
+        /// Undecided without a review.
+        NeedsReview = "needs_review",
+        /// They do.
+        Match = "match",
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Edge 
         edge.condition = condition(findings, &Path::Key(path, "condition"), value);
     }
     if let Some(rule) = fields
-        .word("triggerRule", &TriggerRule::NAMES)
+        .word("triggerRule", &TriggerRule::WORDS)
         .and_then(TriggerRule::parse)
     {
         edge.rule = rule;

@@ -337,7 +337,7 @@ fn variable(findings: &Findings, path: &Path<'_>, value: &Value) -> Variable {
     variable.sensitive = fields.flag("sensitive").unwrap_or(false);
     variable.default = fields.get("defaultValue").cloned();
     if let Some(kind) = fields
-        .required_word("type", &Type::NAMES)
+        .required_word("type", &Type::WORDS)
         .and_then(Type::parse)
     {
         variable.kind = kind;

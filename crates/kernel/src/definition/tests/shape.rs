@@ -332,7 +332,7 @@ fn edges_and_conditions_have_a_shape() {
         document
     };
     let rule = |rule: &str| plan(&edge(json!({"triggerRule": rule}))).edges[0].rule;
-    for name in TriggerRule::NAMES {
+    for name in TriggerRule::WORDS {
         assert_eq!(rule(name).as_str(), name);
     }
     check(

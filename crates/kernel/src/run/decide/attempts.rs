@@ -12,7 +12,7 @@ use crate::problem::quoted;
 use crate::run::budget::{self, Amounts, NotNow};
 use crate::run::channel;
 use crate::run::command::{ChannelWrite, Completion, Outcome};
-use crate::run::event::{Artifact, CapKind, NodeError, OutputChannel, RunEvent, Usage};
+use crate::run::event::{Artifact, CapKind, LogLevel, NodeError, OutputChannel, RunEvent, Usage};
 use crate::run::rejection::Rejection;
 use crate::run::report::Report;
 use crate::run::scope;
@@ -289,7 +289,7 @@ impl Decision {
     pub(super) fn log(
         &mut self,
         attempt: &AttemptId,
-        level: &str,
+        level: LogLevel,
         message: &str,
     ) -> Result<(), Rejection> {
         self.live(attempt)?;
@@ -297,7 +297,7 @@ impl Decision {
             return Err(Rejection::TooLarge { what: "the line" });
         }
         self.emit(RunEvent::LogAppended {
-            level: level.to_owned(),
+            level,
             message: message.to_owned(),
             attempt: Some(attempt.clone()),
         });

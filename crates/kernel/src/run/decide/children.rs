@@ -18,7 +18,7 @@ use crate::run::model_settings::INHERITED;
 use crate::run::rejection::Rejection;
 use crate::run::state::{NodeStatus, Phase};
 use crate::stream::{DefinitionRef, Parent, Policy, StreamHeader, StreamKind};
-use crate::trace::{self, TraceContext};
+use crate::trace;
 
 impl Decision {
     /// The definition of a child was looked up: creates the child, or fails the node.
@@ -126,7 +126,7 @@ impl Decision {
                 visit,
                 depth,
             }),
-            trace: Some(TraceContext::of_run(&header).within(trace::node_span(
+            trace: Some(header.span_context().within(trace::node_span(
                 &header.stream,
                 node,
                 visit,

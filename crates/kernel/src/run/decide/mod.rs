@@ -96,7 +96,6 @@ struct Decision {
     /// Number of leading events that are the command's own observation.
     observed: u32,
     timers_before: BTreeMap<String, Timestamp>,
-    /// The status that the run waited in.
     waited_in: Option<RunStatus>,
     first_of_stream: bool,
     /// Whether another stream sent the command, rather than a client.
@@ -175,7 +174,7 @@ impl Decision {
                 attempt,
                 level,
                 message,
-            } => self.log(attempt, level, message),
+            } => self.log(attempt, *level, message),
             Command::Report { report } => self.report_of(report),
             Command::Reserve {
                 attempt,

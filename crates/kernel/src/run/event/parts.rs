@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::digest::Digest;
+use crate::ids::{NodeId, StreamId};
 use crate::limits;
 
 /// A file or byte string that a node produced, kept as blobs under the tenant.
@@ -27,14 +28,12 @@ pub struct Artifact {
 /// The usage of a model or paid tool call, as the provider reported it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Usage {
     /// The provider's normalised name.
     pub provider: String,
-    /// The model.
     pub model: String,
-    /// Input tokens.
     pub input_tokens: u64,
-    /// Output tokens.
     pub output_tokens: u64,
     /// Estimated cost in `currency`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,32 +120,15 @@ pub struct Doubt {
     pub observed: f64,
 }
 
-/// How a child run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChildStatus {
-    /// It completed.
-    Completed,
-    /// It failed, or could not be started.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
-}
-
-impl ChildStatus {
-    /// The end with the name of a run's status.
-    pub fn parse(status: &str) -> Option<Self> {
-        let all = [Self::Completed, Self::Failed, Self::Cancelled];
-        all.into_iter().find(|end| end.as_str() == status)
-    }
-
-    /// Its name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
+crate::words! {
+    /// How a child run ended.
+    pub enum ChildStatus {
+        /// It completed.
+        Completed = "completed",
+        /// It failed, or could not be started.
+        Failed = "failed",
+        /// It was cancelled.
+        Cancelled = "cancelled",
     }
 }
 
@@ -229,4 +211,134 @@ impl CapKind {
             Self::NodeExecutions | Self::RunDuration | Self::LoopIterations
         )
     }
+}
+
+crate::words! {
+    /// The level of a log line.
+    pub enum LogLevel {
+        /// For finding mistakes.
+        Debug = "debug",
+        /// For information.
+        Info = "info",
+        /// Something may be wrong.
+        Warn = "warn",
+        /// Something is wrong.
+        Error = "error",
+    }
+}
+
+/// Why a node or a run failed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeError {
+    /// Stable, snake_case, for programs.
+    pub code: String,
+    /// For a person: the fault and its correction.
+    pub message: String,
+    /// Further data, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Value>,
+    /// `false` if a retry cannot help. Absent means that it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retryable: Option<bool>,
+    /// The host lacks something that the node needs (a provider, a secret). Another attempt can
+    /// succeed after the operator has provided it, so the failure is never final by itself.
+    #[serde(
+        default,
+        rename = "hostLacks",
+        skip_serializing_if = "std::ops::Not::not"
+    )]
+    pub host_lacks: bool,
+}
+
+impl NodeError {
+    /// An error by code and message.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            details: None,
+            retryable: None,
+            host_lacks: false,
+        }
+    }
+
+    /// The same error, marked as one that a retry cannot fix.
+    pub fn fatal(mut self) -> Self {
+        self.retryable = Some(false);
+        self
+    }
+
+    /// The same error, marked as one that only the host's operator can fix.
+    pub fn lacking(mut self) -> Self {
+        self.host_lacks = true;
+        self.fatal()
+    }
+
+    /// The same error with details.
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+}
+
+/// How a pause treats attempts in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrainPolicy {
+    /// Abandon them; they start over as new attempts after the resume.
+    Immediate,
+    /// Let them finish and start nothing new.
+    DrainCurrentNode,
+}
+
+/// How a run will end once nothing is in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "as", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum Ending {
+    /// Failed.
+    Failed {
+        /// The error.
+        error: NodeError,
+        /// The node it came from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node_id: Option<NodeId>,
+    },
+    /// Cancelled.
+    Cancelled {
+        /// The reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// The actor.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+        /// The parent whose cancellation cascaded here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<StreamId>,
+    },
+}
+
+/// Why a node did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// Its trigger rule can no longer be met.
+    RuleNotMet,
+    /// It is disabled in the definition.
+    Disabled,
+    /// It failed and the definition treats the failure as a skip.
+    OnFailure,
+}
+
+/// How a replay differs from its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DivergenceKind {
+    /// The event has the same type and other content.
+    Output,
+    /// The source has an event that the replay does not decide.
+    Missing,
+    /// The replay decides an event that the source does not have.
+    Extra,
+    /// The event has another type.
+    TypeMismatch,
 }

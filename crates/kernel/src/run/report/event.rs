@@ -12,15 +12,12 @@ use crate::run::event::{NodeError, Usage};
 /// The usage of a provider's call during an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Used {
-    /// The node.
     pub node_id: NodeId,
-    /// The visit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
-    /// The attempt.
     pub attempt: u32,
-    /// The usage.
     pub usage: Usage,
     /// Its part of the run's budget: it settles the attempt's reservation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,13 +27,11 @@ pub struct Used {
 /// A tool is about to be called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct ToolCalled {
-    /// The node.
     pub node_id: NodeId,
-    /// The visit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
-    /// The attempt.
     pub attempt: u32,
     /// The agent pinned to the node, else the node by its workflow. The decision fills it in.
     #[serde(default)]
@@ -45,12 +40,10 @@ pub struct ToolCalled {
     pub tool_name: String,
     /// The id that connects call and return; unique in the attempt.
     pub call_id: String,
-    /// Its inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Value>,
     /// SHA-256 of the canonical JSON of its inputs, in hexadecimal.
     pub args_hash: String,
-    /// Its transport.
     pub transport: ToolTransport,
     /// For a call requested by a model: the number of the attempt's answer with tool calls, from 1.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -70,20 +63,16 @@ pub enum ToolTransport {
 /// A tool call has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct ToolReturned {
-    /// The node.
     pub node_id: NodeId,
-    /// The visit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
-    /// The attempt.
     pub attempt: u32,
     /// As in the call.
     #[serde(default)]
     pub agent_id: String,
-    /// The tool.
     pub tool_name: String,
-    /// The call.
     pub call_id: String,
     /// Its result status.
     pub status: ToolStatus,
@@ -113,17 +102,13 @@ pub enum ToolStatus {
 /// A model refused to answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct EnvelopeRefused {
-    /// The node.
     pub node_id: NodeId,
-    /// The visit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
-    /// The attempt.
     pub attempt: u32,
-    /// The provider.
     pub provider: String,
-    /// The model.
     pub model: String,
     /// The provider's reason, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,17 +118,13 @@ pub struct EnvelopeRefused {
 /// An answer was truncated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct EnvelopeTruncated {
-    /// The node.
     pub node_id: NodeId,
-    /// The visit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
-    /// The attempt.
     pub attempt: u32,
-    /// The provider.
     pub provider: String,
-    /// The model.
     pub model: String,
     /// Tokens of the received part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -232,17 +213,15 @@ pub struct EnvelopeCoerced {
 /// A named prompt was filled in for a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct PromptComposed {
-    /// The node.
     pub node_id: NodeId,
-    /// The visit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
     /// The names of its prompts.
     pub refs: Vec<String>,
-    /// Its parts.
     pub parts: PromptParts,
     /// Whether the run's creator replaced the text of the prompt.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

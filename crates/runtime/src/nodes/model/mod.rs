@@ -38,6 +38,7 @@ use serde_json::{Value, json};
 use super::mcp::{Mcp, note_call};
 use super::process::{Process, ProcessHost};
 use super::{NodeContext, Past, Repeat, Started, WorkNode};
+use crate::models::{CHAT, MODEL_NODES, PROMPT, STRUCTURED};
 use crate::tools::TenantTools;
 use config::Config;
 pub(crate) use mock::{PROVIDERS as TEST_PROVIDERS, check as check_mock};
@@ -54,7 +55,7 @@ pub(super) struct Model {
 
 impl Model {
     /// One node per type id, with a host's rules for programs.
-    pub(super) fn all(host: &ProcessHost) -> [Self; TYPES.len()] {
+    pub(super) fn all(host: &ProcessHost) -> [Self; MODEL_NODES.len()] {
         let process = Arc::new(Process::new(host.clone()));
         [
             Self {
@@ -88,18 +89,6 @@ impl Model {
 
 /// The default number of calls of the type for answers with a schema.
 pub(crate) const ASKS: u32 = kernel::limits::MAX_SCHEMA_ROUNDS;
-const CHAT: &str = "core.ai.chatCompletion";
-const PROMPT: &str = "core.ai.callPrompt";
-const TYPES: [&str; 3] = [CHAT, PROMPT, STRUCTURED];
-
-/// Whether nodes of a type call models.
-pub(crate) fn asks_models(type_id: &str) -> bool {
-    TYPES.contains(&type_id)
-}
-
-/// The type whose answers always have a schema.
-const STRUCTURED: &str = "core.ai.structuredOutput";
-
 #[async_trait]
 impl WorkNode for Model {
     fn type_id(&self) -> &'static str {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::run::budget::{Amounts, TOOL_CALLS};
+use kernel::run::event::LogLevel;
 use kernel::run::report::Used;
 use kernel::run::{Completion, NodeError, Outcome, Report, Usage};
 
@@ -237,7 +238,7 @@ impl Turn<'_> {
                 return Err(error.into());
             }
             let text = format!("{}; it is called again in {delay} ms", error.message);
-            self.cx.output.log("warn", text).await?;
+            self.cx.output.log(LogLevel::Warn, text).await?;
             tokio::select! {
                 biased;
                 () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),

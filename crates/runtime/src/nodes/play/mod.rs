@@ -145,7 +145,7 @@ impl Play {
         started: &Started,
         cx: &NodeContext,
     ) -> Result<Outcome, NodeError> {
-        cx.ports.programs.permit_session(started)?;
+        cx.ports.programs.permit_session(started.put_by())?;
         let project = &cx.ports.workdir;
         let executors = Executors::nearest(project)
             .map_err(|error| NodeError::new("executors_unusable", error.to_string()).fatal())?;

@@ -6,14 +6,12 @@ use kernel::trace::{SpanId, TraceContext, TraceId};
 
 /// A span.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Span {
-    /// Its name.
     pub name: String,
     /// The trace it belongs to.
     pub trace: TraceId,
-    /// Its id.
     pub id: SpanId,
-    /// The parent span.
     pub parent: Option<SpanId>,
     /// When it began.
     pub start: Timestamp,
@@ -21,9 +19,7 @@ pub struct Span {
     pub end: Option<Timestamp>,
     /// Whether it is an external call.
     pub is_call: bool,
-    /// Its attributes.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// Its events.
     pub events: Vec<Moment>,
     /// The code of its error.
     pub error: Option<String>,

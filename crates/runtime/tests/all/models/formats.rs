@@ -154,7 +154,11 @@ impl OutputSink for Slow {
         self.0.chunk(channel, text, is_last, meta).await
     }
 
-    async fn log(&self, level: &str, message: String) -> Result<(), LeaseLost> {
+    async fn log(
+        &self,
+        level: kernel::run::event::LogLevel,
+        message: String,
+    ) -> Result<(), LeaseLost> {
         self.0.log(level, message).await
     }
 

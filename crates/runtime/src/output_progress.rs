@@ -29,27 +29,27 @@ const MAX_KNOWN: usize = 256;
 
 /// One output of one assignment of a queue.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) named: CoordinatorName,
-    pub(super) assignment: Seq,
-    pub(super) channel: OutputChannel,
+pub(crate) struct Place {
+    pub(crate) named: CoordinatorName,
+    pub(crate) assignment: Seq,
+    pub(crate) channel: OutputChannel,
 }
 
 /// The progress of an output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     /// The number of the next chunk.
-    pub(super) next: u64,
+    pub(crate) next: u64,
     /// The text before it that is held back.
-    pub(super) rest: Rest,
+    pub(crate) rest: Rest,
     /// The text held back before the last chunk: needed to add that chunk again if its write is in
     /// doubt.
-    pub(super) before: Rest,
+    pub(crate) before: Rest,
     /// The rest is in the log; further chunks are rejected.
-    pub(super) is_over: bool,
+    pub(crate) is_over: bool,
     /// Ranges of missing chunks before the next one, from and up to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) missing: Vec<(u64, u64)>,
+    pub(crate) missing: Vec<(u64, u64)>,
 }
 
 /// Separate ranges of missing chunks. Above this number the first ones are merged with what lies
@@ -58,14 +58,14 @@ const MAX_MISSING: usize = 64;
 
 impl Progress {
     /// Whether a chunk before the next one is missing.
-    pub(super) fn is_missing(&self, seq: u64) -> bool {
+    pub(crate) fn is_missing(&self, seq: u64) -> bool {
         let mut stretches = self.missing.iter();
         stretches.any(|(from, to)| (*from..*to).contains(&seq))
     }
 }
 
 /// Records missing chunks.
-pub(super) fn note_missing(missing: &mut Vec<(u64, u64)>, from: u64, to: u64) {
+pub(crate) fn note_missing(missing: &mut Vec<(u64, u64)>, from: u64, to: u64) {
     if from < to {
         missing.push((from, to));
     }
@@ -95,16 +95,16 @@ mod tests {
 
 /// The text that the next chunk continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rest {
+pub(crate) struct Rest {
     /// The sealed text held back, if any.
-    pub(super) held: Option<Value>,
+    pub(crate) held: Option<Value>,
     /// A chunk is missing: the beginning of the first word is unknown.
-    pub(super) is_torn: bool,
+    pub(crate) is_torn: bool,
 }
 
 impl Rest {
     /// After a missing chunk.
-    pub(super) fn torn() -> Self {
+    pub(crate) fn torn() -> Self {
         Self {
             held: None,
             is_torn: true,
@@ -112,7 +112,7 @@ impl Rest {
     }
 
     /// The part that a stream holds back.
-    pub(super) fn new(stream: &RedactedStream, seal: &Seal) -> Result<Self, StoreError> {
+    pub(crate) fn new(stream: &RedactedStream, seal: &Seal) -> Result<Self, StoreError> {
         let tail = stream.tail().map(|tail| {
             let tail = serde_json::to_value(tail).expect("a tail is always JSON");
             seal.seal(&tail).map_err(unavailable)
@@ -124,7 +124,7 @@ impl Rest {
     }
 
     /// A stream that continues with the text held back.
-    pub(super) fn stream(
+    pub(crate) fn stream(
         &self,
         redactor: &Redactor,
         seal: &Seal,
@@ -146,7 +146,7 @@ fn unavailable(error: SealError) -> StoreError {
 
 impl Place {
     /// The two outputs of an assignment.
-    pub(super) fn both(named: &CoordinatorName, assignment: Seq) -> [Self; 2] {
+    pub(crate) fn both(named: &CoordinatorName, assignment: Seq) -> [Self; 2] {
         [OutputChannel::Stdout, OutputChannel::Stderr].map(|channel| Self {
             named: named.clone(),
             assignment,
@@ -167,13 +167,13 @@ impl Place {
     }
 
     /// The row of this output.
-    pub(super) async fn row(&self, store: &dyn Store) -> Result<Option<KeyRow>, StoreError> {
+    pub(crate) async fn row(&self, store: &dyn Store) -> Result<Option<KeyRow>, StoreError> {
         let (tenant, key) = (&self.named.tenant, self.key());
         store.key(tenant, &self.namespace(), &key).await
     }
 
     /// Replaces the observed row. `None` if another server won.
-    pub(super) async fn put(
+    pub(crate) async fn put(
         &self,
         store: &dyn Store,
         seen: Option<KeyRow>,
@@ -202,7 +202,7 @@ impl Place {
 }
 
 /// Parses a row.
-pub(super) fn read(row: Option<&KeyRow>) -> Result<Option<Progress>, StoreError> {
+pub(crate) fn read(row: Option<&KeyRow>) -> Result<Option<Progress>, StoreError> {
     let Some(row) = row else {
         return Ok(None);
     };
@@ -214,11 +214,11 @@ pub(super) fn read(row: Option<&KeyRow>) -> Result<Option<Progress>, StoreError>
 
 /// The cached state of an output, valid while the row is unchanged.
 #[derive(Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The row: all chunks before its next one are in the log.
-    pub(super) row: Option<KeyRow>,
+    pub(crate) row: Option<KeyRow>,
     /// The stream that continues with its rest.
-    pub(super) stream: Option<RedactedStream>,
+    pub(crate) stream: Option<RedactedStream>,
 }
 
 type Name = (StreamId, Seq, OutputChannel);
@@ -232,7 +232,7 @@ pub(crate) struct HeldBack {
 }
 
 impl HeldBack {
-    pub(super) fn of(&self, place: &Place) -> Arc<tokio::sync::Mutex<Known>> {
+    pub(crate) fn known(&self, place: &Place) -> Arc<tokio::sync::Mutex<Known>> {
         let name = name(place);
         let mut outputs = self.outputs.lock();
         if outputs.len() >= MAX_KNOWN && !outputs.contains_key(&name) {
@@ -242,7 +242,7 @@ impl HeldBack {
         outputs.entry(name).or_default().clone()
     }
 
-    pub(super) fn forget(&self, place: &Place) {
+    pub(crate) fn forget(&self, place: &Place) {
         self.outputs.lock().remove(&name(place));
     }
 }
