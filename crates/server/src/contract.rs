@@ -10,6 +10,7 @@ use faces::openwop::v2;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
+use crate::console;
 use crate::problem::Problem;
 
 /// The header that names a version, in requests and answers.
@@ -124,9 +125,9 @@ impl Asked {
     }
 }
 
-/// Addresses for operators.
+/// Addresses for operators and browsers.
 fn is_of_no_protocol(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/metrics")
+    matches!(path, "/healthz" | "/readyz" | "/metrics") || path.starts_with(console::ROOT)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The OpenAPI document, generated from the table of routes.
 
+mod graphs;
 mod lineage;
 mod parameters;
+mod runs;
 mod snapshots;
 mod steering;
 pub(crate) mod v2;
@@ -10,6 +12,7 @@ use kernel::run::RunStatus;
 use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
+use crate::console;
 use crate::contract::Contract;
 use crate::route::{Access, Route};
 use crate::routes::workbench;
@@ -36,7 +39,9 @@ pub(crate) enum Credentials {
 /// The document of OpenWOP, including the routes of every server.
 pub(crate) fn openwop(routes: &[Route], credentials: Credentials) -> Value {
     let is_ours = |route: &&Route| {
-        route.contract == Contract::One && !route.path.starts_with(workbench::ROOT)
+        route.contract == Contract::One
+            && !route.path.starts_with(workbench::ROOT)
+            && !console::is_asset(route.path)
     };
     let routes: Vec<Route> = routes.iter().filter(is_ours).cloned().collect();
     let about = About {
@@ -256,19 +261,9 @@ fn schemas() -> Value {
                 "runId": run, "status": status, "eventsUrl": text, "statusUrl": text,
             },
         },
-        "RunSnapshot": {
-            "type": "object", "required": ["runId", "workflowId", "status"],
-            "properties": { "runId": run, "workflowId": text, "status": status },
-        },
         "RunStatus": {
             "type": "object", "required": ["runId", "status"],
             "properties": { "runId": run, "status": status },
-        },
-        "RunList": {
-            "type": "object", "required": ["runs"],
-            "properties": {
-                "runs": { "type": "array", "items": object }, "nextCursor": text,
-            },
         },
         "CancelOrder": {
             "type": "object", "additionalProperties": true,
@@ -292,6 +287,7 @@ fn schemas() -> Value {
                 "eventId": text, "runId": run, "type": text, "payload": {},
                 "timestamp": { "type": "string", "format": "date-time" },
                 "sequence": { "type": "integer", "minimum": 0 },
+                "nodeId": text, "causationId": text,
             },
         },
         "Workflow": {
@@ -316,7 +312,13 @@ fn schemas() -> Value {
         },
         "WorkflowList": {
             "type": "object", "required": ["workflows"],
-            "properties": { "workflows": { "type": "array", "items": object } },
+            "properties": { "workflows": { "type": "array", "items": {
+                "type": "object", "required": ["workflowId", "version"],
+                "properties": {
+                    "id": text, "workflowId": text, "version": text, "digest": text,
+                    "shared": { "type": "boolean" },
+                },
+            } } },
         },
         "AuditVerification": {
             "type": "object", "additionalProperties": false,
@@ -388,6 +390,9 @@ fn schemas() -> Value {
     for more in [
         steering::schemas(),
         lineage::schemas(),
+        runs::schemas(),
+        graphs::schemas(),
+        console::schemas(),
         snapshots::schemas(),
         crate::routes::coordinator::schemas(),
     ] {

@@ -45,6 +45,13 @@ pub(crate) fn check_body(request: &Request) -> Result<(), Problem> {
     }
 }
 
+/// Rejects a request of any page but those of this server, allowed origins included.
+pub(crate) fn check_own_page(headers: &HeaderMap) -> Result<(), Problem> {
+    let host = single(headers, HOST).ok().flatten();
+    let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    check_page(headers, &host.ok_or_else(foreign_host)?, &[])
+}
+
 /// 403 for a page of another origin.
 pub(crate) fn foreign_page() -> Problem {
     Problem::new(

@@ -25,6 +25,7 @@ use tracing::Instrument as _;
 
 use crate::admission;
 use crate::app::{App, Phase};
+use crate::console;
 use crate::contract::{self, Contract};
 use crate::cors;
 use crate::encode::Encoding;
@@ -365,6 +366,9 @@ async fn handle(
             if route.path.starts_with(workbench::ROOT)
                 && let Err(problem) = workbench::admit_session(&mut request) =>
         {
+            return (Err(problem), None);
+        }
+        Access::May(_) if let Err(problem) = console::admit(app, request.headers_mut()) => {
             return (Err(problem), None);
         }
         Access::May(_) => match app.caller(request.headers()).await {

@@ -3,6 +3,7 @@
 //! - [`mermaid()`]: text that Mermaid turns into a flowchart, for Markdown pages.
 //! - [`svg()`]: a self-contained picture, laid out here.
 //! - [`describe()`]: nodes and edges as JSON, for programs that draw by themselves.
+//! - [`draw()`]: the same with the positions of our layout, for pages that only paint.
 //!
 //! Both pictures are made from one `Picture`, which describes content without layout. The layout
 //! knows boxes and lines only, so it can be tested without a workflow.
@@ -12,6 +13,7 @@ use kernel::run::Run;
 use serde_json::Value;
 
 mod description;
+mod drawing;
 mod layout;
 mod mermaid;
 mod picture;
@@ -40,4 +42,11 @@ pub fn svg(plan: &Plan, run: Option<&Run>) -> String {
 /// The run must belong to this plan.
 pub fn describe(plan: &Plan, run: Option<&Run>) -> Value {
     description::describe(plan, run)
+}
+
+/// The boxes, lines and frames of a workflow as JSON, laid out as in [`svg()`].
+///
+/// It depends on the plan alone. A page adds the states of a run.
+pub fn draw(plan: &Plan) -> Value {
+    drawing::draw(plan, &Picture::new(plan, None))
 }

@@ -32,6 +32,7 @@ mod pause;
 mod programs;
 mod read;
 mod read_token;
+mod session;
 mod task_output;
 mod webhooks;
 mod workflows;
@@ -67,9 +68,10 @@ pub use open_questions::{Asking, QuestionFilter, QuestionPage};
 pub use outside::TakenEvent;
 pub use read::Version;
 pub use read_token::ReadToken;
+pub use session::{SESSION_LIFE, Session};
 pub use task_output::TaskOutput;
 pub use webhooks::{DeliveryReport, NewWebhook, RegisteredWebhook, Rotated};
-pub use workflows::{Described, Registered};
+pub use workflows::{CheckedWorkflow, Described, Registered};
 
 use std::sync::Arc;
 

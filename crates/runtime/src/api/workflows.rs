@@ -3,7 +3,7 @@
 use kernel::audit::Actor;
 use kernel::definition::Plan;
 use kernel::ids::TenantId;
-use kernel::problem::Problem;
+use kernel::problem::{Problem, Problems};
 use kernel::stream::{DefinitionRef, PutBy};
 use serde_json::Value;
 use store::StoreError;
@@ -22,6 +22,15 @@ pub struct Registered {
     pub definition: DefinitionRef,
     /// Oddities that do not prevent registration.
     pub warnings: Vec<Problem>,
+}
+
+/// The result of a check.
+#[derive(Debug)]
+pub enum CheckedWorkflow {
+    /// It can be registered; the plan has its warnings.
+    Valid(Plan),
+    /// It cannot, for these reasons.
+    Invalid(Problems),
 }
 
 /// A workflow in a list.
@@ -47,6 +56,35 @@ impl Api {
         let document = self.door().store().blob(&from, &definition.digest).await?;
         serde_json::from_slice(&document).map_err(|error| {
             StoreError::Corrupt(format!("workflow {name} is not JSON: {error}")).into()
+        })
+    }
+
+    /// The plan registered under a workflow's name.
+    ///
+    /// # Errors
+    /// As [`Api::workflow`].
+    pub async fn workflow_plan(&self, who: &Principal, name: &str) -> Result<Plan, ApiError> {
+        let document = self.workflow(who, name).await?.to_string();
+        let plan = self.door().plans().of_stored(document.as_bytes());
+        plan.map_err(|problems| {
+            StoreError::Corrupt(format!("workflow {name} cannot be read: {problems}")).into()
+        })
+    }
+
+    /// Compiles a document without registering it.
+    ///
+    /// # Errors
+    /// A missing scope.
+    pub fn check_workflow(
+        &self,
+        who: &Principal,
+        document: &[u8],
+    ) -> Result<CheckedWorkflow, ApiError> {
+        self.permit_workflows(who, Action::ReadWorkflows)?;
+        let compiled = self.door().plans().compile_lenient(document);
+        Ok(match compiled {
+            Ok((plan, _)) => CheckedWorkflow::Valid(plan),
+            Err(problems) => CheckedWorkflow::Invalid(problems),
         })
     }
 

@@ -15,7 +15,7 @@ pub(super) fn schemas() -> Value {
     json!({
         "ArtifactList": {
             "type": "object", "required": ["artifacts"],
-            "properties": { "artifacts": { "type": "array", "items": object } },
+            "properties": { "artifacts": { "type": "array", "items": reference("Artifact") } },
         },
         "AnnotationCreate": {
             "type": "object", "required": ["signal"], "additionalProperties": false,

@@ -3,6 +3,8 @@
 use kernel::run::RunStatus;
 use serde_json::{Value, json};
 
+use super::reference;
+
 /// The schemas of these bodies.
 pub(super) fn schemas() -> Value {
     let text = json!({ "type": "string" });
@@ -63,13 +65,14 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["runId", "status", "interrupts"],
             "properties": {
                 "runId": run, "status": status,
-                "interrupts": { "type": "array", "items": object },
+                "interrupts": { "type": "array", "items": reference("OpenInterrupt") },
             },
         },
         "OpenInterrupts": {
             "type": "object", "required": ["interrupts"],
             "properties": {
-                "interrupts": { "type": "array", "items": object }, "nextCursor": text,
+                "interrupts": { "type": "array", "items": reference("OpenInterrupt") },
+                "nextCursor": text,
             },
         },
         "ReadTokenOrder": {

@@ -9,10 +9,11 @@ mod create;
 mod events;
 mod expiry;
 mod forks;
+mod graphs;
 mod health;
 mod host;
 mod interrupts;
-mod runs;
+pub(crate) mod runs;
 mod snapshots;
 mod steering;
 pub(crate) mod v2;
@@ -20,6 +21,7 @@ mod webhooks;
 pub(crate) mod workbench;
 mod workflows;
 
+use crate::console;
 use crate::route::Route;
 
 /// Every route.
@@ -32,6 +34,7 @@ pub fn all() -> Vec<Route> {
         runs::routes(),
         events::routes(),
         forks::routes(),
+        graphs::routes(),
         webhooks::routes(),
         interrupts::routes(),
         steering::routes(),
@@ -44,6 +47,7 @@ pub fn all() -> Vec<Route> {
         coordinator::routes(),
         workbench::routes(),
         v2::routes(),
+        console::routes(),
     ]
     .into_iter()
     .flatten()

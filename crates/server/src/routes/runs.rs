@@ -220,7 +220,7 @@ fn etag(cx: &Cx, who: &Principal, run: &StreamId, next_seq: u64, is_settled: boo
 }
 
 /// Whether `If-None-Match` names a tag.
-pub(super) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let given = headers.get_all(IF_NONE_MATCH).iter();
     let mut tags = given
         .filter_map(|value| value.to_str().ok())

@@ -9,6 +9,7 @@ mod bundle;
 mod channels;
 mod children;
 mod client;
+mod console;
 mod creating;
 mod dead_letters;
 mod envelopes;

@@ -26,8 +26,7 @@ const MAX_FRAMES: usize = 12;
 
 /// The document.
 pub(super) fn render(picture: &Picture) -> String {
-    let node = (box_width(picture), BOX_HEIGHT);
-    let layout = layout::lay_out(&graph(picture), node);
+    let layout = lay_out(picture);
     let legend = Legend::from_picture(picture);
     let width = (layout.width + 2.0 * MARGIN)
         .max(legend.width + 2.0 * MARGIN)
@@ -53,6 +52,12 @@ pub(super) fn render(picture: &Picture) -> String {
     out.legend(&legend, height - LEGEND / 2.0);
     out.line("</svg>");
     out.0
+}
+
+/// The positions of everything in a picture.
+pub(super) fn lay_out(picture: &Picture) -> Layout {
+    let node = (box_width(picture), BOX_HEIGHT);
+    layout::lay_out(&graph(picture), node)
 }
 
 /// Wide enough for most names and types, within limits.
@@ -225,40 +230,9 @@ impl Writer {
             Flow::Taken => " taken",
             Flow::Declined => " declined",
         });
-        let mut path = format!("M{}", at(route.start));
-        let mut end = route.start;
-        for piece in &route.pieces {
-            match *piece {
-                Piece::Line(to) => {
-                    let _ = write!(path, "L{}", at(to));
-                    end = to;
-                }
-                Piece::Curve(a, b, to) => {
-                    let _ = write!(path, "C{} {} {}", at(a), at(b), at(to));
-                    end = to;
-                }
-            }
-        }
+        let Drawn { path, tip } = drawn(route, direction);
         self.line(format_args!("<path class=\"edge{classes}\" d=\"{path}\"/>"));
-        let (long, wide) = (layout::ARROW, 4.0);
-        let tip = match direction {
-            Direction::Down => format!("l-{wide}-{long}h{}z", 2.0 * wide),
-            Direction::Right => format!("l-{long}-{wide}v{}z", 2.0 * wide),
-        };
-        let point = match direction {
-            Direction::Down => Point {
-                y: end.y + long,
-                ..end
-            },
-            Direction::Right => Point {
-                x: end.x + long,
-                ..end
-            },
-        };
-        self.line(format_args!(
-            "<path class=\"tip{classes}\" d=\"M{}{tip}\"/>",
-            at(point)
-        ));
+        self.line(format_args!("<path class=\"tip{classes}\" d=\"{tip}\"/>"));
     }
 
     fn node(&mut self, node: &Node, rect: Rect) {
@@ -335,7 +309,48 @@ impl Writer {
     }
 }
 
-fn kind_class(kind: Kind) -> &'static str {
+/// The paths of a line and of its arrow.
+pub(super) struct Drawn {
+    pub(super) path: String,
+    pub(super) tip: String,
+}
+
+/// Draws a line.
+pub(super) fn drawn(route: &Route, direction: Direction) -> Drawn {
+    let mut path = format!("M{}", at(route.start));
+    let mut end = route.start;
+    for piece in &route.pieces {
+        match *piece {
+            Piece::Line(to) => {
+                let _ = write!(path, "L{}", at(to));
+                end = to;
+            }
+            Piece::Curve(a, b, to) => {
+                let _ = write!(path, "C{} {} {}", at(a), at(b), at(to));
+                end = to;
+            }
+        }
+    }
+    let (long, wide) = (layout::ARROW, 4.0);
+    let tip = match direction {
+        Direction::Down => format!("l-{wide}-{long}h{}z", 2.0 * wide),
+        Direction::Right => format!("l-{long}-{wide}v{}z", 2.0 * wide),
+    };
+    let point = match direction {
+        Direction::Down => Point {
+            y: end.y + long,
+            ..end
+        },
+        Direction::Right => Point {
+            x: end.x + long,
+            ..end
+        },
+    };
+    let tip = format!("M{}{tip}", at(point));
+    Drawn { path, tip }
+}
+
+pub(super) fn kind_class(kind: Kind) -> &'static str {
     match kind {
         Kind::Work => "work",
         Kind::Choice => "choice",
