@@ -5,22 +5,33 @@ use std::path::PathBuf;
 use super::{Need, Session, Skip};
 use crate::project::{Project, find_program, succeed};
 
+/// The exact versions of a folder's packages.
+const LOCKFILE: &str = "package-lock.json";
+
 /// A folder with packages.
 struct Kit {
     /// Its name below the scratch folder. Other packages need another name.
     folder: &'static str,
     /// The packages to install.
-    packages: &'static [&'static str],
+    packages: Packages,
     /// The variable by which tests find the folder.
     variable: &'static str,
     /// A test that needs it.
     test: &'static str,
 }
 
+/// The source of a folder's packages.
+enum Packages {
+    /// These, with the dependencies that they have now.
+    Named(&'static [&'static str]),
+    /// Those of a lockfile in this folder of the checkout.
+    Locked(&'static str),
+}
+
 /// The server that the bench of the workbench face is compared with.
 const EXPRESS: Kit = Kit {
     folder: "express-5",
-    packages: &["express@5"],
+    packages: Packages::Named(&["express@5"]),
     variable: "RUNWRIGHT_NODE_MODULES",
     test: "the bench of the workbench face",
 };
@@ -30,27 +41,34 @@ const KITS: &[Kit] = &[
     // The client of the LLM Workbench, its MCP tools, and their dependencies.
     Kit {
         folder: "llm-workbench-0.3.3",
-        packages: &[
+        packages: Packages::Named(&[
             "@llm-workbench/runtime@0.3.3",
             "@llm-workbench/mcp@0.3.4",
             "@modelcontextprotocol/sdk@1",
-        ],
+        ]),
         variable: "RUNWRIGHT_NODE_MODULES",
         test: "the_real_workbench_client_drives_it",
     },
     // The client of the runtime contract.
     Kit {
         folder: "oh-my-codex-0.21.6",
-        packages: &["oh-my-codex@0.21.6"],
+        packages: Packages::Named(&["oh-my-codex@0.21.6"]),
         variable: "RUNWRIGHT_OMX_MODULES",
         test: "the_published_client_drives_it",
     },
     // The compiler of the worker library for TypeScript.
     Kit {
         folder: "typescript-5.9.3",
-        packages: &["typescript@5.9.3", "@types/node@20.19.43"],
+        packages: Packages::Named(&["typescript@5.9.3", "@types/node@20.19.43"]),
         variable: "RUNWRIGHT_TYPESCRIPT_MODULES",
         test: "workers_in_typescript_do_the_work",
+    },
+    // The compiler of the console, and the driver of its tests.
+    Kit {
+        folder: "console",
+        packages: Packages::Locked("console"),
+        variable: "RUNWRIGHT_CONSOLE_MODULES",
+        test: "the_embedded_console_is_made_of_its_source",
     },
 ];
 
@@ -93,10 +111,21 @@ impl Kit {
         Ok(project.scratch()?.join(self.folder))
     }
 
-    /// The folder, if it is prepared.
+    /// The folder, if it is prepared for the packages of now.
     fn ready(&self, project: &Project) -> Option<PathBuf> {
         let folder = self.place(project).ok()?;
-        folder.join("ready").is_file().then_some(folder)
+        let made_for = std::fs::read_to_string(folder.join("ready")).ok()?;
+        (made_for == self.wanted(project)?).then_some(folder)
+    }
+
+    /// The lockfile that a prepared folder was made for; empty for named packages.
+    fn wanted(&self, project: &Project) -> Option<String> {
+        match self.packages {
+            Packages::Named(_) => Some(String::new()),
+            Packages::Locked(source) => {
+                std::fs::read_to_string(project.root().join(source).join(LOCKFILE)).ok()
+            }
+        }
     }
 
     fn make(&self, project: &Project) -> Result<(), String> {
@@ -104,17 +133,32 @@ impl Kit {
         let npm = find_program("npm").ok_or("there is no npm; install it with Node.js")?;
         let folder = self.place(project)?;
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-        let package = "{\"private\":true,\"type\":\"module\"}\n";
-        std::fs::write(folder.join("package.json"), package).map_err(|error| error.to_string())?;
         let mut install = project.program(npm);
+        let named = match self.packages {
+            Packages::Named(packages) => {
+                let package = "{\"private\":true,\"type\":\"module\"}\n";
+                std::fs::write(folder.join("package.json"), package)
+                    .map_err(|error| error.to_string())?;
+                install.arg("install").args(packages);
+                packages.join(" ")
+            }
+            Packages::Locked(source) => {
+                let source_folder = project.root().join(source);
+                for name in ["package.json", LOCKFILE] {
+                    std::fs::copy(source_folder.join(name), folder.join(name))
+                        .map_err(|error| format!("cannot copy {name} of {source}: {error}"))?;
+                }
+                install.arg("ci");
+                format!("the packages of {source}/{LOCKFILE}")
+            }
+        };
         // Install scripts are off: package code runs only in a test.
         install
-            .args(["install", "--silent", "--no-audit", "--no-fund"])
+            .args(["--silent", "--no-audit", "--no-fund"])
             .args(["--ignore-scripts", "--prefix"])
-            .arg(&folder)
-            .args(self.packages);
-        let named = self.packages.join(" ");
+            .arg(&folder);
         succeed(&mut install).map_err(|error| format!("{named} cannot be installed: {error}"))?;
-        std::fs::write(folder.join("ready"), "").map_err(|error| error.to_string())
+        let made_for = self.wanted(project).unwrap_or_default();
+        std::fs::write(folder.join("ready"), made_for).map_err(|error| error.to_string())
     }
 }

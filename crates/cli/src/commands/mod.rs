@@ -2,6 +2,7 @@
 
 mod audit;
 mod completions;
+mod console;
 pub(crate) mod coordinator;
 mod demo;
 mod doctor;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Resume(resume::Args),
     /// Serve the OpenWOP protocol over HTTP
     Serve(serve::Args),
+    /// Open the console of a server in the browser
+    Console(console::Args),
     /// List, show, steer and remove runs
     #[command(subcommand)]
     Runs(runs::Command),
@@ -129,6 +132,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Play(args) => play::run(args, session).await,
         Command::Resume(args) => resume::run(args, session).await,
         Command::Serve(args) => serve::run(args, session).await,
+        Command::Console(args) => console::run(args, session).await,
         Command::Runs(command) => runs::dispatch(command, session).await,
         Command::Events(args) => runs::events::run(args, session).await,
         Command::Workflow(command) => workflow::dispatch(command, session).await,

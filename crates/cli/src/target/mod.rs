@@ -178,6 +178,11 @@ pub(crate) trait Target {
         Err(self.cannot("runs diff"))
     }
 
+    /// The drawing of the definition that a run follows, if it has one.
+    async fn graph(&self, _run: &StreamId) -> Result<Option<Value>, Failure> {
+        Ok(None)
+    }
+
     /// A run in one document, with at most this many events.
     async fn bundle(&self, _run: &StreamId, _max_events: Option<usize>) -> Result<Value, Failure> {
         Err(self.cannot("runs bundle"))

@@ -334,6 +334,11 @@ impl Target for Server<'_> {
         self.0.get(&path).await
     }
 
+    async fn graph(&self, run: &StreamId) -> Result<Option<Value>, Failure> {
+        // Runs that a browser app recorded, and those of older servers, have none.
+        Ok(self.0.get(&format!("{}/graph", at(run))).await.ok())
+    }
+
     async fn artifacts(&self, run: &StreamId) -> Result<Vec<ArtifactRow>, Failure> {
         let answer = self.0.get(&format!("{}/artifacts", at(run))).await?;
         let row = |one: &Value| {

@@ -285,6 +285,11 @@ impl Target for StoreTarget<'_> {
         reading::diff(&self.door, run, other).await
     }
 
+    async fn graph(&self, run: &StreamId) -> Result<Option<Value>, Failure> {
+        let run = self.door.load_to_show(run).await?;
+        Ok(Some(faces::graph::draw(&run.plan)))
+    }
+
     async fn bundle(&self, run: &StreamId, max_events: Option<usize>) -> Result<Value, Failure> {
         reading::bundle(&self.door, run, max_events).await
     }

@@ -14,6 +14,7 @@ mod answering;
 mod audit;
 mod budgets;
 mod captures;
+mod console;
 mod coordinator;
 mod crash;
 mod deep;

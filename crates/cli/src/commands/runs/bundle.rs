@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::artifact::new_file;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -16,10 +18,12 @@ use crate::{talk, text};
 #[command(after_help = "Examples:
   runwright runs bundle last --output run.json
   runwright runs bundle last --max-events 100 | jq .run.error
+  runwright runs bundle last --html --output run.html
 
 State, events and annotations of a run as one JSON document of at most about 8 MiB, to pass on.
 Larger content is left out, and `truncatedReason` reports it. The document contains inputs and
-outputs, but no secrets.")]
+outputs, but no secrets. With --html it is a page of the console in one file, which needs neither a
+server nor a network.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -28,6 +32,10 @@ pub(crate) struct Args {
     /// The most events
     #[arg(long, value_name = "N")]
     max_events: Option<usize>,
+
+    /// Make a page that shows the run in a browser
+    #[arg(long)]
+    html: bool,
 
     /// Write it to this file, which must not exist yet, instead of printing it
     #[arg(short, long, value_name = "FILE")]
@@ -39,13 +47,21 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let bundle = target.bundle(&run, args.max_events).await?;
+    let page = if args.html {
+        Some(page(&bundle, target.graph(&run).await?))
+    } else {
+        None
+    };
     let Some(path) = &args.output else {
         let mut data = Data::new();
-        data.json(&bundle)?;
+        match &page {
+            Some(page) => data.bytes(page.as_bytes())?,
+            None => data.json(&bundle)?,
+        }
         data.done()?;
         return Ok(Exit::Done);
     };
-    let bytes = bundle.to_string().into_bytes();
+    let bytes = page.unwrap_or_else(|| bundle.to_string()).into_bytes();
     let mut file = new_file(path)?;
     file.write_all(&bytes)
         .and_then(|()| file.sync_all())
@@ -56,4 +72,20 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         text::bytes(bytes.len() as u64)
     ));
     Ok(Exit::Done)
+}
+
+/// The page of a bundle.
+fn page(bundle: &Value, graph: Option<Value>) -> String {
+    let mut run = bundle["run"].clone();
+    // A bundle has fewer words for a status than a run.
+    if let Some(status) = bundle.get("runStatus") {
+        run["status"] = status.clone();
+    }
+    server::offline_page(&json!({
+        "run": run,
+        "events": bundle["events"],
+        "graph": graph,
+        "madeAt": bundle["generatedAt"],
+        "note": bundle.get("truncatedReason"),
+    }))
 }
