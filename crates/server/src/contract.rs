@@ -10,7 +10,6 @@ use faces::openwop::v2;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 
-use crate::console;
 use crate::problem::Problem;
 
 /// The header that names a version, in requests and answers.
@@ -26,6 +25,8 @@ pub(crate) const PREFERRED: &str = VERSION_1;
 /// The address whose answer depends on the header.
 pub(crate) const WELL_KNOWN: &str = "/.well-known/openwop";
 
+/// The address of the console; its files and sessions are below.
+pub(crate) const CONSOLE_ROOT: &str = "/console";
 /// The addresses of the LLM Workbench API.
 pub(crate) const WORKBENCH_ROOT: &str = "/api/";
 
@@ -127,7 +128,7 @@ impl Asked {
 
 /// Addresses for operators and browsers.
 fn is_of_no_protocol(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/metrics") || path.starts_with(console::ROOT)
+    matches!(path, "/healthz" | "/readyz" | "/metrics") || path.starts_with(CONSOLE_ROOT)
 }
 
 #[cfg(test)]

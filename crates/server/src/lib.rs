@@ -13,7 +13,6 @@ pub mod admission;
 mod app;
 pub mod auth;
 mod body;
-mod console;
 mod contract;
 mod cors;
 mod discovery;
@@ -41,6 +40,6 @@ mod wire;
 
 pub use app::{App, Phase, app};
 pub use auth::Gate;
-pub use console::offline_page;
 pub use limits::{Limits, Saves};
+pub use routes::console::offline_page;
 pub use webhooks::deliver_webhooks;

@@ -12,10 +12,9 @@ use kernel::run::RunStatus;
 use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
-use crate::console;
 use crate::contract::Contract;
 use crate::route::{Access, Route};
-use crate::routes::workbench;
+use crate::routes::{console, workbench};
 use crate::webhooks::{SIGNATURES, STANDARD};
 
 /// The parts of a face's document that are not routes.

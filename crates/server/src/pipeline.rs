@@ -25,7 +25,6 @@ use tracing::Instrument as _;
 
 use crate::admission;
 use crate::app::{App, Phase};
-use crate::console;
 use crate::contract::{self, Contract};
 use crate::cors;
 use crate::encode::Encoding;
@@ -36,7 +35,7 @@ use crate::problem::Problem;
 use crate::reply::{REPLAYED, Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
 use crate::routes::v2::token;
-use crate::routes::workbench;
+use crate::routes::{console, workbench};
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 use crate::unread_body::{Unread, UnreadBody};
 

@@ -4,6 +4,7 @@ mod annotations;
 mod artifacts;
 mod audit;
 mod bundle;
+pub(crate) mod console;
 pub(crate) mod coordinator;
 mod create;
 mod events;
@@ -21,7 +22,6 @@ mod webhooks;
 pub(crate) mod workbench;
 mod workflows;
 
-use crate::console;
 use crate::route::Route;
 
 /// Every route.

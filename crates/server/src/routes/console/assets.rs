@@ -8,7 +8,7 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::digest::Digest;
 
-use super::ROOT;
+use crate::contract::CONSOLE_ROOT;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
@@ -24,15 +24,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 struct Asset(&'static str, &'static str, &'static [u8]);
 
 /// The code of the pages.
-pub(super) const SCRIPT: &[u8] = include_bytes!("../../../../console/dist/console.js");
+pub(super) const SCRIPT: &[u8] = include_bytes!("../../../../../console/dist/console.js");
 /// Their style.
-pub(super) const STYLE: &[u8] = include_bytes!("../../../../console/dist/console.css");
+pub(super) const STYLE: &[u8] = include_bytes!("../../../../../console/dist/console.css");
 
 static ASSETS: [Asset; 4] = [
     Asset(
-        ROOT,
+        CONSOLE_ROOT,
         "text/html; charset=utf-8",
-        include_bytes!("../../../../console/dist/index.html"),
+        include_bytes!("../../../../../console/dist/index.html"),
     ),
     Asset(
         "/console/console.js",
@@ -43,7 +43,7 @@ static ASSETS: [Asset; 4] = [
     Asset(
         "/console/icon.svg",
         "image/svg+xml",
-        include_bytes!("../../../../console/dist/icon.svg"),
+        include_bytes!("../../../../../console/dist/icon.svg"),
     ),
 ];
 /// The address with a slash at its end, which people type.

@@ -14,9 +14,6 @@ pub(crate) use session::{admit, schemas};
 
 use crate::route::Route;
 
-/// The address of the console; everything of it is below.
-pub(crate) const ROOT: &str = "/console";
-
 /// Its pages, and the routes of sessions.
 pub(crate) fn routes() -> Vec<Route> {
     [assets::routes(), session::routes()].concat()
