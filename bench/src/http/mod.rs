@@ -35,10 +35,12 @@ pub(crate) fn definitions() -> [Value; 2] {
 
 fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     let mut all = Vec::new();
-    for clients in settings.clients() {
-        all.extend(runs(settings, clients)?);
+    for major in [Major::One, Major::Two] {
+        for clients in settings.clients() {
+            all.extend(runs(settings, clients, major)?);
+        }
+        all.extend(reads(settings, major)?);
     }
-    all.extend(reads(settings)?);
     for subscribers in settings.subscribers() {
         all.extend(delay::measure(settings, subscribers)?);
     }
@@ -56,6 +58,31 @@ enum Job {
     Poll,
 }
 
+/// The major of the protocol that a client speaks.
+#[derive(Clone, Copy)]
+enum Major {
+    One,
+    Two,
+}
+
+impl Major {
+    /// The beginning of its addresses.
+    fn root(self) -> &'static str {
+        match self {
+            Self::One => "/v1",
+            Self::Two => "",
+        }
+    }
+
+    /// The beginning of the names of its series.
+    fn label(self) -> &'static str {
+        match self {
+            Self::One => "http",
+            Self::Two => "http/v2",
+        }
+    }
+}
+
 /// The pace over all clients.
 struct Pace {
     per_second: f64,
@@ -69,19 +96,19 @@ impl Pace {
     }
 }
 
-fn runs(settings: &Settings, clients: usize) -> io::Result<Vec<Series>> {
+fn runs(settings: &Settings, clients: usize, major: Major) -> io::Result<Vec<Series>> {
     let (mut paces, mut commits, mut memory) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..settings.repeat {
         let dir = tempfile::tempdir_in(&settings.dir)?;
         let server = Server::start(dir.path())?;
-        let pace = host::block_on(work(settings, &server, clients, Job::Run, None))?;
+        let pace = host::block_on(work(settings, &server, clients, (Job::Run, major), None))?;
         let spent = server.stop()?;
         commits.push(spent.commits as f64 / pace.took.len() as f64);
         memory.push(spent.peak_mib);
         paces.push(pace);
     }
     let series = |what: &str, unit, samples| Series {
-        name: format!("http/{what}/{clients}"),
+        name: format!("{}/{what}/{clients}", major.label()),
         unit,
         samples,
     };
@@ -95,21 +122,22 @@ fn runs(settings: &Settings, clients: usize) -> io::Result<Vec<Series>> {
     ])
 }
 
-fn reads(settings: &Settings) -> io::Result<Vec<Series>> {
+fn reads(settings: &Settings, major: Major) -> io::Result<Vec<Series>> {
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let server = Server::start(dir.path())?;
     let run = host::block_on(async {
         let mut client = Client::connect(server.address, &server.key).await?;
-        one_run(&mut client).await
+        one_run(&mut client, major).await
     })?;
     let mut all = Vec::new();
     for (job, what) in [(Job::Snapshot, "snapshots"), (Job::Poll, "polls")] {
         let sample = || {
             let run = Some(run.clone());
-            host::block_on(work(settings, &server, 16, job, run)).map(|pace| pace.per_second)
+            host::block_on(work(settings, &server, 16, (job, major), run))
+                .map(|pace| pace.per_second)
         };
         all.push(Series {
-            name: format!("http/{what}/16"),
+            name: format!("{}/{what}/16", major.label()),
             unit: "reads/s",
             samples: settings.sample(sample)?,
         });
@@ -123,7 +151,7 @@ async fn work(
     settings: &Settings,
     server: &Server,
     clients: usize,
-    job: Job,
+    (job, major): (Job, Major),
     run: Option<String>,
 ) -> io::Result<Pace> {
     let (address, key): (SocketAddr, Arc<str>) = (server.address, server.key.as_str().into());
@@ -140,13 +168,12 @@ async fn work(
             loop {
                 let asked = Instant::now();
                 match job {
-                    Job::Run => drop(one_run(&mut client).await?),
+                    Job::Run => drop(one_run(&mut client, major).await?),
                     Job::Snapshot => {
-                        client.ask("GET", &format!("/v1/runs/{run}"), "").await?;
+                        client.ask("GET", &run, "").await?;
                     }
                     Job::Poll => {
-                        let path = format!("/v1/runs/{run}/events/poll");
-                        client.ask("GET", &path, "").await?;
+                        client.ask("GET", &format!("{run}/events/poll"), "").await?;
                     }
                 }
                 took.push(asked.elapsed().as_secs_f64() * 1_000.0);
@@ -169,20 +196,19 @@ async fn work(
     })
 }
 
-/// Creates a run and watches it to its end; answers its id.
-async fn one_run(client: &mut Client) -> io::Result<String> {
-    let created: Value = serde_json::from_slice(&client.ask("POST", "/v1/runs", RUN).await?)?;
-    let run = created["runId"].as_str().unwrap_or_default();
-    let events = client
-        .ask(
-            "GET",
-            &format!("/v1/runs/{run}/events?streamMode=updates"),
-            "",
-        )
-        .await?;
+/// Creates a run and watches it to its end; returns its address.
+async fn one_run(client: &mut Client, major: Major) -> io::Result<String> {
+    let root = major.root();
+    let created = client.ask("POST", &format!("{root}/runs"), RUN).await?;
+    let created: Value = serde_json::from_slice(&created)?;
+    // The id of version 2 has a slash, which is written so in an address.
+    let id = created["runId"].as_str().unwrap_or_default();
+    let run = format!("{root}/runs/{}", id.replace('/', "~2F"));
+    let path = format!("{run}/events?streamMode=updates");
+    let events = client.ask("GET", &path, "").await?;
     let text = String::from_utf8_lossy(&events);
     if text.contains("event: run.completed") {
-        Ok(run.to_owned())
+        Ok(run)
     } else {
         Err(host::failed("a stream ended without the end of its run"))
     }
