@@ -2,12 +2,12 @@
 //! served. A family that is not there answers 404.
 
 use kernel::limits::{
-    MAX_DELIVERY_ATTEMPTS, MAX_FAN_OUT, MAX_NODE_EXECUTIONS, MAX_SCHEMA_ROUNDS, MAX_WAIT_MS,
+    MAX_DELIVERY_ATTEMPTS, MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_SCHEMA_ROUNDS, MAX_WAIT_MS,
 };
 use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
 use runtime::access::checkpoints;
 use runtime::models::{Provider, Providers};
-use runtime::nodes::TEST_PROVIDERS;
+use runtime::nodes::{ASKS, TEST_PROVIDERS};
 use runtime::webhooks::OVERLAP_MS;
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,7 @@ use crate::auth::Gate;
 use crate::contract;
 use crate::fixtures;
 use crate::limits::Limits;
+use crate::routes::forks::HOST_ID;
 use crate::routes::v2::{runs, token, webhooks};
 use crate::webhooks::SIGNATURES;
 use faces::openwop::v2;
@@ -38,6 +39,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         test_provider,
         exports,
         node_types,
+        secret_scopes,
         has_canary,
         workflows,
         can_expire,
@@ -103,18 +105,31 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
         "subWorkflow",
         record(CLAIMED, json!({ "inputMapping": true })),
     );
+    // Emitting the events of these families is the claim.
     put(
-        "dispatch",
+        "agents",
         record(
-            CLAIMED,
-            json!({
-                "fanOutSupported": true,
-                "fanOutPolicies": ["sequential", "parallel", "reject"],
-                "joinModes": ["wait-all", "quorum", "first", "race"],
-                "maxFanOut": MAX_FAN_OUT,
-            }),
+            WITNESSABLE,
+            json!({ "orchestrator": true, "dispatch": true }),
         ),
     );
+    let causation = json!({ "hostId": HOST_ID, "ancestryEndpointSupported": true });
+    let model = json!({
+        "version": 1,
+        "confidenceEscalationInterruptKind": "clarification",
+        "crossHostCausation": causation,
+    });
+    put(
+        "multiAgent",
+        record(CLAIMED, json!({ "executionModel": model })),
+    );
+    let reliability = json!({ "reliability": { "maxRetryAttempts": ASKS } });
+    put("envelopes", record(CLAIMED, reliability));
+    let kinds = json!({ "kinds": ["clarification.request"] });
+    put("supportedEnvelopes", record(WITNESSABLE, kinds));
+    if let Some(secrets) = facets(super::secrets(secret_scopes)) {
+        put("secrets", record(WITNESSABLE, secrets));
+    }
     put(
         "replay",
         record(
@@ -161,11 +176,17 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
             json!({ "costEstimates": models.all().any(Provider::has_prices) }),
         ),
     );
-    if let Some(production) = admission::production(limits, gate, can_expire) {
-        put("production", record(WITNESSABLE, facets(production)));
+    let production = admission::production(limits, gate, can_expire);
+    if let Some(mut production) = production.and_then(facets) {
+        // Version 2 has no such route.
+        if let Some(fields) = production.as_object_mut() {
+            fields.remove("debugBundle");
+        }
+        put("production", record(WITNESSABLE, production));
     }
-    let sink = facets(admission::dead_letter(limits));
-    put("deadLetter", record(CLAIMED, sink));
+    if let Some(sink) = facets(admission::dead_letter(limits)) {
+        put("deadLetter", record(CLAIMED, sink));
+    }
     if let Some(key) = key {
         put(
             "auditLogIntegrity",
@@ -207,12 +228,19 @@ fn with(mut head: Value, facets: Value) -> Value {
     head
 }
 
-/// The facets of a record of version 1: its presence is the claim, so `supported` goes.
-fn facets(mut family: Value) -> Value {
-    if let Some(fields) = family.as_object_mut() {
-        fields.remove("supported");
+/// The facets of a record of version 1: presence is the claim, so `supported` goes. `None` for one
+/// that is not supported; such a part is left out.
+fn facets(family: Value) -> Option<Value> {
+    let Value::Object(mut fields) = family else {
+        return Some(family);
+    };
+    if fields.remove("supported") == Some(Value::Bool(false)) {
+        return None;
     }
-    family
+    let kept = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, facets(value)?)));
+    Some(Value::Object(kept.collect()))
 }
 
 fn bounds(limits: &Limits) -> Value {
@@ -222,6 +250,7 @@ fn bounds(limits: &Limits) -> Value {
         "envelopesPerTurn": 10,
         "maxNodeExecutions": MAX_NODE_EXECUTIONS,
         "maxRunDurationMs": MAX_WAIT_MS,
+        "maxLoopIterations": MAX_LOOP_ITERATIONS,
         "maxRequestBodyBytes": limits.body_bytes,
     })
 }

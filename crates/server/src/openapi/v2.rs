@@ -15,8 +15,7 @@ pub(crate) fn document(routes: &[Route], credentials: Credentials) -> Value {
     let routes: Vec<Route> = routes.iter().filter(is_ours).cloned().collect();
     let about = About {
         title: "Runwright",
-        description: "Runs of workflows over OpenWOP 2. Every request carries the header \
-                      OpenWOP-Version: 2.",
+        description: "Runs of workflows over OpenWOP 2.",
         error: "Error",
         schemas: schemas(),
     };
@@ -25,7 +24,7 @@ pub(crate) fn document(routes: &[Route], credentials: Credentials) -> Value {
         for operation in path.1.as_object_mut().into_iter().flatten() {
             if let Some(parameters) = operation.1["parameters"].as_array_mut() {
                 parameters.push(json!({
-                    "in": "header", "name": "OpenWOP-Version", "required": true,
+                    "in": "header", "name": "OpenWOP-Version",
                     "schema": { "type": "string", "enum": ["2", v2::VERSION] },
                 }));
             }

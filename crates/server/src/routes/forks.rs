@@ -29,7 +29,7 @@ use crate::route::{Access, Cx, Doc, Route};
 /// Events read at a time.
 const PAGE: usize = 64;
 /// The name of this host among runs of several hosts.
-const HOST_ID: &str = "runwright";
+pub(crate) const HOST_ID: &str = "runwright";
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {

@@ -18,15 +18,24 @@ const BASE: &str = "https://openwop.dev/spec/v1/";
 
 /// The folder of external data: not part of the project, for checking only.
 fn folder() -> Option<PathBuf> {
+    folder_of("openwop")
+}
+
+/// The folder of a set of schemas.
+pub(crate) fn folder_of(set: &str) -> Option<PathBuf> {
     let folder = match std::env::var_os("RUNWRIGHT_SHARED") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
     };
-    let folder = folder.join("schemas/openwop");
+    let folder = folder.join("schemas").join(set);
     folder.is_dir().then_some(folder)
 }
 
 fn registry(folder: &PathBuf) -> Registry<'static> {
+    registry_at(BASE, folder)
+}
+
+pub(crate) fn registry_at(base: &str, folder: &PathBuf) -> Registry<'static> {
     let mut registry = Registry::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -34,23 +43,28 @@ fn registry(folder: &PathBuf) -> Registry<'static> {
         if name.ends_with(".schema.json") {
             let schema: Value =
                 serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            registry = registry.add(format!("{BASE}{name}"), schema).unwrap();
+            registry = registry.add(format!("{base}{name}"), schema).unwrap();
         }
     }
     registry.prepare().unwrap()
 }
 
 fn check(registry: &Registry<'static>, schema: &str, value: &Value) {
+    let problems = problems(registry, &format!("{BASE}{schema}"), value);
+    assert_eq!(problems, Vec::<String>::new(), "{schema}: {value:#}");
+}
+
+/// The faults that a schema finds in a value.
+pub(crate) fn problems(registry: &Registry<'static>, schema: &str, value: &Value) -> Vec<String> {
     let validator: Validator = jsonschema::options()
         .with_registry(registry)
         .should_validate_formats(true)
-        .build(&json!({ "$ref": format!("{BASE}{schema}") }))
+        .build(&json!({ "$ref": schema }))
         .unwrap();
-    let problems: Vec<String> = validator
+    validator
         .iter_errors(value)
         .map(|problem| format!("{}: {problem}", problem.instance_path()))
-        .collect();
-    assert_eq!(problems, Vec::<String>::new(), "{schema}: {value:#}");
+        .collect()
 }
 
 fn check_event(registry: &Registry<'static>, event: &Value) {

@@ -8,6 +8,7 @@ use crate::client::{Answer, Request};
 use crate::gates::signoff;
 use crate::host::{Host, everything};
 use crate::receiver::Receiver;
+use crate::v2_schemas;
 
 /// The fields of the closed envelope of an event.
 const EVENT: [&str; 10] = [
@@ -74,6 +75,7 @@ pub(crate) async fn ask(host: &Host, method: &str, path: &str, body: Option<&Val
     };
     let answer = request.send(host.address).await;
     assert_eq!(answer.header("openwop-version"), Some("2.0"), "{path}");
+    v2_schemas::check_answer(method, path, &answer);
     answer
 }
 
@@ -124,6 +126,7 @@ async fn events(host: &Host, run: &str) -> Vec<Value> {
 }
 
 pub(crate) fn check_event(event: &Value) {
+    v2_schemas::check_event(event);
     for name in event.as_object().unwrap().keys() {
         assert!(EVENT.contains(&name.as_str()), "{name}: {event:#}");
     }
@@ -146,6 +149,7 @@ pub(crate) fn check_event(event: &Value) {
 }
 
 fn check_snapshot(snapshot: &Value) {
+    v2_schemas::check("run-snapshot", snapshot);
     for name in snapshot.as_object().unwrap().keys() {
         assert!(SNAPSHOT.contains(&name.as_str()), "{name}: {snapshot:#}");
     }
@@ -202,7 +206,13 @@ async fn discovery_has_a_document_for_each_version() {
     }
     assert_eq!(older.header("openwop-version"), Some("1.0"));
     let root = newer.json();
-    for gone in ["capabilities", "supportedTransports", "profiles"] {
+    // The root is closed: it has no such keys.
+    for gone in [
+        "capabilities",
+        "supportedTransports",
+        "profiles",
+        "dispatch",
+    ] {
         assert_eq!(root.get(gone), None);
     }
     for family in [
@@ -214,6 +224,10 @@ async fn discovery_has_a_document_for_each_version() {
         "webhooks",
         "feedback",
         "auth",
+        "agents",
+        "multiAgent",
+        "envelopes",
+        "supportedEnvelopes",
     ] {
         let record = &root[family];
         assert!(
@@ -224,6 +238,7 @@ async fn discovery_has_a_document_for_each_version() {
         let is_stable = record["status"] == "stable";
         assert_eq!(is_stable, record.get("until").is_none(), "{family}");
     }
+    assert!(!root.to_string().contains("\"supported\":"), "{root:#}");
     let tag = newer.header("etag").unwrap();
     assert_ne!(Some(tag), older.header("etag"));
     let request = Request::new("GET", "/.well-known/openwop")
@@ -684,6 +699,7 @@ async fn deliveries_keep_the_contract_of_their_webhook() {
     assert_eq!(first.json()["event"]["runId"], plain);
     let second = newer.next().await;
     let body = second.json();
+    v2_schemas::check("webhook-delivery", &body);
     check_event(&body["event"]);
     assert_eq!(
         (&body["runId"], &body["event"]["runId"]),

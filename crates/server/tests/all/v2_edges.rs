@@ -1,5 +1,6 @@
 //! OpenWOP 2 where it meets version 1, the Workbench face and the limits of the server.
 
+use kernel::time::Timestamp;
 use serde_json::json;
 use server::Limits;
 
@@ -95,4 +96,24 @@ async fn bulk_cancel_binds_the_ids_it_was_given() {
     assert_eq!(ids, [json!(run), json!("acme/nothing")], "{done}");
     let read = ask(&host, "GET", &at(&run), None).await.json();
     assert_eq!(read["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn the_end_of_version_1_is_announced_where_it_is_set() {
+    let at = Timestamp::parse("2026-12-04T00:00:00Z");
+    let limits = Limits {
+        v1_sunset: at,
+        ..Limits::default()
+    };
+    let (host, silent) = (Host::with(limits).await, Host::new().await);
+    let answer = host.get("/v1/runs").await;
+    let date = answer.header("sunset");
+    assert_eq!(date, Some("Fri, 04 Dec 2026 00:00:00 GMT"));
+    assert_eq!(answer.header("deprecation"), Some("@1796342400"));
+    let refused = host.get("/v1/runs/run-none").await;
+    assert_eq!(refused.header("sunset"), date);
+    for other in ["/runs", "/v1/interrupts", "/healthz"] {
+        assert_eq!(host.get(other).await.header("sunset"), None, "{other}");
+    }
+    assert_eq!(silent.get("/v1/runs").await.header("sunset"), None);
 }

@@ -8,9 +8,11 @@ use super::{cell, check_page, head, row, schema};
 use crate::secrets::send;
 use crate::serving::{Serving, lab};
 
-const DOCUMENTS: &[(&str, &str)] = &[
-    ("OpenWOP and extensions", "/v1/openapi.json"),
-    ("LLM Workbench", "/api/openapi.json"),
+/// A title, the address, and what follows the names of bodies, so that they differ.
+const DOCUMENTS: &[(&str, &str, &str)] = &[
+    ("OpenWOP 1 and extensions", "/v1/openapi.json", ""),
+    ("OpenWOP 2", "/openapi.json", " of OpenWOP 2"),
+    ("LLM Workbench", "/api/openapi.json", ""),
 ];
 
 #[test]
@@ -22,18 +24,18 @@ fn reference_of_routes_is_current() {
          marked \"key once\" takes an `Idempotency-Key`: equal requests with one key have one \
          effect and one answer.\n\n",
     );
-    for (title, address) in DOCUMENTS {
+    for (title, address, suffix) in DOCUMENTS {
         let (status, document) = send(&serving, "", "GET", address, "");
         assert_eq!(status, 200, "{address}");
         let document = serde_json::from_str(&document).unwrap();
         text.push_str(&format!("## {title}\n\nFrom `GET {address}`.\n\n"));
-        describe(&document, &mut text);
+        describe(&document, suffix, &mut text);
     }
     serving.stop();
     check_page("routes.md", "HTTP routes", &text);
 }
 
-fn describe(document: &Value, text: &mut String) {
+fn describe(document: &Value, suffix: &str, text: &mut String) {
     text.push_str(&head(&[
         "Route",
         "Scope",
@@ -57,7 +59,8 @@ fn describe(document: &Value, text: &mut String) {
                 cell(operation["summary"].as_str().unwrap()),
                 parameters(operation),
                 body.map_or_else(String::new, |body| {
-                    format!("[{body}](#{})", body.to_lowercase())
+                    let anchor = format!("{body}{suffix}").replace(' ', "-");
+                    format!("[{body}](#{})", anchor.to_lowercase())
                 }),
             ];
             text.push_str(&row(&cells.each_ref().map(String::as_str)));
@@ -69,13 +72,17 @@ fn describe(document: &Value, text: &mut String) {
         let table = schema::table(schema);
         let none = "See the OpenAPI document.\n\n";
         let table = if table.is_empty() { none } else { &table };
-        text.push_str(&format!("### {name}\n\n{table}"));
+        text.push_str(&format!("### {name}{suffix}\n\n{table}"));
     }
 }
 
 fn parameters(operation: &Value) -> String {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
-    let named = parameters.filter(|parameter| parameter["in"] != json!("path"));
+    // Every address of OpenWOP 2 reads the version, and none needs it.
+    let is_told = |parameter: &&Value| {
+        parameter["in"] != json!("path") && parameter["name"] != json!("OpenWOP-Version")
+    };
+    let named = parameters.filter(is_told);
     let names: Vec<String> = named
         .map(|parameter| match parameter["name"].as_str().unwrap() {
             "Idempotency-Key" => "key once".to_owned(),
