@@ -45,6 +45,14 @@ impl Timestamp {
         Some(Self(at.as_millisecond()))
     }
 
+    /// The time as headers of HTTP write it (RFC 9110, section 5.6.7). `None` if it cannot be
+    /// represented.
+    pub fn http_date(self) -> Option<String> {
+        let at = jiff::Timestamp::from_millisecond(self.0).ok()?;
+        let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+        printer.timestamp_to_rfc9110_string(&at).ok()
+    }
+
     /// Parses the end of a period. Later times than the last one that can be represented, before
     /// the end of the year 9999, are reduced to it.
     pub fn parse_end(text: &str) -> Option<Self> {

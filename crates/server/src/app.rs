@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::pipeline;
 use crate::problem::Problem;
 use crate::route::{Route, Table};
+use crate::sunset::Sunset;
 use crate::{discovery, fixtures, openapi, routes};
 
 /// The life cycle of a server.
@@ -57,6 +58,7 @@ struct Inner {
     openapi_v2: Bytes,
     workbench_openapi: Bytes,
     snapshots: OnceLock<PathBuf>,
+    sunset: Option<Sunset>,
 }
 
 impl App {
@@ -99,6 +101,7 @@ impl App {
             workbench_openapi: routes::workbench::openapi::document(credentials)
                 .to_string()
                 .into(),
+            sunset: limits.v1_sunset.and_then(Sunset::new),
             snapshots: OnceLock::new(),
             streams: Arc::new(Semaphore::new(limits.streams)),
             metrics: Metrics::default(),
@@ -122,6 +125,11 @@ impl App {
     /// The folder of snapshots, if they are stored.
     pub(crate) fn snapshots(&self) -> Option<&PathBuf> {
         self.0.snapshots.get()
+    }
+
+    /// The announced end of OpenWOP 1.
+    pub(crate) fn sunset(&self) -> Option<&Sunset> {
+        self.0.sunset.as_ref()
     }
 
     /// The command API.

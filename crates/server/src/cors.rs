@@ -20,7 +20,7 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "accept-ranges, content-disposition, content-range, etag, link, location, retry-after, \
      traceparent, x-request-id, openwop-idempotent-replay, openwop-version, runwright-warning, run-revision, \
-     run-save, run-replaced-save, run-put-back, run-unknown-events",
+     run-save, run-replaced-save, run-put-back, run-unknown-events, deprecation, sunset",
 );
 
 /// The response to a preflight request; `None` for anything else.

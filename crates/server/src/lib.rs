@@ -33,6 +33,7 @@ mod reply;
 pub mod route;
 pub mod routes;
 mod sse;
+mod sunset;
 mod trace;
 mod unread_body;
 pub mod webhooks;

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use kernel::limits::{MAX_DOCUMENT_BYTES, MAX_VALUE_BYTES};
+use kernel::time::Timestamp;
 
 /// The limits of a server. A request above one of them is rejected with an explanation.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Limits {
     /// The retention of runs after their end, as configured for maintenance; `None` means
     /// unlimited. Only advertised here.
     pub retain_finished: Option<Duration>,
+    /// When OpenWOP 1 ends here. `None` means that no end is announced.
+    pub v1_sunset: Option<Timestamp>,
     /// Bytes of a request body.
     pub body_bytes: usize,
     /// Bytes of a workflow definition.
@@ -86,6 +89,7 @@ impl Default for Limits {
             tenant_rate: None,
             in_flight: None,
             retain_finished: None,
+            v1_sunset: None,
             body_bytes: MAX_VALUE_BYTES,
             definition_bytes: 4 << 20,
             document_bytes: MAX_DOCUMENT_BYTES,

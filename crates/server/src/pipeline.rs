@@ -124,6 +124,12 @@ pub(crate) async fn answer(
     if let Some(version) = version {
         headers.insert(contract::HEADER, version);
     }
+    if let Some(sunset) = app.sunset()
+        && contract == Contract::One
+        && route.as_ref().is_some_and(|route| route.has_successor)
+    {
+        sunset.announce(headers);
+    }
     if is_keyed && route.is_some() && !headers.contains_key(REPLAYED) {
         // Rejected before its key was read.
         headers.insert(REPLAYED, HeaderValue::from_static("false"));

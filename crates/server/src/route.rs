@@ -82,6 +82,8 @@ pub struct Route {
     pub is_closed: bool,
     /// The wire format of its answers.
     pub(crate) contract: Contract,
+    /// Whether OpenWOP 2 has the same route without the version.
+    pub(crate) has_successor: bool,
     /// Whether a response may be held until there is something to send.
     pub is_held: bool,
     /// The body limit in bytes, if it differs from the default.
@@ -110,6 +112,7 @@ impl Route {
             is_keyed: false,
             is_closed: false,
             contract: Contract::One,
+            has_successor: false,
             is_held: false,
             body: None,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kernel::document::Audited;
 use kernel::ids::TenantId;
 use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
 use runtime::access::{AuthOptions, Authenticator, checkpoints};
 use runtime::api::{Api, ExpiryToken};
 use runtime::authority::Authority;
@@ -113,6 +114,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", value_parser = web::host)]
     host: Vec<String>,
 
+    /// Announce the end of OpenWOP 1 on this day, such as 2026-12-04, in its answers
+    /// [default: no end is announced]
+    #[arg(long, value_name = "DAY", value_parser = day)]
+    v1_sunset: Option<Timestamp>,
+
     /// Keep every save of a workbench run on the audit trail [default: decisions and deletions]
     #[arg(long)]
     audit_saves: bool,
@@ -147,6 +153,12 @@ fn hosts(args: &Args) -> Vec<String> {
     let listened = args.listen.rsplit_once(':').map(|(name, _)| name);
     let listened = listened.and_then(|name| web::host(name).ok());
     args.host.iter().cloned().chain(listened).collect()
+}
+
+/// The beginning of a day, in UTC.
+fn day(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(&format!("{text}T00:00:00Z"))
+        .ok_or_else(|| "it is not a day such as 2026-12-04".to_owned())
 }
 
 /// A token that cannot be guessed.
@@ -199,6 +211,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         } else {
             Saves::LastWins
         },
+        v1_sunset: args.v1_sunset,
         origins: args.allow_origin.clone(),
         hosts: hosts(&args),
         ..Limits::default()

@@ -9,7 +9,7 @@ pub(crate) mod coordinator;
 mod create;
 mod events;
 mod expiry;
-mod forks;
+pub(crate) mod forks;
 mod graphs;
 mod health;
 mod host;
@@ -22,11 +22,16 @@ mod webhooks;
 pub(crate) mod workbench;
 mod workflows;
 
+use std::collections::HashSet;
+
+use hyper::Method;
+
+use crate::contract::Contract;
 use crate::route::Route;
 
 /// Every route.
 pub fn all() -> Vec<Route> {
-    [
+    let mut all: Vec<Route> = [
         host::routes(),
         health::routes(),
         workflows::routes(),
@@ -51,5 +56,15 @@ pub fn all() -> Vec<Route> {
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .collect();
+    let newer = all.iter().filter(|route| route.contract == Contract::Two);
+    let newer: HashSet<(Method, &str)> = newer
+        .map(|route| (route.method.clone(), route.path))
+        .collect();
+    for route in &mut all {
+        let path = route.path.strip_prefix("/v1");
+        route.has_successor =
+            path.is_some_and(|path| newer.contains(&(route.method.clone(), path)));
+    }
+    all
 }
