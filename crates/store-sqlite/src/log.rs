@@ -120,9 +120,7 @@ pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible
                 return Err(gap().into());
             }
             if before.is_some_and(|before| before.chain(&content) != chain) {
-                return Err(
-                    corrupt("an event differs from the one in the hash chain of its log").into(),
-                );
+                return Err(corrupt("an event differs from its log's hash chain").into());
             }
             records.push(Record { content, chain });
             Ok(true)

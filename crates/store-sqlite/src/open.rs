@@ -14,8 +14,7 @@ use crate::sql::{Db, Fallible, corrupt};
 const APPLICATION_ID: i64 = 0x5257_7331;
 /// The mark of stores with older schemas, from before versions began again at 1 ("RWst").
 const OLD_APPLICATION_ID: i64 = 0x5257_7374;
-const OLD_STORE: &str = "the store was written by a build from before the first release, in \
-                         another format; choose a new folder with --data";
+const OLD_STORE: &str = "the store is older than the first release; use a new folder (--data)";
 
 /// One idempotent script per version, committed together with its number; never edited later.
 const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
@@ -106,14 +105,11 @@ fn version(db: &Db) -> Fallible<usize> {
     match application {
         Some(0 | APPLICATION_ID) if version <= SCHEMA_VERSION => Ok(version),
         Some(APPLICATION_ID) => Err(StoreError::Unavailable(format!(
-            "the store has schema version {version}, this build supports {SCHEMA_VERSION}; update \
-             runwright"
+            "the store has schema {version}, this build supports {SCHEMA_VERSION}; update runwright"
         ))
         .into()),
         Some(OLD_APPLICATION_ID) => Err(StoreError::Unavailable(OLD_STORE.into()).into()),
-        _ => {
-            Err(corrupt("the file is a database of another program, not a Runwright store").into())
-        }
+        _ => Err(corrupt("the file is another program's database, not a store").into()),
     }
 }
 

@@ -272,7 +272,7 @@ fn damage_is_reported_and_the_rest_stays_readable() {
         (
             "UPDATE events SET content = zeroblob(9)
              WHERE stream = (SELECT id FROM streams WHERE name LIKE 'doc-%') AND seq = 0",
-            "an event differs from the one in the hash chain of its log",
+            "an event differs from its log's hash chain",
             0,
         ),
     ];
