@@ -43,10 +43,10 @@ pub(super) enum Kind {
 /// Reads the kind of a server from its capabilities.
 pub(super) async fn discover(remote: &Remote) -> Result<Kind, Failure> {
     let path = "/.well-known/openwop";
-    let (status, answer) = remote.exchange(Method::GET, path, None).await?;
-    let Some(capabilities) = answer.filter(|_| status.is_success()) else {
-        // The request of the command says what is wrong.
-        return Ok(Kind::Runwright);
+    let capabilities = match remote.exchange(Method::GET, path, None).await {
+        Ok((status, Some(capabilities))) if status.is_success() => capabilities,
+        // The request of the command says what is wrong, or is repeated as a worker's is.
+        Ok(_) | Err(_) => return Ok(Kind::Runwright),
     };
     let name = capabilities["implementation"]["name"].as_str();
     let name = text::one_line(name.unwrap_or("this host"), 60);
