@@ -1,7 +1,7 @@
 //! Control nodes: they change what runs next and touch nothing outside.
 //!
-//! One file each, which implements [`ControlNode`], and one row of the table below. A control node
-//! is a pure function from its config, its inputs and the scope of the run to a [`Began`]. A new
+//! One file each, which implements `ControlNode`, and one row of the table below. A control node
+//! is a pure function from its config, its inputs and the scope of the run to a `Began`. A new
 //! one extends the meaning of the event format.
 
 /// A config key with its other names, its values and its purpose.

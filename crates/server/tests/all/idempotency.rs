@@ -38,6 +38,9 @@ fn every_route_that_changes_something_honours_a_key() {
             "/v1/test/runs/{runId}/expire",
         ];
         let by_itself = others.contains(&route.path) && route.method == "POST";
+        // They change nothing that is stored.
+        let by_itself =
+            by_itself || ["/v1/workflows:check", "/console/session"].contains(&route.path);
         // In the workbench, saving, deleting and importing the same again change nothing.
         let is_document = ["/api/runs/{runId}", "/api/bundles", "/api/bundles/verify"];
         let by_itself = by_itself || is_document.contains(&route.path);

@@ -52,7 +52,6 @@ mod traces;
 mod v2;
 mod v2_edges;
 mod v2_projection;
-mod v2_schemas;
 mod webhooks;
 mod workbench;
 mod workflows;

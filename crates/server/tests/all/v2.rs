@@ -8,7 +8,6 @@ use crate::client::{Answer, Request};
 use crate::gates::signoff;
 use crate::host::{Host, everything};
 use crate::receiver::Receiver;
-use crate::v2_schemas;
 
 /// The fields of the closed envelope of an event.
 const EVENT: [&str; 10] = [
@@ -57,6 +56,7 @@ pub(crate) fn is_v2(path: &str) -> bool {
     let others = [
         "/v1/",
         "/api/",
+        "/console",
         "/.well-known/",
         "/healthz",
         "/readyz",
@@ -75,7 +75,6 @@ pub(crate) async fn ask(host: &Host, method: &str, path: &str, body: Option<&Val
     };
     let answer = request.send(host.address).await;
     assert_eq!(answer.header("openwop-version"), Some("2.0"), "{path}");
-    v2_schemas::check_answer(method, path, &answer);
     answer
 }
 
@@ -126,7 +125,6 @@ async fn events(host: &Host, run: &str) -> Vec<Value> {
 }
 
 pub(crate) fn check_event(event: &Value) {
-    v2_schemas::check_event(event);
     for name in event.as_object().unwrap().keys() {
         assert!(EVENT.contains(&name.as_str()), "{name}: {event:#}");
     }
@@ -149,7 +147,6 @@ pub(crate) fn check_event(event: &Value) {
 }
 
 fn check_snapshot(snapshot: &Value) {
-    v2_schemas::check("run-snapshot", snapshot);
     for name in snapshot.as_object().unwrap().keys() {
         assert!(SNAPSHOT.contains(&name.as_str()), "{name}: {snapshot:#}");
     }
@@ -699,7 +696,6 @@ async fn deliveries_keep_the_contract_of_their_webhook() {
     assert_eq!(first.json()["event"]["runId"], plain);
     let second = newer.next().await;
     let body = second.json();
-    v2_schemas::check("webhook-delivery", &body);
     check_event(&body["event"]);
     assert_eq!(
         (&body["runId"], &body["event"]["runId"]),

@@ -62,7 +62,7 @@ fn a_store_from_before_the_first_release_is_refused() {
         let StoreError::Unavailable(why) = refusal(&file.path(), access) else {
             panic!("an older store is not damaged");
         };
-        assert!(why.contains("before the first release"), "{why}");
+        assert!(why.contains("older than the first release"), "{why}");
     }
     assert_eq!(std::fs::read(file.path()).unwrap(), before);
 }

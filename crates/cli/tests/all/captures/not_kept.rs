@@ -30,7 +30,7 @@ fn a_tool_file_without_content_is_not_a_failed_replay() {
     );
     let message = report["error"]["message"].as_str().unwrap();
     assert!(
-        message.starts_with("step 1: what big.bin held"),
+        message.starts_with("step 1: the content of big.bin is not kept"),
         "{message}"
     );
     assert_eq!(report["match_status"], Value::Null, "{report}");

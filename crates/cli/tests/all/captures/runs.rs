@@ -305,7 +305,7 @@ fn recorded_human_answers_are_replayed_and_missing_ones_not() {
     assert_ne!(first["snapshot_id"], second["snapshot_id"]);
     assert_eq!(second["extensions"]["follows"], first["snapshot_id"]);
     // A repeated capture gives the same file, and reports this.
-    let again = lab.call(&capture).with(0).says("has no event");
+    let again = lab.call(&capture).with(0).says("has no new event");
     let again = again.json();
     assert_eq!(
         (&again["path"], &again["new"]),

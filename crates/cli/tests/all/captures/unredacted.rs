@@ -112,7 +112,7 @@ child, terminal = pty.fork()
 if child == 0:
     os.execv(sys.argv[2], sys.argv[2:])
 seen = b""
-while b"to go on" not in seen:
+while b"to continue" not in seen:
     seen += os.read(terminal, 4096)
 os.write(terminal, sys.argv[1].encode() + b"\n")
 try:
