@@ -11,7 +11,6 @@ use kernel::ids::StreamId;
 use runtime::engine::EngineOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::ReadFrom;
 use store_sqlite::Access;
 
 use crate::child::{Child, Order};
@@ -159,7 +158,7 @@ pub(crate) fn child(ask: &Ask, begun: Instant) -> io::Result<Answer> {
         let micros = begun.elapsed().as_secs_f64() * 1e6;
         let log = door
             .store()
-            .load(&ask.run, ReadFrom::Seq(u64::MAX), 0)
+            .load_head(&ask.run)
             .await
             .map_err(host::failed)?;
         Ok(Answer {

@@ -10,7 +10,7 @@ use kernel::ids::StreamId;
 use kernel::problem::quoted;
 use kernel::stream::StreamKind;
 use runtime::door::Door;
-use store::{ListCursor, ListQuery, Listed, ReadFrom, StoreError};
+use store::{ListCursor, ListQuery, Listed, StoreError};
 
 use crate::exit::Failure;
 use crate::session::Session;
@@ -110,7 +110,7 @@ enum Sought {
 
 async fn search(door: &Door, RunName(typed): &RunName) -> Result<Sought, Failure> {
     let whole = StreamId::new(typed);
-    match door.store().load(&whole, ReadFrom::Seq(u64::MAX), 0).await {
+    match door.store().load_head(&whole).await {
         Ok(loaded) if loaded.header.kind == StreamKind::Run => return Ok(Sought::Found(whole)),
         Ok(_) | Err(StoreError::Missing) => {}
         Err(error) => return Err(error.into()),

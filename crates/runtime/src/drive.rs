@@ -19,7 +19,7 @@ use kernel::run::event::OutputChannel;
 use kernel::run::state::{LiveAttempt, Phase};
 use kernel::run::{Command, Envelope, Event, Outcome, Rejection, Run, RunEvent, schedule};
 use serde_json::Value;
-use store::{Checkpoint, Guard, Lease, ReadFrom, StoreError};
+use store::{Checkpoint, Guard, Lease, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -369,12 +369,11 @@ impl Driver {
     /// them.
     async fn look_outside(&mut self) -> Result<(), Stop> {
         let next_seq = self.run().head.next_seq;
-        let end = ReadFrom::Seq(u64::MAX);
         match self
             .engine
             .door()
             .store()
-            .load(&self.lease.stream, end, 0)
+            .load_head(&self.lease.stream)
             .await
         {
             Ok(log) if log.next_seq == next_seq => Ok(()),

@@ -2,7 +2,7 @@
 //! lives.
 
 use kernel::ids::{HolderId, StreamId};
-use store::{ReadFrom, Store, StoreError};
+use store::{Store, StoreError};
 
 /// The name of this process: machine, boot, process id and start time. On a system without `/proc`
 /// the boot and start time are unknown and no holder is ever presumed dead.
@@ -18,7 +18,7 @@ pub fn this_process() -> HolderId {
 /// # Errors
 /// The store's.
 pub async fn release_if_dead(store: &dyn Store, stream: &StreamId) -> Result<(), StoreError> {
-    let loaded = store.load(stream, ReadFrom::Seq(u64::MAX), 0).await?;
+    let loaded = store.load_head(stream).await?;
     match loaded.lease {
         Some(lease) if is_dead(&lease.holder) => store.release(&lease).await,
         _ => Ok(()),

@@ -140,11 +140,7 @@ impl Line {
                 .append(batch, Guard::Outside, LeaseChange::Keep)
                 .await?;
             if lease == LeaseChange::Release
-                && let Some(lease) = self
-                    .inner
-                    .load(&stream, ReadFrom::Seq(u64::MAX), 0)
-                    .await?
-                    .lease
+                && let Some(lease) = self.inner.load_head(&stream).await?.lease
             {
                 self.inner.release(&lease).await?;
             }
@@ -170,7 +166,7 @@ impl Line {
         ttl: Duration,
     ) -> Result<Lease, StoreError> {
         if self.bug == Some(Bug::ClaimsGranted)
-            && let Ok(loaded) = self.inner.load(stream, ReadFrom::Seq(u64::MAX), 0).await
+            && let Ok(loaded) = self.inner.load_head(stream).await
             && let Some(lease) = loaded.lease
         {
             self.inner.release(&lease).await?;

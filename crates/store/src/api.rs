@@ -68,6 +68,14 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Loaded, StoreError>;
 
+    /// Header, head, index row and lease of a stream, without its events.
+    ///
+    /// # Errors
+    /// As for [`Store::load`].
+    async fn load_head(&self, stream: &StreamId) -> Result<Loaded, StoreError> {
+        self.load(stream, ReadFrom::Seq(u64::MAX), 0).await
+    }
+
     /// Takes the lease on a stream for `ttl` from now. The same holder may claim again and gets a
     /// new epoch. Afterwards every append under an older epoch is `Fenced`. `Missing` for an
     /// unknown or purged stream. `Conflict::Held` while another holder's lease lives, or while a

@@ -5,7 +5,7 @@ use kernel::run::{Capacity, Command, Envelope};
 use runtime::door::Door;
 use runtime::holder;
 use serde_json::json;
-use store::{ListQuery, ReadFrom};
+use store::ListQuery;
 
 use super::DriveArgs;
 use super::snapshot::REPLAY_QUEUE;
@@ -160,7 +160,7 @@ async fn unfinished(engine: &runtime::engine::Engine) -> Result<Vec<StreamId>, F
 
 /// Whether a run is an incomplete fork, which cannot be driven.
 async fn is_cut_off(door: &Door, run: &StreamId) -> Result<bool, Failure> {
-    let loaded = door.store().load(run, ReadFrom::Seq(u64::MAX), 0).await?;
+    let loaded = door.store().load_head(run).await?;
     if loaded.header.origin.is_none() || loaded.index.settled {
         return Ok(false);
     }
@@ -174,7 +174,7 @@ async fn driven_by(
     run: &StreamId,
 ) -> Result<Option<String>, Failure> {
     let store = engine.door().store();
-    let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
+    let loaded = store.load_head(run).await?;
     Ok(match loaded.lease {
         Some(lease) if lease.expires_at > store.now() && !holder::is_dead(&lease.holder) => {
             Some(holder_name(&lease.holder))

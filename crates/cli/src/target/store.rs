@@ -17,7 +17,7 @@ use runtime::DoorError;
 use runtime::door::{Door, NotesError};
 use runtime::redact::Redactor;
 use serde_json::Value;
-use store::{ListQuery, ReadFrom, StoreError};
+use store::{ListQuery, StoreError};
 
 use super::{
     ArtifactRow, Cursor, EventLine, Filter, Listing, NewNote, Purpose, RunView, Sink, Target,
@@ -61,8 +61,7 @@ impl<'a> StoreTarget<'a> {
 
     /// Whether an id is that of a run that a browser app saved.
     async fn is_document(&self, id: &StreamId) -> Result<bool, Failure> {
-        let end = ReadFrom::Seq(u64::MAX);
-        let loaded = self.door.store().load(id, end, 0).await?;
+        let loaded = self.door.store().load_head(id).await?;
         Ok(loaded.header.kind == StreamKind::Document)
     }
 
@@ -218,7 +217,7 @@ impl Target for StoreTarget<'_> {
 
     async fn say_who_acts(&self, run: &StreamId) -> Result<(), Failure> {
         let store = self.door.store();
-        let loaded = match store.load(run, ReadFrom::Seq(u64::MAX), 0).await {
+        let loaded = match store.load_head(run).await {
             Err(StoreError::Missing) => return Ok(()),
             loaded => loaded?,
         };

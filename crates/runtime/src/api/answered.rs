@@ -34,8 +34,7 @@ impl Api {
         if claim.intent != TokenScope::Resolve {
             return Err(ApiError::InspectOnly);
         }
-        let end = ReadFrom::Seq(u64::MAX);
-        let header = match self.door().store().load(&claim.run_id, end, 0).await {
+        let header = match self.door().store().load_head(&claim.run_id).await {
             Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Interrupt)),
             loaded => loaded?.header,
         };

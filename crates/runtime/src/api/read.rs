@@ -3,7 +3,7 @@
 use kernel::ids::StreamId;
 use kernel::run::Run;
 use kernel::stream::{StreamHeader, StreamKind};
-use store::{Loaded, ReadFrom, StoreError};
+use store::{Loaded, StoreError};
 
 use super::error::ResourceKind;
 use super::{Api, ApiError};
@@ -62,8 +62,7 @@ impl Api {
         action: Action,
         run: &StreamId,
     ) -> Result<Loaded, ApiError> {
-        let end = ReadFrom::Seq(u64::MAX);
-        match self.door().store().load(run, end, 0).await {
+        match self.door().store().load_head(run).await {
             Ok(loaded) => {
                 permit(who, action, &loaded.header)?;
                 Ok(loaded)

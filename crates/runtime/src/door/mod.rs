@@ -165,8 +165,7 @@ impl Door {
     pub async fn load_to_show(&self, stream: &StreamId) -> Result<Run, StoreError> {
         let mut run = self.load(stream).await?;
         for child in run.untold_children() {
-            let end = ReadFrom::Seq(u64::MAX);
-            match self.store.load(&child, end, 0).await {
+            match self.store.load_head(&child).await {
                 Ok(loaded) => run.tell_of_child(&child, &loaded.index.status),
                 // The message that creates it is still in the outbox. An erased child reports
                 // nothing.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kernel::run::{Command, Driving, Envelope, Rejection};
-use store::{Guard, LeaseChange, ReadFrom, StoreError};
+use store::{Guard, LeaseChange, StoreError};
 
 use super::{CHECKPOINT_EVERY, Driver, Stop};
 use crate::door::{AppendError, DoorError, Indeterminate};
@@ -121,10 +121,7 @@ impl Driver {
         let mut wait = Duration::from_millis(10);
         let store = self.engine.door().store();
         loop {
-            match store
-                .load(&self.lease.stream, ReadFrom::Seq(u64::MAX), 0)
-                .await
-            {
+            match store.load_head(&self.lease.stream).await {
                 Ok(head) => return Ok(head.next_seq == run.head.next_seq),
                 Err(StoreError::Missing) => return Err(Stop::Lost),
                 Err(error) => {

@@ -11,7 +11,7 @@ use kernel::audit::Actor;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
-use store::{Conflict, ListCursor, ListQuery, Listed, ReadFrom, StoreError};
+use store::{Conflict, ListCursor, ListQuery, Listed, StoreError};
 
 use crate::access::trail;
 use crate::door::CUT_OFF;
@@ -125,7 +125,7 @@ async fn goes_with_its_parent(engine: &Engine, row: &Listed) -> Result<bool, Sto
         return Ok(false);
     };
     let store = engine.inner.door.store();
-    match store.load(parent, ReadFrom::Seq(u64::MAX), 0).await {
+    match store.load_head(parent).await {
         Ok(_) => Ok(true),
         Err(StoreError::Missing) => Ok(false),
         Err(error) => Err(error),

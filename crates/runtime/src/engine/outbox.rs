@@ -11,7 +11,7 @@ use kernel::run::{Command, NodeError, Rejection, RunMessage};
 use kernel::stream::StreamHeader;
 use serde::Deserialize;
 use serde_json::Map;
-use store::{LeaseChange, Outgoing, ReadFrom, StoreError};
+use store::{LeaseChange, Outgoing, StoreError};
 
 use crate::access::{checkpoints, trail};
 use crate::authority;
@@ -190,7 +190,7 @@ async fn seal_for_parent(
 /// The header of a run, if it exists.
 async fn header_of(engine: &Engine, run: &StreamId) -> Result<Option<StreamHeader>, StoreError> {
     let store = engine.inner.door.store();
-    match store.load(run, ReadFrom::Seq(u64::MAX), 0).await {
+    match store.load_head(run).await {
         Ok(loaded) => Ok(Some(loaded.header)),
         Err(StoreError::Missing) => Ok(None),
         Err(error) => Err(error),

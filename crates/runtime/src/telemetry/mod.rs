@@ -183,7 +183,7 @@ pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, 
     let context = header.span_context();
     let parent_workflow = match &header.parent {
         None => None,
-        Some(parent) => match store.load(&parent.run, ReadFrom::Seq(u64::MAX), 0).await {
+        Some(parent) => match store.load_head(&parent.run).await {
             Ok(loaded) => loaded.header.definition.map(|it| it.workflow.to_string()),
             Err(StoreError::Missing) => None,
             Err(error) => return Err(error),
@@ -192,7 +192,7 @@ pub async fn family(store: &dyn Store, header: &StreamHeader) -> Result<Family, 
     let source = match &header.origin {
         None => None,
         Some(origin) => {
-            let loaded = store.load(&origin.source, ReadFrom::Seq(u64::MAX), 0).await;
+            let loaded = store.load_head(&origin.source).await;
             match loaded {
                 Ok(loaded) => Some(loaded.header.span_context()),
                 Err(StoreError::Missing) => Some(TraceContext::named_after(&origin.source)),

@@ -12,7 +12,7 @@ use kernel::registry::Webhook;
 use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
-use store::{Conflict, Guard, Lease, LeaseChange, Position, ReadFrom, Store, StoreError};
+use store::{Conflict, Guard, Lease, LeaseChange, Position, Store, StoreError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use url::Url;
@@ -415,7 +415,7 @@ impl Shared {
             return Ok(*known);
         }
         let head = self.engine.door().store();
-        let loaded = match head.load(run, ReadFrom::Seq(u64::MAX), 0).await {
+        let loaded = match head.load_head(run).await {
             Ok(loaded) => loaded,
             // The reader of the event handles the missing run.
             Err(StoreError::Missing) => return Ok(Some(0)),

@@ -46,7 +46,7 @@ fn world() -> World {
 
 impl World {
     async fn is_there(&self, run: &StreamId) -> bool {
-        match self.store.load(run, ReadFrom::Seq(u64::MAX), 0).await {
+        match self.store.load_head(run).await {
             Ok(_) => true,
             Err(StoreError::Missing) => false,
             Err(error) => panic!("{error}"),

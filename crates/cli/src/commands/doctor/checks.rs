@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use kernel::ids::StreamId;
 use kernel::stream::FORMAT_VERSION;
 use runtime::door::Door;
-use store::{ListQuery, Listed, ReadFrom, StoreError};
+use store::{ListQuery, Listed, StoreError};
 use store_sqlite::{Durability, Options, SqliteStore};
 use tokio::task;
 
@@ -245,10 +245,7 @@ async fn abandoned(door: &Door, open: &[&Listed]) -> Result<Finding, Failure> {
     let now = door.store().now();
     let mut abandoned = 0;
     for row in open {
-        let loaded = door
-            .store()
-            .load(&row.stream, ReadFrom::Seq(u64::MAX), 0)
-            .await?;
+        let loaded = door.store().load_head(&row.stream).await?;
         let is_held = loaded.lease.is_some_and(|lease| {
             lease.expires_at > now && !runtime::holder::is_dead(&lease.holder)
         });

@@ -9,7 +9,7 @@ use kernel::problem::{closest, quoted};
 use runtime::door::Door;
 use runtime::holder;
 use serde_json::Value;
-use store::{ListQuery, ReadFrom};
+use store::ListQuery;
 
 use super::ask;
 use crate::exit::{Failure, io_text};
@@ -195,7 +195,7 @@ async fn choose(candidates: &[Known], what: &str) -> Result<Known, Failure> {
 /// The driver of a run, if it can be determined: a lease of a dead process does not count.
 pub(super) async fn driven_by(door: &Door, run: &StreamId) -> Result<Option<String>, Failure> {
     let store = door.store();
-    let loaded = store.load(run, ReadFrom::Seq(u64::MAX), 0).await?;
+    let loaded = store.load_head(run).await?;
     let here = holder::this_process();
     Ok(loaded.lease.and_then(|lease| {
         let is_live = lease.expires_at > store.now() && !holder::is_dead(&lease.holder);

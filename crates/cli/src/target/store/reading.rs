@@ -88,8 +88,7 @@ async fn waits(door: &Door, id: &StreamId) -> Result<Option<String>, Failure> {
 }
 
 async fn app_id_of(door: &Door, document: &StreamId) -> Result<StreamId, Failure> {
-    let end = ReadFrom::Seq(u64::MAX);
-    let index = door.store().load(document, end, 0).await?.index;
+    let index = door.store().load_head(document).await?.index;
     Ok(StreamId::new(
         index.summary["id"].as_str().unwrap_or_default(),
     ))
@@ -147,8 +146,7 @@ pub(super) async fn new_events(
     form: Form,
 ) -> Result<Vec<EventLine>, Failure> {
     // Before reading, so that the last event is certainly read.
-    let end = ReadFrom::Seq(u64::MAX);
-    let index = door.store().load(&cursor.run, end, 0).await?.index;
+    let index = door.store().load_head(&cursor.run).await?.index;
     let lines = events(door, cursor, form).await?;
     if lines.is_empty() {
         cursor.is_complete = index.settled;

@@ -9,7 +9,7 @@ use kernel::stream::ForkMode;
 use kernel::time::Timestamp;
 use runtime::door::Door;
 use runtime::holder;
-use store::{Lease, ReadFrom};
+use store::Lease;
 
 use super::super::{ArtifactRow, RunView};
 use crate::budget::{self, Used};
@@ -23,7 +23,7 @@ use crate::{questions, style, summary, text};
 pub(super) async fn load(door: &Door, id: &StreamId) -> Result<RunView, Failure> {
     let run = door.load_to_show(id).await?;
     let store = door.store();
-    let lease = store.load(id, ReadFrom::Seq(u64::MAX), 0).await?.lease;
+    let lease = store.load_head(id).await?.lease;
     let awaited = awaited::all(door, &run).await?;
     let used = Used::load(door, &run).await?;
     let Some(facts) = run.facts() else {

@@ -10,7 +10,7 @@ use kernel::document::{Document, Sent};
 use kernel::ids::Seq;
 use kernel::stream::Owner;
 use parking_lot::Mutex;
-use store::{ReadFrom, StoreError};
+use store::StoreError;
 
 use super::super::Api;
 
@@ -146,9 +146,8 @@ impl Api {
         known: &mut Option<Held>,
     ) -> Result<(), StoreError> {
         if let Some(held) = known {
-            let end = ReadFrom::Seq(u64::MAX);
             let stream = &held.document.header().stream;
-            match self.door().store().load(stream, end, 0).await {
+            match self.door().store().load_head(stream).await {
                 Ok(loaded) if loaded.next_seq == held.document.next_seq() => return Ok(()),
                 Ok(_) | Err(StoreError::Missing) => *known = None,
                 Err(error) => return Err(error),

@@ -25,7 +25,7 @@ use kernel::document::{
 };
 use kernel::ids::StreamId;
 use kernel::stream::Owner;
-use store::{ReadFrom, StoreError};
+use store::StoreError;
 
 use super::error::ResourceKind;
 use super::{Api, ApiError};
@@ -147,8 +147,7 @@ impl Api {
         if let Some(held) = self.held(&own, run.as_str()).await? {
             return Ok(held.document);
         }
-        let end = ReadFrom::Seq(u64::MAX);
-        let loaded = match self.door().store().load(run, end, 0).await {
+        let loaded = match self.door().store().load_head(run).await {
             Ok(loaded) => loaded,
             Err(StoreError::Missing) => return Err(ApiError::NotFound(ResourceKind::Run)),
             Err(error) => return Err(error.into()),
