@@ -2,7 +2,7 @@
 //!
 //! Any number of processes, on any number of machines, share one database. Leases, timers and keys
 //! are judged by the database's clock. One task per process appends: all appends that wait at a
-//! moment share one statement and one commit ([`group`], `writer`). Everything else is a statement
+//! moment share one statement and one commit (`group`, `writer`). Everything else is a statement
 //! of its own over a pool of connections, so that no call needs two connections at once.
 //!
 //! Positions of the feed are in commit order; `docs/design/feed-on-postgres.md` has the rule.
