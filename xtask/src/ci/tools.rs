@@ -38,7 +38,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         program: "chromium",
         package: "chromium",
-        used_for: "the proof that no page of another origin reaches a server",
+        used_for: "the tests of the console, and the proof that no page of another origin reaches a server",
     },
 ];
 
