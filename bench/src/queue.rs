@@ -2,12 +2,16 @@
 //! together.
 //!
 //! As in `http`, the server is its own process. The tasks are requests that wait in the queue
-//! before the worker begins, and the worker only reports them. `runwright worker` is compared with
-//! a bare client: with a program for each task, and with programs that it keeps running.
+//! before the worker begins, and the worker only reports them. `runwright worker`, with a program
+//! for each task and with programs that it keeps running, and the libraries for Python and
+//! TypeScript are compared with a bare client.
 
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use std::{env, fs};
 
 use serde_json::{Value, json};
 
@@ -25,6 +29,8 @@ pub(crate) const BENCHMARK: Benchmark = Benchmark {
 /// Tasks of a sample.
 const TASKS: usize = 2_000;
 const QUEUE: &str = "/v1/coordinator/bench";
+/// The libraries for workers.
+const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients");
 
 /// Answers each line with empty outputs.
 const ANSWERS: [&str; 3] = [
@@ -35,25 +41,106 @@ const ANSWERS: [&str; 3] = [
 
 fn run(settings: &Settings) -> io::Result<Vec<Series>> {
     let mut series = bare(settings)?;
-    for (name, more, program) in [
-        ("program", &[][..], &["true"][..]),
-        ("kept", &["--keep-running"], &ANSWERS),
-    ] {
-        for concurrency in ["1", "16", "64"] {
-            let options = [&["--concurrency", concurrency], more].concat();
-            series.push(worker(settings, name, &options, program)?);
+    let typescript = tempfile::tempdir_in(&settings.dir)?;
+    let mut workers: Vec<(&str, Box<Start>)> = vec![
+        (
+            "program",
+            Box::new(|server, slots| ours(server, slots, &[], &["true"])),
+        ),
+        (
+            "kept",
+            Box::new(|server, slots| ours(server, slots, &["--keep-running"], &ANSWERS)),
+        ),
+        ("python", Box::new(python)),
+    ];
+    if compile_typescript(typescript.path())? {
+        let script = typescript.path().join("dist/examples/noop.js");
+        let start = move |server: &Server, slots: &str| {
+            let mut command = Command::new("node");
+            command.arg(&script).args([&url(server), slots]);
+            Ok(command)
+        };
+        workers.push(("typescript", Box::new(start)));
+    }
+    for (name, start) in &workers {
+        for slots in ["1", "16", "64"] {
+            series.push(worker(settings, name, slots, start)?);
         }
     }
     Ok(series)
 }
 
+/// Makes the command of a worker from the server and the number of concurrent tasks. The worker
+/// prints a line of JSON with `"status": "delivered"` for each task it settled.
+type Start = dyn Fn(&Server, &str) -> io::Result<Command>;
+
+fn url(server: &Server) -> String {
+    format!("http://{}", server.address)
+}
+
 /// `runwright worker` with these options and this program.
-fn worker(
-    settings: &Settings,
-    name: &str,
-    options: &[&str],
-    program: &[&str],
-) -> io::Result<Series> {
+fn ours(server: &Server, slots: &str, options: &[&str], program: &[&str]) -> io::Result<Command> {
+    let mut command = Command::new(exec::ours()?);
+    command
+        .args([
+            "worker",
+            "--queue",
+            "bench",
+            "--json",
+            "--server",
+            &url(server),
+        ])
+        .args(["--concurrency", slots])
+        .args(options)
+        .arg("--")
+        .args(program);
+    Ok(command)
+}
+
+/// A worker of the library for Python.
+fn python(server: &Server, slots: &str) -> io::Result<Command> {
+    let mut command = Command::new("python3");
+    command
+        .args(["-c", include_str!("queue/noop.py"), &url(server), slots])
+        .env("PYTHONPATH", format!("{CLIENTS}/python"));
+    Ok(command)
+}
+
+/// Compiles the library for TypeScript with its no-op worker. `false` without the compiler, which
+/// `cargo xtask bench` installs.
+fn compile_typescript(to: &Path) -> io::Result<bool> {
+    let Some(modules) = env::var_os("RUNWRIGHT_TYPESCRIPT_MODULES") else {
+        eprintln!("without the worker for TypeScript: its compiler is missing");
+        return Ok(false);
+    };
+    let from = Path::new(CLIENTS).join("typescript");
+    for folder in ["src", "examples"] {
+        fs::create_dir(to.join(folder))?;
+    }
+    for entry in fs::read_dir(from.join("src"))? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join("src").join(entry.file_name()))?;
+    }
+    for file in ["package.json", "tsconfig.json"] {
+        fs::copy(from.join(file), to.join(file))?;
+    }
+    fs::write(to.join("examples/noop.ts"), include_str!("queue/noop.ts"))?;
+    symlink(
+        Path::new(&modules).join("node_modules"),
+        to.join("node_modules"),
+    )?;
+    let compiled = Command::new("node")
+        .args(["node_modules/typescript/bin/tsc", "-p", "."])
+        .current_dir(to)
+        .status()?;
+    match compiled.success() {
+        true => Ok(true),
+        false => Err(host::failed("the worker for TypeScript does not compile")),
+    }
+}
+
+/// The rate of one worker, from the first settled task to the last.
+fn worker(settings: &Settings, name: &str, slots: &str, start: &Start) -> io::Result<Series> {
     let tasks = settings.count(TASKS);
     let dir = tempfile::tempdir_in(&settings.dir)?;
     let server = Server::start(dir.path())?;
@@ -61,12 +148,7 @@ fn worker(
     let samples = settings.sample(|| {
         round += 1;
         host::block_on(fill(&server, round, tasks))?;
-        let mut worker = Command::new(exec::ours()?)
-            .args(["worker", "--queue", "bench", "--json", "--server"])
-            .arg(format!("http://{}", server.address))
-            .args(options)
-            .arg("--")
-            .args(program)
+        let mut worker = start(&server, slots)?
             .env("RUNWRIGHT_KEY", &server.key)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -92,7 +174,7 @@ fn worker(
     })?;
     server.stop()?;
     Ok(Series {
-        name: format!("queue/{name}/{}", options[1]),
+        name: format!("queue/{name}/{slots}"),
         unit: "tasks/s",
         samples,
     })

@@ -6,8 +6,9 @@ use crate::project::{Project, succeed};
 
 /// The benchmarks that start the program itself.
 const PROGRAM: [&str; 2] = ["exec", "queue"];
-/// The benchmark that compares with a server of Node.js.
-const COMPARED: &str = "workbench";
+/// The benchmarks that need npm packages.
+const WITH_NODE: [(&str, fn(&Project) -> node::BenchFolder); 2] =
+    [("workbench", node::express), ("queue", node::typescript)];
 
 /// Passes every argument to the driver in `bench/`.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
@@ -35,10 +36,13 @@ pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure
     ]);
     command.args(arguments);
     let names = || arguments.iter().filter(|word| !word.starts_with('-'));
-    if names().count() == 0 || names().any(|name| name == COMPARED) {
-        match node::express(project) {
+    for (bench, folder) in WITH_NODE {
+        if names().count() > 0 && !names().any(|name| name == bench) {
+            continue;
+        }
+        match folder(project) {
             Ok((variable, folder)) => drop(command.env(variable, folder)),
-            Err(reason) => eprintln!("without an Express server to compare with: {reason}"),
+            Err(reason) => eprintln!("{bench} without Node.js: {reason}"),
         }
     }
     Ok(succeed(&mut command)?)

@@ -36,6 +36,14 @@ const EXPRESS: Kit = Kit {
     test: "the bench of the workbench face",
 };
 
+/// The compiler of the worker library for TypeScript.
+const TYPESCRIPT: Kit = Kit {
+    folder: "typescript-5.9.3",
+    packages: Packages::Named(&["typescript@5.9.3", "@types/node@20.19.43"]),
+    variable: "RUNWRIGHT_TYPESCRIPT_MODULES",
+    test: "workers_in_typescript_do_the_work",
+};
+
 /// A test that needs more npm packages adds them here.
 const KITS: &[Kit] = &[
     // The client of the LLM Workbench, its MCP tools, and their dependencies.
@@ -56,13 +64,7 @@ const KITS: &[Kit] = &[
         variable: "RUNWRIGHT_OMX_MODULES",
         test: "the_published_client_drives_it",
     },
-    // The compiler of the worker library for TypeScript.
-    Kit {
-        folder: "typescript-5.9.3",
-        packages: Packages::Named(&["typescript@5.9.3", "@types/node@20.19.43"]),
-        variable: "RUNWRIGHT_TYPESCRIPT_MODULES",
-        test: "workers_in_typescript_do_the_work",
-    },
+    TYPESCRIPT,
     // The compiler of the console, and the driver of its tests.
     Kit {
         folder: "console",
@@ -98,12 +100,24 @@ pub(super) fn prepare(session: &mut Session<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder with Express and the variable by which the bench finds it; prepared on first use.
-pub(crate) fn express(project: &Project) -> Result<(&'static str, PathBuf), String> {
-    if EXPRESS.ready(project).is_none() {
-        EXPRESS.make(project)?;
+/// A folder of the bench and the variable by which it finds it.
+pub(crate) type BenchFolder = Result<(&'static str, PathBuf), String>;
+
+/// The folder with Express, prepared on first use.
+pub(crate) fn express(project: &Project) -> BenchFolder {
+    prepared(project, &EXPRESS)
+}
+
+/// The folder with the compiler of TypeScript, prepared on first use.
+pub(crate) fn typescript(project: &Project) -> BenchFolder {
+    prepared(project, &TYPESCRIPT)
+}
+
+fn prepared(project: &Project, kit: &Kit) -> BenchFolder {
+    if kit.ready(project).is_none() {
+        kit.make(project)?;
     }
-    Ok((EXPRESS.variable, EXPRESS.place(project)?))
+    Ok((kit.variable, kit.place(project)?))
 }
 
 impl Kit {
