@@ -16,9 +16,11 @@
 //! codec or key, a length that does not fit, a frame that unpacks to a different length than it
 //! claims and a blob with another digest. No memory is allocated from a stored length alone.
 
+use std::cell::RefCell;
 use std::io::Read;
 
 use kernel::digest::Digest;
+use zstd::bulk::Compressor;
 
 use crate::StoreError;
 
@@ -133,9 +135,19 @@ pub fn unpack_blob(stored: &[u8]) -> Result<Vec<u8>, StoreError> {
     unpack(codec, data)
 }
 
+thread_local! {
+    /// Making a compressor costs about as much as compressing a small row.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> =
+        RefCell::new(Compressor::new(ZSTD_LEVEL).ok());
+}
+
+fn compressed(content: &[u8]) -> Option<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|compressor| compressor.as_mut()?.compress(content).ok())
+}
+
 fn pack(content: &[u8]) -> Vec<u8> {
     if (COMPRESS_BYTES..=MAX_UNPACKED_BYTES).contains(&content.len())
-        && let Ok(frame) = zstd::bulk::compress(content, ZSTD_LEVEL)
+        && let Some(frame) = compressed(content)
         && frame.len() + 8 < content.len()
     {
         let mut row = Vec::with_capacity(2 + 8 + frame.len());
