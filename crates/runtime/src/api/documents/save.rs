@@ -94,12 +94,9 @@ impl Api {
         };
         let slot = self.documents.slot(&owner, &id);
         let mut known = slot.lock().await;
-        // Decide on the cached document as it is: the store rejects an append that is out of date.
+        // Decide on the cached document as it is, and on none if none is cached: the store rejects an
+        // append that is out of date.
         let mut is_fresh = false;
-        if known.is_none() {
-            self.refresh(&owner, &id, &mut known).await?;
-            is_fresh = true;
-        }
         let mut tries = 0;
         let outcome = loop {
             let now = self.door().store().now();
@@ -108,6 +105,12 @@ impl Api {
                 None => Arc::new(Document::unborn(new_document_id(), owner.clone(), now)),
             };
             let decided = match document.decide(command.clone(), &told, now) {
+                // Blobs are written before the append is accepted: not for a guess.
+                Ok(decided) if known.is_none() && !is_fresh && !decided.blobs.is_empty() => {
+                    self.refresh(&owner, &id, &mut known).await?;
+                    is_fresh = true;
+                    continue;
+                }
                 Ok(decided) => decided,
                 Err(_) if !is_fresh => {
                     self.refresh(&owner, &id, &mut known).await?;
