@@ -15,11 +15,11 @@ use store::StoreError;
 use super::super::Api;
 
 /// Approximate memory of the cache in bytes.
-const MAX_BYTES: usize = 384 << 20;
+const MAX_BYTES: usize = 128 << 20;
 /// Memory of an event in bytes, in addition to its text.
 const EVENT: usize = 1_500;
 /// Documents kept.
-const MAX_DOCUMENTS: usize = 4_096;
+const MAX_DOCUMENTS: usize = 1_024;
 
 /// A cached document.
 #[derive(Clone)]
