@@ -52,7 +52,36 @@ pub(crate) struct PortArgs {
     providers: Option<PathBuf>,
 }
 
+/// The options of [`PortArgs`].
+const PORT_OPTIONS: [&str; 6] = [
+    "--allow-http",
+    "--secret-env",
+    "--secrets",
+    "--allow-programs",
+    "--allow-unconfined-programs",
+    "--providers",
+];
+
 impl PortArgs {
+    /// Refuses typed options in a command that a server carries out. The variables of the
+    /// environment are also set for other commands, and count nothing there.
+    pub(crate) fn refuse_typed() -> Result<(), Failure> {
+        let is_typed = |option: &str| {
+            std::env::args_os().any(|arg| {
+                let arg = arg.to_string_lossy();
+                let rest = arg.strip_prefix(option);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+            })
+        };
+        match PORT_OPTIONS.into_iter().find(|option| is_typed(option)) {
+            None => Ok(()),
+            Some(option) => Err(Failure::new(format!(
+                "{option} has no effect on a server, which has its own providers, secrets and limits"
+            ))
+            .hint(format!("remove {option}, or run without --server"))),
+        }
+    }
+
     /// The addresses that HTTP nodes may reach.
     pub(crate) fn outbound(&self) -> Result<Outbound, Failure> {
         let entries = self.allow_http.iter().map(String::as_str);

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use store::{StoreClock as _, SystemClock};
 
 use super::DriveArgs;
+use crate::args::PortArgs;
 use crate::budget::BudgetArgs;
 use crate::compose;
 use crate::data::Data;
@@ -253,6 +254,7 @@ async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result
         let what = "a server decides how many nodes of a run run at a time";
         return Err(Failure::new(what).hint("remove --max-parallel, or run without --server"));
     }
+    PortArgs::refuse_typed()?;
     for child in &args.with {
         register(remote, &Source::from(child.as_str())).await?;
     }
@@ -278,6 +280,10 @@ async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result
     if !args.tags.is_empty() {
         order["tags"] = json!(args.tags);
     }
+    let configurable = args.budget.configurable();
+    if !configurable.is_empty() {
+        order["configurable"] = json!(configurable);
+    }
     let created = remote.post("/v1/runs", &order).await?;
     let id = created["runId"].as_str().unwrap_or_default().to_owned();
     if args.detach {
@@ -295,7 +301,7 @@ async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result
         let version = text::one_line(&plan.version, 30);
         talk::say(format!("{} {workflow} {version}: {nodes}", style::dim(&id)));
     }
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     let mut live = args.drive.live(session);
     let mut watched = Watched::new(&id, plan.workflow.as_str(), plan.nodes.len());
     let ended = watch::watch(remote, &mut watched, |watched, docs, news| {

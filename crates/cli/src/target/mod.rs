@@ -77,6 +77,8 @@ impl Cursor {
 pub(crate) struct EventLine {
     /// Its type.
     pub kind: String,
+    /// The name of the same type in version 1, if it is another one.
+    pub native: Option<&'static str>,
     /// Its time, if it is readable.
     pub at: Option<Timestamp>,
     /// The line for people, or the JSON document.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use faces::openwop::v2;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use kernel::ids::{Seq, StreamId};
 use kernel::run::RunStatus;
 use kernel::run::event::DrainPolicy;
@@ -21,12 +22,14 @@ use crate::exit::Failure;
 use crate::lookup::{RunName, SHORTEST, is_part};
 use crate::remote::{Remote, refused, urlencoded};
 use crate::session::Form;
-use crate::text;
+use crate::{talk, text};
 
 /// Maximum runs of a page.
 const PAGE: usize = 100;
 /// Maximum pages searched for a run by a part of its id.
 const PAGES: usize = 20;
+/// Maximum runs whose events are read at a time.
+const AT_A_TIME: usize = 16;
 /// How long a host holds an answer without events: for a command that follows a run, and for one
 /// that reads what there is.
 const HOLD: Duration = Duration::from_secs(30);
@@ -145,12 +148,6 @@ impl Host<'_> {
         let mut events = items(page, "events");
         // A faulty host may repeat events.
         events.retain(|event| event["sequence"].as_u64() > last);
-        for event in &mut events {
-            let kind = event["type"].as_str().and_then(v2::native_kind);
-            if let Some(kind) = kind {
-                event["type"] = json!(kind);
-            }
-        }
         let is_complete = has_ended && events.is_empty();
         Ok((events, is_complete))
     }
@@ -172,8 +169,9 @@ impl Host<'_> {
                 let Some(node) = node.into_iter().find_map(Value::as_str) else {
                     continue;
                 };
-                match event["type"].as_str() {
-                    Some("interrupt.requested") => {
+                let kind = event["type"].as_str().unwrap_or_default();
+                match v2::native_kind(kind).unwrap_or(kind) {
+                    "interrupt.requested" => {
                         let question = json!({
                             "runId": run,
                             "nodeId": node,
@@ -183,16 +181,48 @@ impl Host<'_> {
                         });
                         open.insert(node.to_owned(), question);
                     }
-                    Some(
-                        "interrupt.resolved" | "node.resumed" | "node.completed" | "node.failed"
-                        | "node.cancelled" | "node.skipped",
-                    ) => drop(open.remove(node)),
+                    "interrupt.resolved" | "node.resumed" | "node.completed" | "node.failed"
+                    | "node.cancelled" | "node.skipped" => drop(open.remove(node)),
                     _ => {}
                 }
             }
         }
         Ok(open.into_values().collect())
     }
+}
+
+/// The lines of a host's events. JSON is as the host sent it; text is as that of our servers.
+fn event_lines(docs: Vec<Value>, cursor: &mut Cursor, form: Form) -> Vec<EventLine> {
+    let kind = |doc: &Value| doc["type"].as_str().unwrap_or_default().to_owned();
+    let kinds: Vec<String> = docs.iter().map(kind).collect();
+    let natives: Vec<_> = kinds.iter().map(|kind| v2::native_kind(kind)).collect();
+    let in_our_words = |(mut doc, native): (Value, &Option<&str>)| {
+        if let (Form::Text, Some(native)) = (form, native) {
+            doc["type"] = json!(native);
+        }
+        doc
+    };
+    let docs: Vec<Value> = docs.into_iter().zip(&natives).map(in_our_words).collect();
+    let lines = lines(&docs, cursor, form).into_iter().zip(kinds);
+    let with_both_names = |((line, kind), native): ((EventLine, String), _)| EventLine {
+        kind,
+        native,
+        ..line
+    };
+    lines.zip(natives).map(with_both_names).collect()
+}
+
+/// Whether a run in a list matches a filter. A host may ignore a filter in silence.
+fn is_listed(row: &Value, filter: &Filter<'_>, parent: Option<&StreamId>) -> bool {
+    let is = |name: &str, wanted: Option<&str>| {
+        wanted.is_none_or(|wanted| row[name].as_str() == Some(wanted))
+    };
+    let status = row["status"].as_str().unwrap_or_default();
+    let mut tags = row["tags"].as_array().into_iter().flatten();
+    (filter.statuses.is_empty() || filter.statuses.iter().any(|wanted| wanted == status))
+        && is("workflowId", filter.workflow)
+        && is("parentRunId", parent.map(StreamId::as_str))
+        && filter.tag.is_none_or(|tag| tags.any(|own| own == tag))
 }
 
 /// The form that snapshots of our servers have.
@@ -217,13 +247,19 @@ impl Target for Host<'_> {
             return Ok(StreamId::new(v2::bind(tenant, id)));
         }
         let is_last = matches!(typed, "last" | "latest");
-        let is_enough = |page: usize, _: &[Value]| is_last || page == PAGES;
+        let is_root = |row: &&Value| row["parentRunId"].is_null();
+        let is_enough = |page: usize, rows: &[Value]| {
+            page == PAGES || is_last && rows.iter().any(|row| is_root(&row))
+        };
         let (rows, _) = self.runs(&format!("limit={PAGE}"), is_enough).await?;
-        let mut ids = rows.iter().filter_map(|row| row["runId"].as_str());
         if is_last {
-            let last = ids.next().map(StreamId::new);
-            return last.ok_or_else(|| Failure::new("no run yet"));
+            let last = rows.iter().find(is_root);
+            let last = last.and_then(|row| row["runId"].as_str());
+            return last
+                .map(StreamId::new)
+                .ok_or_else(|| Failure::new("no run yet"));
         }
+        let ids = rows.iter().filter_map(|row| row["runId"].as_str());
         let is_meant = |id: &&str| {
             let own = id.rsplit('/').next().unwrap_or_default();
             typed.len() >= SHORTEST && is_part(typed, &own.into())
@@ -242,15 +278,14 @@ impl Target for Host<'_> {
             None => None,
         };
         let query = filter.query(parent.as_ref(), PAGE);
-        let is_enough = |_: usize, rows: &[Value]| rows.len() >= filter.limit;
+        let is_meant = |row: &&Value| is_listed(row, &filter, parent.as_ref());
+        let is_enough =
+            |_: usize, rows: &[Value]| rows.iter().filter(is_meant).count() >= filter.limit;
         let (rows, has_more) = self.runs(&query, is_enough).await?;
+        let meant = || rows.iter().filter(is_meant);
         Ok(Listing {
-            has_more: has_more || rows.len() > filter.limit,
-            rows: rows
-                .iter()
-                .take(filter.limit)
-                .map(Row::from_snapshot)
-                .collect(),
+            has_more: has_more || meant().count() > filter.limit,
+            rows: meant().take(filter.limit).map(Row::from_snapshot).collect(),
         })
     }
 
@@ -270,13 +305,13 @@ impl Target for Host<'_> {
     async fn events(&self, cursor: &mut Cursor, form: Form) -> Result<Vec<EventLine>, Failure> {
         let (events, is_complete) = self.poll(&cursor.run, cursor.after, NO_HOLD).await?;
         cursor.is_complete = is_complete;
-        Ok(lines(&events, cursor, form))
+        Ok(event_lines(events, cursor, form))
     }
 
     async fn new_events(&self, cursor: &mut Cursor, form: Form) -> Result<Vec<EventLine>, Failure> {
         let (events, is_complete) = self.poll(&cursor.run, cursor.after, HOLD).await?;
         cursor.is_complete = is_complete;
-        Ok(lines(&events, cursor, form))
+        Ok(event_lines(events, cursor, form))
     }
 
     async fn questions(&self, run: Option<&StreamId>) -> Result<Vec<Value>, Failure> {
@@ -288,13 +323,23 @@ impl Target for Host<'_> {
             status.is_some_and(|status| RunStatus::ACTIVE.contains(&status))
         };
         let is_enough = |page: usize, _: &[Value]| page == PAGES;
-        let (rows, _) = self.runs(&format!("limit={PAGE}"), is_enough).await?;
-        let mut open = Vec::new();
-        for row in rows.iter().filter(is_active) {
-            let run = StreamId::new(row["runId"].as_str().unwrap_or_default());
-            open.extend(self.asked(&run).await?);
+        let (rows, has_more) = self.runs(&format!("limit={PAGE}"), is_enough).await?;
+        if has_more {
+            let read = rows.len();
+            talk::say(format!(
+                "only the newest {read} runs were searched for questions"
+            ));
         }
-        Ok(open)
+        // A host may hold each answer for a second.
+        let asked = rows.iter().filter(is_active).map(async |row| {
+            let run = StreamId::new(row["runId"].as_str().unwrap_or_default());
+            self.asked(&run).await
+        });
+        let asked: Vec<Vec<Value>> = stream::iter(asked)
+            .buffered(AT_A_TIME)
+            .try_collect()
+            .await?;
+        Ok(asked.concat())
     }
 
     async fn resolve(

@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::lookup::{RunName, SHORTEST, is_part};
 use crate::remote::{Remote, broken_off, read, refused, urlencoded};
 use crate::session::Form;
-use crate::talk;
+use crate::{questions, talk, text};
 
 /// Maximum pages searched for a run by a part of its id, and maximum pages of questions.
 const PAGES: usize = 20;
@@ -88,6 +88,16 @@ pub(super) async fn pages(
     Ok((all, true))
 }
 
+/// The refusal of `--as` for an answer in which the server has no place for a name.
+fn not_for_others(node: &str) -> Failure {
+    let node = text::one_line(node, 60);
+    Failure::new(format!(
+        "--as counts at approvals only; a server records the bearer of the key as the one who \
+         answers {node}"
+    ))
+    .hint("remove --as")
+}
+
 /// The only run that the typed text matches, of those at a `place`.
 pub(super) fn only(
     typed: &str,
@@ -110,6 +120,7 @@ pub(super) fn lines(docs: &[Value], cursor: &mut Cursor, form: Form) -> Vec<Even
     let line = |doc: &Value| EventLine {
         kind: doc["type"].as_str().unwrap_or_default().to_owned(),
         at: doc["timestamp"].as_str().and_then(Timestamp::parse),
+        native: None,
         text: match form {
             Form::Json => doc.to_string(),
             Form::Text => of_doc(doc),
@@ -270,9 +281,18 @@ impl Target for Server<'_> {
         mut value: Value,
         who: Option<&str>,
     ) -> Result<String, Failure> {
-        if let (Some(who), Some(fields)) = (who, value.as_object_mut()) {
-            // Counts if the key may answer for others.
-            fields.insert("decidedBy".into(), json!(who));
+        if let Some(who) = who {
+            let open = self.questions(Some(run)).await?;
+            // Without an open question, the server explains why.
+            if let Some(question) = questions::choose(run, &open, Some(node))? {
+                match (question["kind"].as_str(), value.as_object_mut()) {
+                    // Counts if the key may answer for others.
+                    (Some("approval"), Some(fields)) => {
+                        fields.insert("decidedBy".into(), json!(who));
+                    }
+                    _ => return Err(not_for_others(node)),
+                }
+            }
         }
         let path = format!("{}/interrupts/{}", at(run), urlencoded(node));
         let answer = self.0.post(&path, &json!({ "resumeValue": value })).await?;

@@ -312,3 +312,22 @@ fn a_person_at_the_terminal_is_asked() {
         .unwrap();
     assert_eq!(received["payload"]["comment"], "looks good");
 }
+
+#[test]
+fn a_name_without_a_place_in_the_answer_is_refused() {
+    let lab = Lab::new();
+    let config = json!({ "kind": "custom", "data": { "customKind": "review" } });
+    let asks = node("asks", "core.interrupt", config);
+    lab.write_flow(&workflow("asks", &[asks], &[]));
+    let serving = Serving::start(&lab, &["--dev"]);
+    let own = |args: &[&str]| call(&lab, &serving, "", args);
+    let run = own(&["run", "asks", "--detach"]).with(0);
+    let run = run.stdout.trim();
+    wait_for(&own, run, "node.suspended");
+    for value in ["42", "{\"paid\": true}"] {
+        let answer = ["runs", "resolve", run, "--value", value, "--as", "alice"];
+        own(&answer).with(2).says("--as counts at approvals only");
+    }
+    own(&["runs", "resolve", run, "--value", "42"]).with(0);
+    serving.stop();
+}

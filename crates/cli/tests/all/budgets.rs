@@ -282,3 +282,26 @@ fn a_child_without_a_price_asks_nothing_under_a_money_cap() {
     );
     assert_eq!(model.calls(), 0);
 }
+
+#[test]
+fn a_server_run_has_the_typed_budget() {
+    let lab = lab();
+    let serving = Serving::start(&lab, &["--dev"]);
+    let started = [
+        "run",
+        "three",
+        "--budget-tokens",
+        "100",
+        "--budget-usd",
+        "0.5",
+    ];
+    call(&lab, &serving, "", &started).with(0);
+    let shown = call(&lab, &serving, "", &["runs", "show", "last", "--json"]).with(0);
+    let limits = &shown.json()["metrics"]["runwrightBudget"]["limits"];
+    assert_eq!(limits["tokens"], 100, "{limits}");
+    let refused = ["run", "three", "--providers", "models.toml"];
+    call(&lab, &serving, "", &refused)
+        .with(2)
+        .says("--providers has no effect on a server");
+    serving.stop();
+}

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::answering::wait_for;
 use crate::serving::{Serving, call, lab};
@@ -68,6 +68,8 @@ fn pass_on(mut stream: TcpStream, address: &str, change: fn(&str) -> String) {
         return;
     }
     let mut server = TcpStream::connect(address).unwrap();
+    // This host ignores a filter in silence.
+    head[0] = head[0].replace("tag=", "ignored=");
     let head = head.concat();
     server.write_all(head.as_bytes()).unwrap();
     server.write_all(b"connection: close\r\n\r\n").unwrap();
@@ -147,6 +149,7 @@ fn a_foreign_host_is_steered_by_version_2() {
         (vec!["runs", "fork", asks, "--at", "1"], "`runs fork`"),
         (vec!["runs", "diff", asks, part], "`runs diff`"),
         (vec!["runs", "note", asks], "`runs note`"),
+        (vec!["runs", "ancestry", asks], "`runs ancestry`"),
         (vec!["runs", "bundle", asks], "`runs bundle`"),
         (vec!["runs", "artifact", asks, "art-1"], "`runs artifact`"),
         (vec!["webhooks", "list"], "`webhooks`"),
@@ -155,6 +158,46 @@ fn a_foreign_host_is_steered_by_version_2() {
         refused
             .says("acme-host is not a Runwright server")
             .says(command);
+    }
+    serving.stop();
+}
+
+#[test]
+fn a_host_is_read_in_its_own_words() {
+    let lab = lab();
+    let child = node("call", "core.subWorkflow", json!({ "workflowId": "waits" }));
+    lab.write_flow(&workflow("above", &[child], &[]));
+    let mut fails = script("fails", "exit 3");
+    fails["settings"] = json!({ "retry": { "maxRetries": 1, "initialDelayMs": 1 } });
+    lab.write_flow(&workflow("fails", &[fails], &[]));
+    let serving = Serving::start(&lab, &["--dev"]);
+    let own = |args: &[&str]| call(&lab, &serving, "", args);
+    own(&["run", "fails", "--tag", "kept"]).with(1);
+    own(&["run", "above", "--detach"]).with(0);
+    let newest = || {
+        own(&["runs", "list", "--json"])
+            .with(0)
+            .json_lines()
+            .remove(0)
+    };
+    while newest()["workflowId"] != "waits" {}
+
+    let host = Host::start(&serving, renamed);
+    let there = |args: &[&str]| host.call(&lab, args);
+    // The newest run is the child: `last` names its parent.
+    let rows = there(&["runs", "list", "--json"]).with(0).json_lines();
+    assert_eq!(rows[0]["workflowId"], "waits");
+    let last = there(&["runs", "show", "last", "--json"]).with(0).json();
+    assert_eq!(last["workflowId"], "above");
+    let tagged = there(&["runs", "list", "--tag", "kept", "--json"]).with(0);
+    let tagged = tagged.json_lines();
+    assert_eq!(tagged.len(), 1, "{tagged:?}");
+    let failed = tagged[0]["runId"].as_str().unwrap();
+    for name in ["run.dead-lettered", "run.dead_lettered"] {
+        let args = ["events", failed, "--type", name, "--json"];
+        let events = there(&args).with(0).json_lines();
+        assert_eq!(events.len(), 1, "{name}");
+        assert_eq!(events[0]["type"], "run.dead-lettered");
     }
     serving.stop();
 }

@@ -29,6 +29,8 @@ pub(crate) struct Args {
 
 /// Lists the ancestors of a run.
 pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> {
+    // Also of a run that has no parent.
+    target::server(session, "runs ancestry").await?;
     let target = target::open(session, Intent::Read).await?;
     let run = target.find(&args.run, Purpose::Use).await?;
     let mut steps = vec![step(run.as_str(), Some(&target.snapshot(&run).await?))];

@@ -78,7 +78,12 @@ impl Printer {
     /// Prints the events that are wanted.
     pub(super) fn print(&mut self, events: &[EventLine]) -> Result<(), Failure> {
         let types = &self.types;
-        let is_wanted = |event: &&EventLine| types.is_empty() || types.contains(&event.kind);
+        let is_wanted = |event: &&EventLine| {
+            let mut names = [Some(event.kind.as_str()), event.native]
+                .into_iter()
+                .flatten();
+            types.is_empty() || names.any(|name| types.iter().any(|wanted| wanted == name))
+        };
         for event in events.iter().filter(is_wanted).take(self.left) {
             self.left -= 1;
             if let (Form::Text, Some(at)) = (self.form, event.at)

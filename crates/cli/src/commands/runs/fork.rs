@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::super::DriveArgs;
 use super::replay;
+use crate::args::PortArgs;
 use crate::data::Data;
 use crate::driving::{self, Until};
 use crate::exit::{Exit, Failure};
@@ -167,6 +168,7 @@ fn print(session: &Session, run: &Run) -> Result<(), Failure> {
 
 /// Forks a run of a server, and follows a branch to its end.
 async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result<Exit, Failure> {
+    PortArgs::refuse_typed()?;
     let target = Server(remote);
     let source = target.find(&args.run, Purpose::Use).await?;
     let mut order = json!({ "mode": args.mode() });
@@ -182,7 +184,7 @@ async fn run_on_server(args: Args, session: &Session, remote: &Remote) -> Result
         .post(&format!("/v1/runs/{source}:fork"), &order)
         .await?;
     let run = StreamId::new(forked["runId"].as_str().unwrap_or_default());
-    let mut data = Data::new();
+    let mut data = Data::for_verdict();
     if args.detach || matches!(args.mode, Mode::Replay) {
         match session.form {
             Form::Json => data.json_line(&target.snapshot(&run).await?)?,

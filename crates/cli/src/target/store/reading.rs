@@ -134,6 +134,7 @@ pub(super) async fn events(
                 Form::Text => lines::of_event(event.seq, &line),
             },
             kind: line.kind.to_string(),
+            native: None,
         });
     }
     Ok(lines)
