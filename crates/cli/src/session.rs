@@ -164,6 +164,18 @@ impl Session {
         })
     }
 
+    /// Refuses a command that needs a store where a server is named.
+    pub(crate) fn check_no_server(&self) -> Result<(), Failure> {
+        match self.remote {
+            None => Ok(()),
+            Some(_) => Err(
+                Failure::new("this command works on a store, not on a server").hint(
+                    "remove --server and RUNWRIGHT_SERVER, and name the store with --data",
+                ),
+            ),
+        }
+    }
+
     /// Opens the store to read it. Other processes may write meanwhile.
     pub(crate) fn read(&self) -> Result<Door, Failure> {
         self.open(Access::Read)
@@ -176,6 +188,7 @@ impl Session {
 
     /// Opens the store, creating it if it is missing.
     pub(crate) fn create(&self) -> Result<Door, Failure> {
+        self.check_no_server()?;
         self.place.create()?;
         self.open(Access::Create)
     }
@@ -195,6 +208,7 @@ impl Session {
     }
 
     fn open(&self, access: Access) -> Result<Door, Failure> {
+        self.check_no_server()?;
         let hints = Hints::default();
         let store = match &self.database {
             Some(address) => database::open(address, access, &hints)?,

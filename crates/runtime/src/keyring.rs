@@ -3,7 +3,7 @@
 //! Sealed and signed data names its key by id, so that keys can be rotated while older data stays
 //! readable.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -94,6 +94,15 @@ pub struct FileKeyring {
     path: PathBuf,
 }
 
+/// The ids of the keys of a keyring; not secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyIds {
+    /// The key for sealing.
+    pub current: String,
+    /// All keys.
+    pub all: BTreeSet<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Content {
     current: String,
@@ -105,6 +114,18 @@ impl FileKeyring {
     /// The keyring at `path`; does no input or output yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
+    }
+
+    /// The ids of its keys; `None` before the first use.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub fn ids(&self) -> Result<Option<KeyIds>, KeyringError> {
+        let content = self.read()?;
+        Ok(content.map(|content| KeyIds {
+            current: content.current,
+            all: content.keys.into_keys().collect(),
+        }))
     }
 
     fn read(&self) -> Result<Option<Content>, KeyringError> {

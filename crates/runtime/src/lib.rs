@@ -31,6 +31,7 @@ mod run_redactor;
 mod schema_words;
 mod seal;
 pub mod secrets;
+pub mod servers;
 mod sinks;
 pub mod supervisor;
 mod tail;

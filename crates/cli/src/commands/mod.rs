@@ -29,6 +29,7 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Session, Typed};
 
 pub(crate) use drive_args::DriveArgs;
+pub(crate) use resume::served_by;
 
 /// Runs workflows of real processes that survive every crash, and shows what happened.
 ///
@@ -98,22 +99,21 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether the command has no meaning for a server.
+    /// Whether the command has no meaning for a server and does its first work before it opens the
+    /// store, which is refused for every command.
     fn needs_store(&self) -> bool {
-        use runs::Command as Runs;
         use workflow::Command as Workflow;
         matches!(
             self,
             Self::Demo(_)
                 | Self::Play(_)
-                | Self::Resume(_)
-                | Self::Runs(Runs::Signal(_) | Runs::Replay(_) | Runs::Purge(_))
-                | Self::Workflow(Workflow::List(_) | Workflow::Put(_))
+                | Self::Serve(_)
+                | Self::Workflow(Workflow::Put(_))
+                | Self::Workbench(workbench::Command::Import(_))
                 | Self::Keys(_)
                 | Self::Secrets(_)
                 | Self::Audit(_)
                 | Self::Runtime(_)
-                | Self::Verify(_)
                 | Self::Doctor(_)
         )
     }
@@ -121,10 +121,8 @@ impl Command {
 
 /// Carries out the command.
 pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
-    if session.remote.is_some() && command.needs_store() {
-        let what = "this command works on a store, not on a server";
-        return Err(Failure::new(what)
-            .hint("remove --server and RUNWRIGHT_SERVER, and name the store with --data"));
+    if command.needs_store() {
+        session.check_no_server()?;
     }
     match command {
         Command::Demo(args) => demo::run(args, session).await,

@@ -18,8 +18,10 @@ use runtime::door::Door;
 use runtime::engine::maintenance::Maintenance;
 use runtime::engine::{Engine, EngineOptions, Scope};
 use runtime::holder;
+use runtime::keyring::FileKeyring;
 use runtime::private;
 use runtime::programs::{self, Fallback, Programs};
+use runtime::servers::{self, Presence};
 use runtime::telemetry;
 use runtime::webhooks::{Reach, Webhooks};
 use server::{App, Gate, Limits, Saves};
@@ -256,6 +258,17 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         let project = session.place.project.clone();
         tokio::spawn(super::play::keep_files(engine.door().clone(), project));
     }
+    // A file lock shows a server of a folder; those of a database can be on any machine.
+    let entry = match &session.database {
+        Some(_) => {
+            let keyring = FileKeyring::new(session.place.keyring());
+            let store = door.store().clone();
+            let mut presence = Presence::new(store, format!("http://{address}"), keyring);
+            presence.renew().await?;
+            Some(tokio::spawn(presence.keep()))
+        }
+        None => None,
+    };
     let serving = tokio::spawn(listening.serve());
     app.ready();
     say_address(session, address)?;
@@ -270,10 +283,18 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         () = stdin_ends(), if args.until_stdin_ends => {}
     }
     tracing::info!("draining");
+    if let Some(entry) = entry {
+        entry.abort();
+    }
     app.drain();
     let grace = app.limits().grace;
     let orderly = async {
         let (served, ()) = tokio::join!(serving, engine.drain(grace));
+        if session.database.is_some() {
+            // Otherwise the entry ends by itself.
+            let store = engine.door().store();
+            let _ = servers::withdraw(&**store, &holder::this_process()).await;
+        }
         served
     };
     tokio::select! {

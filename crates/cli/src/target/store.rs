@@ -23,6 +23,7 @@ use super::{
     ArtifactRow, Cursor, EventLine, Filter, Listing, NewNote, Purpose, RunView, Sink, Target,
 };
 use crate::budget::Used;
+use crate::commands::served_by;
 use crate::exit::Failure;
 use crate::lookup::{self, RunName, Shown, short};
 use crate::session::{Form, Session};
@@ -230,18 +231,19 @@ impl Target for StoreTarget<'_> {
         }
         let id = short(run);
         let next = style::dim("next:");
-        talk::say(if self.session.place.is_served()? {
-            format!(
-                "{next} the server of this store applies it; `runwright runs tail {id}` follows \
-                 the run"
-            )
-        } else {
-            let resume = if is_session_id(id) {
-                "play --resume"
-            } else {
-                "resume"
-            };
-            format!("{next} no process drives this run; `runwright {resume} {id}` drives it")
+        talk::say(match served_by(self.session, &self.door).await? {
+            Some(server) => format!(
+                "{next} {server} of this store applies it; `runwright runs tail {id}` follows the \
+                 run"
+            ),
+            None => {
+                let resume = if is_session_id(id) {
+                    "play --resume"
+                } else {
+                    "resume"
+                };
+                format!("{next} no process drives this run; `runwright {resume} {id}` drives it")
+            }
         });
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! The store in a PostgreSQL database: commands, and servers that share it.
 
+use serde_json::json;
+
+use crate::answering::wait_for;
 use crate::serving::{Serving, call, lab};
 use crate::support::*;
 
@@ -72,4 +75,38 @@ fn servers_of_one_database_act_on_each_others_runs() {
         .prints("run.cancelled");
     lab.call(&["verify", "--store", &url]).with(0);
     two.stop();
+}
+
+#[test]
+fn a_shared_store_knows_its_servers_on_every_machine() {
+    let Some(url) = testkit::postgres::database() else {
+        return;
+    };
+    let lab = lab();
+    let more = ["--workflows", "flows", "--dev", "--store", &url];
+    let gate = node("gate", "core.approvalGate", json!({}));
+    let flow = workflow(
+        "ships",
+        &[gate, script("ship", "echo out")],
+        &[("gate", "ship")],
+    );
+    lab.write_flow(&flow);
+    let one = Serving::at(&lab, "one", &more);
+    let run = call(&lab, &one, "", &["run", "ships", "--detach"]).with(0);
+    let run = run.stdout.trim();
+    wait_for(
+        &|args: &[&str]| call(&lab, &one, "", args),
+        run,
+        "node.suspended",
+    );
+    // The data folder here is another one, as on another machine.
+    let here = |args: &[&str]| lab.call(&[args, &["--store", &url]].concat());
+    here(&["resume"])
+        .with(2)
+        .says("a server drives the runs of this store");
+    one.stop();
+    here(&["runs", "resolve", run, "--action", "accept"])
+        .with(0)
+        .says("no process drives this run");
+    here(&["resume"]).with(0);
 }

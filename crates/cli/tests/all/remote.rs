@@ -1,6 +1,8 @@
 //! A run of a server, as displayed to people.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -173,4 +175,44 @@ fn a_server_artifact_equals_the_process_output() {
         .says("forbidden");
     assert!(!lab.path().join("hidden.txt").exists());
     serving.stop();
+}
+
+#[test]
+fn a_closed_output_keeps_the_verdict_of_a_server_run() {
+    let lab = lab();
+    let mut gate = lab.gate("gate");
+    lab.write_flow(&one_script("fails", "read -r _ < gate; exit 3"));
+    let serving = Serving::start(&lab, &["--dev"]);
+    let mut command = lab.command(&["run", "fails", "--json"]);
+    command.env("RUNWRIGHT_SERVER", &serving.url);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut String::new()).unwrap();
+    drop(output);
+    gate.open();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    serving.stop();
+}
+
+#[test]
+fn commands_that_need_a_store_refuse_a_server() {
+    let lab = Lab::new();
+    let flow = lab.workflow(&one_script("good", "echo one"));
+    lab.write("bundle.json", "{}");
+    for args in [
+        vec!["serve", "--listen", "127.0.0.1:0"],
+        vec!["workbench", "import", "bundle.json"],
+        vec!["workbench", "export", "r-1"],
+        vec!["workflow", "graph", "--run", "last"],
+        vec!["workflow", "put", &flow],
+        vec!["snapshot", "capture", "--run", "last"],
+        vec!["runs", "signal", "last", "name"],
+        vec!["verify"],
+    ] {
+        let mut command = lab.command(&args);
+        command.env("RUNWRIGHT_SERVER", "http://127.0.0.1:1");
+        let refused = Ended::from(command.output().unwrap()).with(2);
+        refused.says("works on a store, not on a server");
+    }
+    assert!(!lab.path().join(".runwright").exists());
 }
