@@ -169,9 +169,8 @@ impl Session {
         match self.remote {
             None => Ok(()),
             Some(_) => Err(
-                Failure::new("this command works on a store, not on a server").hint(
-                    "remove --server and RUNWRIGHT_SERVER, and name the store with --data",
-                ),
+                Failure::new("this command works on a store, not on a server")
+                    .hint("remove --server and RUNWRIGHT_SERVER, and name the store with --data"),
             ),
         }
     }
