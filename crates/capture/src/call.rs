@@ -180,6 +180,8 @@ pub struct Call {
     pub kind: Kind,
     /// The tool's name, or the route of the model's server.
     pub name: String,
+    /// The server of a model, where the program has its address in its text: host and port.
+    pub server: Option<String>,
     /// The digest of the cleaned input; a replay matches by it and the name.
     pub input: Digest,
     /// The digest of the cleaned output; `None` for a call that was cut short.
@@ -293,6 +295,9 @@ impl Call {
         if self.kind == Kind::Protocol {
             say(file::PROTOCOL, json!(true));
         }
+        if let Some(server) = &self.server {
+            say("server", json!(server));
+        }
         if let Some(id) = &self.call_id {
             say("call_id", json!(id));
         }
@@ -346,6 +351,7 @@ impl Call {
             _ => return None,
         };
         let time = |text: &Option<String>| text.as_deref().and_then(Timestamp::parse);
+        let text = |name: &str| call.other.get(name)?.as_str().map(str::to_owned);
         let order = call.other.get("order");
         let effects = call.other.get(file::EFFECTS).cloned();
         let effects = effects.map(serde_json::from_value).transpose().ok()?;
@@ -353,6 +359,7 @@ impl Call {
             seq: call.seq,
             kind,
             name: call.name.clone()?,
+            server: text("server"),
             input: hash::digest(&call.key_hash)?,
             output: call.result_hash.as_deref().and_then(hash::digest),
             started: time(&call.started)?,
@@ -368,11 +375,7 @@ impl Call {
                 let found = CLASSES.iter().find(|(_, theirs)| *theirs == class);
                 found.map(|(ours, _)| *ours)
             }),
-            call_id: call
-                .other
-                .get("call_id")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
+            call_id: text("call_id"),
             parent: call.parent,
             observed: call.other.get("observed") == Some(&json!(true)),
             effects: effects.unwrap_or_default(),
@@ -401,6 +404,7 @@ mod tests {
             seq: 3,
             kind: Kind::Protocol,
             name: "mcp/tools/list".into(),
+            server: Some("127.0.0.1:8000".into()),
             input: Digest::compute(b"in"),
             output: Some(Digest::compute(b"out")),
             started: Timestamp(1_770_000_000_000),

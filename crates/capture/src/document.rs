@@ -285,13 +285,27 @@ fn escaped_paths(outcome: &Outcome) -> BTreeSet<&str> {
     paths.filter(|path| is_escaped(path)).collect()
 }
 
-/// The last text of a model; the standard output where no model was called.
+/// The text of a model that the command printed last; its last text where it printed none; the
+/// standard output where no model was called.
 fn response(outcome: &Outcome) -> (String, &'static str) {
-    match (&outcome.recorded.traffic.text, &outcome.stdout) {
-        (Some(text), _) => (text.clone(), "model"),
+    let traffic = &outcome.recorded.traffic;
+    let printed = last_printed(&traffic.texts, outcome.stdout.as_str().unwrap_or_default());
+    match (printed.or(traffic.text.as_deref()), &outcome.stdout) {
+        (Some(text), _) => (text.to_owned(), "model"),
         (None, Value::String(text)) => (text.clone(), "stdout"),
         (None, bytes) => (bytes.to_string(), "stdout"),
     }
+}
+
+/// The text that ends last in an output; the longest of several that end there. It does not depend
+/// on the order of concurrent calls.
+fn last_printed<'a>(texts: &'a BTreeSet<String>, output: &str) -> Option<&'a str> {
+    let ends = texts.iter().filter_map(|text| {
+        let trimmed = text.trim();
+        let place = output.rfind(trimmed).filter(|_| !trimmed.is_empty())?;
+        Some((place + trimmed.len(), trimmed.len(), text.as_str()))
+    });
+    ends.max().map(|(_, _, text)| text)
 }
 
 fn config(about: &About, outcome: &Outcome) -> Config {
@@ -467,4 +481,22 @@ fn tool_of(call: &Call, all: &[Call]) -> Option<u64> {
         above = parent(found);
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_printed_text_is_the_response() {
+        let texts = ["A title", "The answer", "answer", "", " "].map(str::to_owned);
+        let texts = BTreeSet::from(texts);
+        for (output, expected) in [
+            ("A title: The answer\n", Some("The answer")),
+            ("The answer\n-- A title\n", Some("A title")),
+            ("42\n", None),
+        ] {
+            assert_eq!(last_printed(&texts, output), expected, "{output}");
+        }
+    }
 }

@@ -80,6 +80,11 @@ impl Elsewhere {
         }
     }
 
+    /// Whether no server may be called.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self.rule, Rule::Denied)
+    }
+
     /// Records that a server was refused.
     pub(crate) fn refuse(&self, server: &str) {
         tell(&mut self.seen.lock().refused, server);

@@ -26,6 +26,7 @@ pub mod preload;
 pub mod proxy;
 pub mod recorder;
 mod redirected;
+pub mod refusals;
 pub mod replayer;
 pub mod run;
 pub mod scan;

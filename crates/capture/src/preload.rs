@@ -15,7 +15,7 @@ use crate::call::Keep;
 use crate::clean::Cleaner;
 
 /// The variable with the scripts' folder.
-const FOLDER: &str = "RUNWRIGHT_PRELOAD";
+pub(crate) const FOLDER: &str = "RUNWRIGHT_PRELOAD";
 /// The variable that fixes the hashes of texts in Python.
 const HASH_SEED: &str = "PYTHONHASHSEED";
 const MADE: &str = "made";

@@ -297,16 +297,18 @@ async fn connection(mut stream: TcpStream, shared: Arc<Shared>, ended: Cancellat
         // It sent nothing, or something invalid.
         Ok(Err(_)) | Err(_) => return,
     };
-    let service = service_fn(move |mut request| {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME);
+    if let Some(server) = server {
+        return redirected(&builder, stream, shared, server, ended).await;
+    }
+    let service = service_fn(move |request| {
         let shared = shared.clone();
-        if let Some(server) = &server {
-            name_server(&mut request, server);
-        }
         async move { Ok::<_, Infallible>(answer(&shared, request).await) }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+    let connection = builder
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);
@@ -316,6 +318,40 @@ async fn connection(mut stream: TcpStream, shared: Arc<Shared>, ended: Cancellat
             connection.as_mut().graceful_shutdown();
             let _ = connection.await;
         }
+    }
+}
+
+/// Serves a connection to another server that was led to the proxy.
+async fn redirected(
+    builder: &http1::Builder,
+    stream: TcpStream,
+    shared: Arc<Shared>,
+    server: String,
+    ended: CancellationToken,
+) {
+    let service = service_fn(move |mut request| {
+        let shared = shared.clone();
+        name_server(&mut request, &server);
+        async move {
+            let answer = answer(&shared, request).await;
+            match answer.extensions().get::<Refusal>() {
+                Some(Refusal) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+                None => Ok(answer),
+            }
+        }
+    });
+    let mut connection = builder.serve_connection(TokioIo::new(stream), service);
+    let served = tokio::select! {
+        served = &mut connection => served,
+        () = ended.cancelled() => {
+            Pin::new(&mut connection).graceful_shutdown();
+            (&mut connection).await
+        }
+    };
+    if served.is_err() {
+        let stream = connection.into_parts().io.into_inner();
+        // The client sees a reset and not the end of an answer.
+        let _ = stream.set_zero_linger();
     }
 }
 
@@ -353,6 +389,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
         query: query(&uri).map(str::to_owned),
         headers,
         body,
+        server: None,
         within,
     };
     of_model(shared, upstream, asked).await
@@ -363,7 +400,13 @@ async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str
     let elsewhere = &shared.elsewhere;
     let is_tunnel = request.method() == Method::CONNECT;
     let answered = match to_model(request.uri()) {
-        Some(meant) if !is_tunnel => return of_written_address(shared, request, meant).await,
+        Some(_) if !is_tunnel && shared.recorder.has_no_server() && elsewhere.is_denied() => {
+            elsewhere.refuse(server);
+            None
+        }
+        Some(meant) if !is_tunnel => {
+            return of_written_address(shared, request, server, meant).await;
+        }
         None if !is_tunnel => elsewhere.pass(request, server).await,
         _ if shared.is_models(server) => {
             elsewhere.refuse(server);
@@ -383,7 +426,7 @@ async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str
         None => {
             shared.recorder.deny();
             let message = "this execution is a replay: other servers are not called";
-            problem(StatusCode::FORBIDDEN, "replay_network_denied", message)
+            refusal(StatusCode::FORBIDDEN, "replay_network_denied", message)
         }
     }
 }
@@ -392,6 +435,7 @@ async fn of_other(shared: &Arc<Shared>, request: Request<Incoming>, server: &str
 async fn of_written_address(
     shared: &Arc<Shared>,
     request: Request<Incoming>,
+    server: &str,
     (provider, base, rest): (&'static str, String, String),
 ) -> Answer {
     let upstream = match Upstream::new("the address in the program", &base) {
@@ -413,6 +457,7 @@ async fn of_written_address(
         query,
         headers,
         body,
+        server: Some(server.to_owned()),
         within: None,
     };
     of_model(shared, &upstream, asked).await
@@ -468,6 +513,8 @@ struct Asked {
     query: Option<String>,
     headers: HeaderMap,
     body: Bytes,
+    /// The server, where the program has its address in its text.
+    server: Option<String>,
     /// The call whose process makes the request.
     within: Option<u64>,
 }
@@ -506,11 +553,12 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
     };
     let begun = {
         let (recorder, name, sent) = (recorder.clone(), name.clone(), body.clone());
-        let (provider, within) = (asked.provider, asked.within);
+        let (provider, server, within) = (asked.provider, asked.server, asked.within);
         tokio::task::spawn_blocking(move || {
             let beginning = Beginning {
                 kind: Kind::Model,
                 name: &name,
+                server: server.as_deref(),
                 input,
                 effect_class: None,
                 within,
@@ -523,7 +571,7 @@ async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> An
         Ok(Begun::Live(seq)) => seq,
         Ok(Begun::Recorded { output, .. }) => return served(&output).await,
         Ok(Begun::Diverged(divergence)) => {
-            return problem(
+            return refusal(
                 StatusCode::CONFLICT,
                 "replay_divergence",
                 &divergence.message,
@@ -877,6 +925,18 @@ fn reply(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Answer {
 fn problem(status: StatusCode, code: &str, message: &str) -> Answer {
     reply(status, HeaderMap::new(), problem_of(code, message).into())
 }
+
+/// A refusal in a replay. A connection that was led to the proxy is reset instead: the program
+/// believes that it is connected to another server.
+fn refusal(status: StatusCode, code: &str, message: &str) -> Answer {
+    let mut answer = problem(status, code, message);
+    answer.extensions_mut().insert(Refusal);
+    answer
+}
+
+/// Marks an answer as a refusal in a replay.
+#[derive(Clone, Copy, Debug)]
+struct Refusal;
 
 /// The body of an error answer.
 fn problem_of(code: &str, message: &str) -> Vec<u8> {

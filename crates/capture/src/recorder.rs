@@ -127,6 +127,8 @@ pub(crate) struct Beginning<'a> {
     pub kind: Kind,
     /// Which.
     pub name: &'a str,
+    /// The server, where the program has its address in its text.
+    pub server: Option<&'a str>,
     /// Its input.
     pub input: Value,
     /// The declared effect.
@@ -272,6 +274,16 @@ impl Recorder {
             .is_some_and(|replayer| replayer.serves(kind))
     }
 
+    /// Whether this is a replay of models whose recording has no call to a server at an address in
+    /// the program's text.
+    pub(crate) fn has_no_server(&self) -> bool {
+        let state = self.state.lock();
+        state.replayer.as_ref().is_some_and(|replayer| {
+            replayer.serves(Kind::Model)
+                && replayer.calls().iter().all(|call| call.server.is_none())
+        })
+    }
+
     /// Puts the settings of the execution into a request.
     ///
     /// # Errors
@@ -319,6 +331,7 @@ impl Recorder {
         let Beginning {
             kind,
             name,
+            server,
             mut input,
             effect_class,
             within,
@@ -336,6 +349,7 @@ impl Recorder {
             seq,
             kind,
             name: name.clone(),
+            server: server.map(|server| self.cleaner.text(server)),
             input: digest,
             output: None,
             started: now(),

@@ -436,6 +436,7 @@ mod tests {
             seq,
             kind: Kind::Tool,
             name: "grep".into(),
+            server: None,
             input: Digest::compute(input.as_bytes()),
             output: Some(Digest::compute(b"out")),
             started: Timestamp(from),

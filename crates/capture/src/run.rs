@@ -14,6 +14,7 @@ use serde_json::Value;
 use store::{StoreClock, SystemClock};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::call::{Change, FolderMetadata, Keep};
@@ -25,6 +26,7 @@ use crate::model_params::Enforcement;
 use crate::preload::{Preload, Readings, ScriptReport};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
+use crate::refusals::{self, Named};
 use crate::replayer::{OnMiss, Replayer};
 use crate::scan::{Filter, Folder, ScanError};
 use crate::stop::Stop;
@@ -239,8 +241,9 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let cleaner = plan.cleaner.clone();
     cleaner.learn("capture", &folder_of_scripts.to_string_lossy());
     let is_held = wall.is_held();
+    let scripts = folder_of_scripts.clone();
     let preload = blocking(move || {
-        let preload = Preload::begin(&folder_of_scripts, &again)?;
+        let preload = Preload::begin(&scripts, &again)?;
         if is_held {
             preload.redirect()?;
         }
@@ -261,9 +264,17 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let watch = plan.watchdog.as_deref().zip(group);
     let watch = watch.and_then(|(program, group)| watch_over(program, group));
+    let own: Vec<u32> = [child.id(), watch.as_ref().and_then(Child::id)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let reaping = below.is_some().then(|| {
+        let reaping = tokio::spawn(reap_orphans(own));
+        tokio_util::task::AbortOnDropHandle::new(reaping)
+    });
     let mut ended = attend(child, plan.stdin, &recorder, stop, echo).await;
     if ended.code == Some(127)
-        && let Some(why) = not_started(&ended.stderr, &mark)
+        && let Some(why) = not_started(&folder_of_scripts, &mark)
     {
         proxy.stop().await;
         return Err(RunError::NotStarted {
@@ -276,6 +287,11 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         let _ = watch.kill().await;
     }
     let left_behind = blocking(move || below.map_or(0, |below| below.end_later(GRACE))).await;
+    if let Some(reaping) = reaping {
+        drop(reaping);
+        // Those that were ended above.
+        blocking(|| ProcessesBelow::reap_orphans(&[])).await;
+    }
     let mut seen = proxy.seen();
     proxy.stop().await;
     let at = SystemClock.now();
@@ -296,13 +312,26 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         ended.status = Status::Cancelled;
     }
     let cleaner = &plan.cleaner;
+    let (stdout, stderr) = (cleaner.output(&ended.stdout), cleaner.output(&ended.stderr));
+    if is_held {
+        let argv = plan.argv.iter().map(|argument| cleaner.text(argument));
+        let argv = argv.collect::<Vec<_>>().join(" ");
+        let texts = [&stdout, &stderr].map(|output| output.as_str().unwrap_or_default());
+        let named = if seen.refused.is_empty() {
+            Named::NotYet
+        } else {
+            Named::Already
+        };
+        seen.refused
+            .extend(refusals::from_output(texts, &argv, named));
+    }
     Ok(Outcome {
         recorded,
         status: ended.status,
         exit_code: ended.code,
         signal: ended.signal,
-        stdout: cleaner.output(&ended.stdout),
-        stderr: cleaner.output(&ended.stderr),
+        stdout,
+        stderr,
         output_cut: ended.is_cut,
         changes,
         metadata,
@@ -366,6 +395,18 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
+/// Waits for each orphan of the command that ends: this process is their parent now.
+async fn reap_orphans(own: Vec<u32>) {
+    let Ok(mut ended) = signal(SignalKind::child()) else {
+        return;
+    };
+    let own = Arc::new(own);
+    while ended.recv().await.is_some() {
+        let own = own.clone();
+        blocking(move || ProcessesBelow::reap_orphans(&own)).await;
+    }
+}
+
 fn spawn(
     argv: &[String],
     environment: &BTreeMap<String, String>,
@@ -404,11 +445,11 @@ fn spawn(
     command.spawn().map_err(not_started)
 }
 
-/// The watchdog's reason for not executing the command, from its output after the mark.
-fn not_started(stderr: &[u8], mark: &str) -> Option<String> {
-    let text = String::from_utf8_lossy(stderr);
-    let (_, why) = text.rsplit_once(mark)?;
-    Some(why.trim_start_matches(']').trim().to_owned())
+/// The watchdog's reason for not executing the command.
+fn not_started(folder: &Path, mark: &str) -> Option<String> {
+    let text = std::fs::read_to_string(folder.join(watchdog::NOT_STARTED)).ok()?;
+    // The mark tells it from a file of the command.
+    Some(text.strip_prefix(mark)?.trim().to_owned())
 }
 
 struct Ended {

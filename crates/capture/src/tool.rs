@@ -43,6 +43,7 @@ pub(crate) fn answer(
             let beginning = Beginning {
                 kind,
                 name,
+                server: None,
                 input,
                 effect_class: effect,
                 within: body["within"].as_u64().or(within),

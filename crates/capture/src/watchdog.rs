@@ -8,7 +8,7 @@
 //! watch.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -17,8 +17,13 @@ use runtime::programs::{Confinement, Files, Network, confine};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command as Starting};
 
+use crate::preload::FOLDER;
+
 /// The name of the hidden command whose arguments [`watchdog_main`] takes.
 pub const WATCHDOG_COMMAND: &str = "__watchdog";
+
+/// The file in the scripts' folder with the reason for not executing the command.
+pub(crate) const NOT_STARTED: &str = "not-started";
 
 /// The argument after that name: a group ends when standard input is closed.
 const WATCH: &str = "watch";
@@ -27,8 +32,8 @@ const WATCH: &str = "watch";
 const ANYWHERE: &str = "-";
 
 /// Executes a command that ends with its parent. The arguments are the parent's process id, the
-/// allowed port, a mark, the program and its arguments. On failure it prints the reason after the
-/// mark. Alternatively watches a group: the word for it and the number of the group.
+/// allowed port, a mark, the program and its arguments. On failure it writes the mark and the reason
+/// to a file in the scripts' folder. Alternatively watches a group: the word for it and the number of the group.
 pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
@@ -42,23 +47,25 @@ pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     if bind(parent).is_err() {
         return ExitCode::from(126);
     }
-    if let Err(error) = wall(port.to_str()) {
-        let mark = mark.to_string_lossy();
-        let _ = writeln!(
-            io::stderr(),
-            "[{mark}] the network cannot be closed for it: {error}"
-        );
-        return ExitCode::from(127);
-    }
-    // Returns only on failure.
-    let error = Command::new(program).args(args).exec();
-    let mark = mark.to_string_lossy();
-    // The existence of the program was checked before.
-    let why = match error.kind() {
-        io::ErrorKind::NotFound => "the interpreter that it names does not exist".to_owned(),
-        _ => error.to_string(),
+    let why = match wall(port.to_str()) {
+        Err(error) => format!("the network cannot be closed for it: {error}"),
+        Ok(()) => {
+            // Returns only on failure.
+            let error = Command::new(program).args(args).exec();
+            // The existence of the program was checked before.
+            match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "the interpreter that it names does not exist".to_owned()
+                }
+                _ => error.to_string(),
+            }
+        }
     };
-    let _ = writeln!(io::stderr(), "[{mark}] {why}");
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        let text = format!("{} {why}", mark.to_string_lossy());
+        // Without it the command has failed with this exit code.
+        let _ = std::fs::write(Path::new(&folder).join(NOT_STARTED), text);
+    }
     ExitCode::from(127)
 }
 

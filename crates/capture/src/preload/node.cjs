@@ -222,6 +222,37 @@ function patchBytes() {
   }
 }
 
+// Gives the variables of the recorder to processes to which the program does not give them.
+function patchChildren() {
+  const isOwn = /^(RUNWRIGHT_PRELOAD|RUNWRIGHT_CAPTURE_URL|PYTHONPATH|NODE_OPTIONS|PYTHONHASHSEED|(HTTPS?|ALL)_PROXY)$/i;
+  const own = Object.entries(process.env).filter(([name]) => isOwn.test(name));
+  const withOwn = (env) => {
+    if ('RUNWRIGHT_PRELOAD' in (env ?? process.env)) {
+      return env;
+    }
+    return { ...Object.fromEntries(own), ...(env ?? process.env) };
+  };
+  const child = require('node:child_process');
+  const real = child.ChildProcess.prototype.spawn;
+  child.ChildProcess.prototype.spawn = function spawn(options) {
+    const pairs = options?.envPairs;
+    if (Array.isArray(pairs) && !pairs.some((pair) => pair.startsWith('RUNWRIGHT_PRELOAD='))) {
+      const names = new Set(pairs.map((pair) => pair.split('=')[0]));
+      pairs.push(...own.filter(([name]) => !names.has(name)).map((pair) => pair.join('=')));
+    }
+    return real.call(this, options);
+  };
+  for (const name of ['spawnSync', 'execFileSync', 'execSync']) {
+    const sync = child[name];
+    child[name] = { [name](...args) {
+      const last = args.length - 1;
+      const isOptions = last > 0 && args[last] !== null && typeof args[last] === 'object' && !Array.isArray(args[last]);
+      const options = isOptions ? args.pop() : {};
+      return sync.apply(this, [...args, { ...options, env: withOwn(options.env) }]);
+    } }[name];
+  }
+}
+
 // Connects to the proxy and tells it first which address was meant.
 function patchSocket() {
   const [, , proxy, ...rest] = (process.env.RUNWRIGHT_CAPTURE_URL || '').split('/');
@@ -248,6 +279,7 @@ function patchSocket() {
     this.write(`\x01${rest.join('/')} ${meant}\n`);
     return this;
   };
+  patchChildren();
   const dgram = require('node:dgram');
   for (const name of ['send', 'connect']) {
     const real = dgram.Socket.prototype[name];

@@ -71,6 +71,7 @@ impl Recorder {
             seq,
             kind: Kind::Tool,
             name: self.cleaner.text(&tool.tool.name),
+            server: None,
             input,
             output,
             started: tool.at,

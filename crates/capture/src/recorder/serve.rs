@@ -90,6 +90,7 @@ impl Recorder {
         state.served.insert(call.seq, recorded.seq);
         call.ended = Some(now());
         call.order = recorded.order;
+        call.server.clone_from(&recorded.server);
         call.input = recorded.input;
         call.output = recorded.output;
         call.is_error = recorded.is_error;

@@ -4,7 +4,7 @@
 //! served. So the first request and the last answer are determined by their places in the
 //! recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -35,6 +35,8 @@ pub struct Traffic {
     pub prompt: Option<String>,
     /// The last text of a model.
     pub text: Option<String>,
+    /// Every text of a model.
+    pub texts: BTreeSet<String>,
     /// Tokens in and out, over all answers that report them.
     pub tokens: Option<(u64, u64)>,
     first: Option<Place>,
@@ -193,10 +195,14 @@ impl Traffic {
             let (before_in, before_out) = self.tokens.unwrap_or_default();
             self.tokens = Some((before_in + input, before_out + output));
         }
-        if !text.is_empty() && place.is_behind(self.last_text) {
-            self.last_text = Some(place);
-            self.text = Some(text);
+        if text.is_empty() {
+            return;
         }
+        if place.is_behind(self.last_text) {
+            self.last_text = Some(place);
+            self.text = Some(text.clone());
+        }
+        self.texts.insert(text);
     }
 }
 

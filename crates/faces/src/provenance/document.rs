@@ -105,11 +105,43 @@ impl Snapshot {
         })
     }
 
-    /// Whether its command could connect past the recorder, so that it may lack calls.
+    /// Whether it may lack calls: see [`unverified`](Self::unverified).
     pub fn is_unverified(&self) -> bool {
-        let more = self.extensions.as_ref();
-        let network = more.and_then(|more| more.other.get("network"));
-        network.is_some_and(|network| network["unverified"] == true)
+        self.unverified().is_some()
+    }
+
+    /// Why it may lack calls: its command could connect past the recorder, or a connection of it was
+    /// refused.
+    pub fn unverified(&self) -> Option<String> {
+        if self
+            .network()
+            .is_some_and(|network| network["unverified"] == true)
+        {
+            return Some(
+                "the command could connect past the recorder: those requests are not recorded"
+                    .to_owned(),
+            );
+        }
+        let refused: Vec<&str> = self.servers("refused").collect();
+        let names = refused.join(", ");
+        let names: String = names.chars().filter(|c| !c.is_control()).collect();
+        (!refused.is_empty()).then(|| {
+            format!(
+                "the recorder refused connections of the command, so calls may be missing: {names}; \
+                 let it take the base URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and capture \
+                 it again"
+            )
+        })
+    }
+
+    /// The servers other than models that its command called (`asked`) or was refused (`refused`).
+    pub fn servers(&self, list: &str) -> impl Iterator<Item = &str> {
+        let list = self.network().and_then(|network| network[list].as_array());
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    fn network(&self) -> Option<&Value> {
+        self.extensions.as_ref()?.other.get("network")
     }
 
     /// Whether it may contain secrets: it was not redacted.

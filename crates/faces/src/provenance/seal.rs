@@ -252,9 +252,7 @@ pub fn check(document: &Document) -> Vec<Finding> {
             message,
         ));
     }
-    if snapshot.is_unverified() {
-        let message =
-            "the command could connect past the recorder: those requests are not recorded";
+    if let Some(message) = snapshot.unverified() {
         found.push(Finding::warning("/extensions/network", UNVERIFIED, message));
     }
     let hashed = extensions.and_then(|extensions| extensions.environment_hash.as_deref());

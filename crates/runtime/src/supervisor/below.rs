@@ -4,7 +4,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
 use super::process_table::{self, Process};
 
@@ -26,17 +26,25 @@ impl ProcessesBelow {
     /// If the kernel does not allow it.
     pub fn now() -> io::Result<Self> {
         process_table::collect_orphans()?;
-        Ok(Self(process_table::descendants()))
+        Ok(Self(process_table::descendants(&[])))
     }
 
-    /// Ends every process that joined since: with SIGTERM, and after `grace` with SIGKILL. Returns
-    /// how many there were; always 0 outside of Linux. Blocks.
+    /// Waits for ended orphans, except for the given children, which their owner waits for. Without
+    /// it, an orphan stays a zombie that still has its process id. Does not block on a child.
+    pub fn reap_orphans(own: &[u32]) {
+        for pid in process_table::zombies() {
+            let is_own = u32::try_from(pid).is_ok_and(|pid| own.contains(&pid));
+            if !is_own && let Some(pid) = Pid::from_raw(pid) {
+                // Another thread may have waited for it.
+                let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+            }
+        }
+    }
+
+    /// Ends every process that joined since, except descendants of the listed ones: with SIGTERM, and
+    /// after `grace` with SIGKILL. Returns how many there were; always 0 outside of Linux. Blocks.
     pub fn end_later(&self, grace: Duration) -> usize {
-        let later = || {
-            let mut now = process_table::descendants();
-            now.retain(|process| !self.0.contains(process));
-            now
-        };
+        let later = || process_table::descendants(&self.0);
         if later().is_empty() {
             return 0;
         }

@@ -136,7 +136,7 @@ impl Watch {
         let Some(bounds) = self.bounds.filter(|_| !is_killing) else {
             return;
         };
-        let used = process_table::used(&process_table::descendants());
+        let used = process_table::used(&process_table::descendants(&[]));
         if let Some(used) = used.beyond(&bounds) {
             if self.cause.is_none() {
                 self.cause = Some(Cause::BoundPassed(used));
@@ -173,7 +173,7 @@ impl Watch {
                 self.end(Cause::TimedOut { after_ms });
             }
             Phase::Lingering { .. } => {
-                self.left_behind = process_table::descendants().len() as u32;
+                self.left_behind = process_table::descendants(&[]).len() as u32;
                 self.ask_to_end();
             }
             Phase::Ending { .. } | Phase::Killing => {
@@ -206,7 +206,7 @@ impl Watch {
         if self.status.is_none() {
             let _ = kill_process_group(self.main, signal);
         }
-        for process in process_table::descendants() {
+        for process in process_table::descendants(&[]) {
             let grouped = || {
                 let group =
                     Pid::from_raw(process.pid).map(|pid| rustix::process::getpgid(Some(pid)));

@@ -188,15 +188,19 @@ impl Again {
         if divergence.is_none() {
             divergence = other_end(&process, &outcome);
         }
+        let refused = refused(recorded, &outcome);
+        if divergence.is_none() && recorded.servers("refused").next().is_none() {
+            divergence = other_connection(&refused, &outcome);
+        }
         // Live calls may have other results; served ones may not.
         let has_left =
             outcome.recorded.divergence.is_some() || (kind == Kind::Verify && divergence.is_some());
         if kind == Kind::Verify {
-            warn_of(&outcome);
+            warn_of(&outcome, &refused);
         }
         Ok(Replayed {
             pass: judgement.pass && !has_left,
-            status: Some(sure(at_most(status, has_left), kind, &outcome)),
+            status: Some(sure(at_most(status, has_left), kind, &outcome, &refused)),
             snapshot,
             strategy: judgement.strategy,
             divergence,
@@ -206,6 +210,7 @@ impl Again {
                 live_models: outcome.recorded.live_models,
                 live_tools: outcome.recorded.live_tools,
                 denied: outcome.recorded.denied,
+                refused,
                 run_status: outcome.status.as_str().to_owned(),
                 exit_code: outcome.exit_code,
             },
@@ -214,19 +219,56 @@ impl Again {
     }
 }
 
+/// The refused connections of a replay, without servers that the recorded command called.
+fn refused(recorded: &Snapshot, outcome: &Outcome) -> Vec<String> {
+    let called: Vec<&str> = recorded.servers("asked").collect();
+    let refused = outcome.seen.refused.iter();
+    let refused = refused.filter(|server| !called.contains(&server.as_str()));
+    refused.cloned().collect()
+}
+
+/// A refused connection in a replay of a command that had none.
+fn other_connection(refused: &[String], outcome: &Outcome) -> Option<Divergence> {
+    let server = refused.first()?;
+    let step = outcome.recorded.calls.len() as u64 + 1;
+    Some(Divergence {
+        step,
+        reason: Reason::Added,
+        at: None,
+        recorded_step: None,
+        expected: None,
+        actual: None,
+        message: format!(
+            "step {step}: the command was refused a connection ({server}); the recorded command was \
+             not"
+        ),
+    })
+}
+
 /// The certain status: a replay that should not call anything live, but did or may have, is not an
 /// exact match.
-fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome) -> MatchStatus {
+fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome, refused: &[String]) -> MatchStatus {
     let recorded = &outcome.recorded;
-    let asked = recorded.live_models + recorded.live_tools > 0 || !outcome.wall.is_held();
+    let asked = recorded.live_models + recorded.live_tools > 0
+        || !outcome.wall.is_held()
+        || !refused.is_empty();
     match status {
         MatchStatus::ExactMatch if kind == Kind::Verify && asked => MatchStatus::SemanticMatch,
         status => status,
     }
 }
 
-/// Warns about a replay whose network access was not restricted, or whose processes outlived it.
-fn warn_of(outcome: &Outcome) {
+/// Warns about a replay whose network access was not restricted, with refused connections, or whose
+/// processes outlived it.
+fn warn_of(outcome: &Outcome, refused: &[String]) {
+    if !refused.is_empty() {
+        let servers = crate::text::one_line(&refused.join(", "), 400);
+        crate::talk::say(format!(
+            "{} refused: {servers}; a replay connects to no server, and an answer of it is not in \
+             the recording",
+            crate::style::warn("note:")
+        ));
+    }
     if let Some(line) = super::command::outlived(outcome) {
         crate::talk::say(format!("{} {line}", crate::style::warn("note:")));
     }

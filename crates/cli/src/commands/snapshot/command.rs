@@ -13,6 +13,7 @@ use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
 use capture::model_params::{Enforcement, Mode, ModelParams};
 use capture::preload::Readings;
+use capture::refusals::addresses;
 use capture::replayer::OnMiss;
 use capture::run::{Echo, Elsewhere, Outcome, Plan, RunError, Status, Stream, Wall};
 use capture::scan::{self, Filter};
@@ -27,7 +28,6 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::addresses::addresses;
 use super::{Rooted, failed, key, unredacted};
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -655,11 +655,8 @@ fn nothing_came(argv: &[String], outcome: &Outcome) -> Option<String> {
     }
     let named: Vec<String> = named.into_iter().collect();
     let place = match (&outcome.wall, &*named) {
-        (_, []) => String::new(),
-        (Wall::Held, _) => format!(
-            " Its arguments or its output name {}: a connection to it that is not recorded was refused.",
-            text::one_line(&named.join(", "), 200)
-        ),
+        // Refused connections are listed by themselves.
+        (_, []) | (Wall::Held, _) => String::new(),
         (Wall::Open | Wall::Missing(_), _) => format!(
             " Its arguments or its output name {}: a connection to it was not recorded.",
             text::one_line(&named.join(", "), 200)
@@ -736,8 +733,8 @@ pub(super) fn network(outcome: &Outcome) -> Vec<String> {
     if !outcome.seen.refused.is_empty() {
         let servers = named(&outcome.seen.refused);
         lines.push(format!(
-            "refused: {servers}; a program with the address of a model in its text must take the \
-             base URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
+            "UNVERIFIED: refused: {servers}; a program with the address of a model in its text must \
+             take the base URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
         ));
     }
     if !outcome.seen.passed.is_empty() {

@@ -1,6 +1,5 @@
 //! `runwright snapshot`: evidence of executions: capture, comparison, storage.
 
-mod addresses;
 mod again;
 mod capture;
 mod command;
@@ -221,10 +220,9 @@ pub(crate) fn find_whole(folder: &Folder, typed: &str) -> Result<Kept, Failure> 
         State::Valid | State::Unsigned => Ok(kept),
         State::Unverified => {
             let note = crate::style::warn("unverified:");
-            talk::say(format!(
-                "{note} the command of the snapshot {id} could connect past the recorder, so calls \
-                 may be missing"
-            ));
+            let why = kept.document.snapshot.unverified().unwrap_or_default();
+            let why = crate::text::one_line(&why, 600);
+            talk::say(format!("{note} the snapshot {id}: {why}"));
             Ok(kept)
         }
         State::Unsealed => {

@@ -47,11 +47,9 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             style::bad("TAMPERED:")
         )),
     }
-    if kept.document.snapshot.is_unverified() {
-        talk::say(format!(
-            "{} the command could connect past the recorder: those requests are not recorded",
-            style::warn("UNVERIFIED:")
-        ));
+    if let Some(why) = kept.document.snapshot.unverified() {
+        let why = text::one_line(&why, 600);
+        talk::say(format!("{} {why}", style::warn("UNVERIFIED:")));
     }
     let mut data = Data::new();
     match session.form {

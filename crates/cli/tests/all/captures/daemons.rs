@@ -26,6 +26,7 @@ const DAEMON: &str = "import os, sys, time\n\
 
 fn is_alive(file: &Path) -> bool {
     let pid = std::fs::read_to_string(file).unwrap();
+    let pid = pid.trim();
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !state.is_empty() && !state.contains(") Z ")
 }
@@ -53,4 +54,44 @@ fn a_daemon_ends_with_its_captured_command() {
     let ended = ended.with(0);
     assert!(ended.stderr.contains(said), "{}", ended.stderr);
     assert!(!is_alive(&file));
+}
+
+#[test]
+fn a_killed_orphan_does_not_stay_a_zombie() {
+    let bench = Bench::new(|_, _| says("done"));
+    // A zombie still has its id, so a script that waits for its end would wait forever.
+    let script = "(sleep 600 & echo $! > pid); id=$(cat pid); kill $id; count=0; \
+        while kill -0 $id 2> /dev/null && test $count -lt 200; do sleep 0.05; count=$((count + 1)); done; \
+        kill -0 $id 2> /dev/null && echo left || echo gone";
+    let ended = bench.record(&["sh", "-c", script]);
+    assert!(ended.stdout.starts_with("gone\n"), "{ended:?}");
+}
+
+#[test]
+fn a_capture_leaves_processes_of_its_caller_alone() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    let bench = Bench::new(|_, _| says("done"));
+    // A job of the calling shell, which is a child of the capture after `exec`, starts another one.
+    let script = "(while ! test -e shop/go; do sleep 0.01; done; sleep 600 & echo $! > pid.new; \
+        mv pid.new pid; wait) < /dev/null > /dev/null 2>&1 & \
+        exec \"$PROGRAM\" snapshot capture --root shop -- sh -c \
+        'echo > go; while ! test -s ../pid; do sleep 0.01; done'";
+    let mut shell = std::process::Command::new("sh");
+    let given = bench.command(&[]);
+    let set = given
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    shell
+        .args(["-c", script])
+        .envs(set)
+        .current_dir(bench.lab.path());
+    let ended = Ended::from(shell.output().unwrap()).with(0);
+    let file = bench.lab.path().join("pid");
+    let is_alive = is_alive(&file);
+    let pid = std::fs::read_to_string(&file).unwrap();
+    let killed = std::process::Command::new("kill").arg(pid.trim()).status();
+    assert!(killed.unwrap().success() && is_alive, "{ended:?}");
+    assert!(!ended.stderr.contains("outlived"), "{ended:?}");
 }

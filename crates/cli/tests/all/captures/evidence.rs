@@ -174,6 +174,10 @@ fn a_command_that_cannot_start_has_no_outcome() {
         let report = ended.json();
         assert_eq!(report["error"]["code"], "not_started", "{what}");
         assert!(
+            !report["error"]["message"].as_str().unwrap().contains('['),
+            "{report}"
+        );
+        assert!(
             report["error"]["message"]
                 .as_str()
                 .unwrap()

@@ -22,6 +22,7 @@ mod outcomes;
 mod parallel;
 mod peer;
 mod redacted;
+mod refused;
 mod replays;
 mod rows;
 mod runs;

@@ -240,3 +240,28 @@ fn calls_made_by_a_tool_come_with_it() {
     assert_eq!(bench.peer.came().len(), asked + 1);
     assert_eq!(bench.replay("verify", 0)["match_status"], "exact_match");
 }
+
+/// Asks for a title and for an answer, in the order that a file sets, and prints the answer last.
+const TITLED: &str = "import json, os, urllib.request as u\n\
+    def ask(text):\n\
+    \x20   body = json.dumps({'model': 'm', 'messages': [{'role': 'user', 'content': text}]}).encode()\n\
+    \x20   r = u.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', body, {'Content-Type': 'application/json'})\n\
+    \x20   return json.load(u.urlopen(r))['choices'][0]['message']['content']\n\
+    words = ['the answer', 'title']\n\
+    found = {word: ask(word) for word in (words[::-1] if os.path.exists('../swapped') else words)}\n\
+    print(found['title'])\nprint(found['the answer'])\n";
+
+#[test]
+fn the_response_does_not_depend_on_the_order_of_calls() {
+    if !has_python("the_response_does_not_depend_on_the_order_of_calls") {
+        return;
+    }
+    let bench =
+        Bench::new(|_, came: &Came| says(came.body["messages"][0]["content"].as_str().unwrap()));
+    bench.write("agent.py", TITLED);
+    for way in ["../other", "../swapped"] {
+        bench.write(way, "");
+        let kept = read(&capture(&bench, &["python3", "agent.py"]));
+        assert_eq!(kept["outputs"]["response"], "the answer", "{way}");
+    }
+}

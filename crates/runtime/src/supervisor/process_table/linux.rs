@@ -87,8 +87,8 @@ pub(in super::super) fn collect_orphans() -> io::Result<()> {
     Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
 }
 
-/// Every living descendant of this process.
-pub(in super::super) fn descendants() -> Vec<Process> {
+/// Every living descendant of this process, without the given ones and their descendants.
+pub(in super::super) fn descendants(except: &[Process]) -> Vec<Process> {
     let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
     for stat in pids().filter_map(stat) {
         children.entry(stat.parent).or_default().push(stat);
@@ -97,6 +97,9 @@ pub(in super::super) fn descendants() -> Vec<Process> {
     let mut open = vec![getpid().as_raw_nonzero().get()];
     while let Some(parent) = open.pop() {
         for stat in children.remove(&parent).into_iter().flatten() {
+            if except.contains(&stat.process) {
+                continue;
+            }
             open.push(stat.process.pid);
             if !is_dead(&stat) {
                 found.push(stat.process);
@@ -104,6 +107,14 @@ pub(in super::super) fn descendants() -> Vec<Process> {
         }
     }
     found
+}
+
+/// The ids of ended children of this process that were not waited for.
+pub(in super::super) fn zombies() -> Vec<i32> {
+    let own = getpid().as_raw_nonzero().get();
+    let stats = pids().filter_map(stat);
+    let ended = stats.filter(|stat| stat.parent == own && stat.state == b'Z');
+    ended.map(|stat| stat.process.pid).collect()
 }
 
 /// The combined resource use of processes. File-backed memory is not counted.
@@ -231,7 +242,7 @@ mod tests {
         found.sort_unstable();
         expected.sort_unstable();
         assert_eq!(found, expected);
-        let inside = descendants();
+        let inside = descendants(&[]);
         assert!(
             expected
                 .iter()

@@ -17,7 +17,7 @@ mod elsewhere;
 use elsewhere as system;
 
 pub(super) use system::{
-    boot, collect_orphans, descendants, find, holders, is_alive, signal, used,
+    boot, collect_orphans, descendants, find, holders, is_alive, signal, used, zombies,
 };
 
 /// A process, distinguished from a later one with the same id by its start time.

@@ -42,6 +42,8 @@ pub(in super::super) struct Facts {
     pub live_tools: u64,
     /// Refused requests to other servers.
     pub denied: u64,
+    /// Refused connections, without servers that the recorded command called.
+    pub refused: Vec<String>,
     /// The status of the run.
     pub run_status: String,
     /// The exit code of a command.
@@ -96,6 +98,7 @@ impl Replayed {
             "is_mixed": facts.is_mixed,
             "live": { "models": facts.live_models, "tools": facts.live_tools },
             "denied": facts.denied,
+            "refused": facts.refused,
             "run_status": facts.run_status,
             "exit_code": facts.exit_code,
             "response_hash": self.snapshot.outputs.response_hash,
