@@ -56,13 +56,12 @@ pub(crate) fn open(
     };
     let opened =
         task::block_in_place(|| Handle::current().block_on(PostgresStore::open(address, options)));
-    let listened = opened.and_then(|store| {
-        let hints = hints.clone();
-        store.listen(move |hint| pass_on(&hints, &hint))?;
-        Ok(store)
-    });
-    match listened {
-        Ok(store) => Ok(Arc::new(store)),
+    match opened {
+        Ok(store) => {
+            let hints = hints.clone();
+            store.listen(move |hint| pass_on(&hints, &hint));
+            Ok(Arc::new(store))
+        }
         Err(error) => Err(match Failure::from(error) {
             Failure::Said { what, hint } => Failure::Said {
                 what: format!("{address}: {what}"),

@@ -25,7 +25,8 @@ pub async fn release_if_dead(store: &dyn Store, stream: &StreamId) -> Result<(),
     }
 }
 
-/// Whether a holder is known to be dead. `false` if that cannot be determined from here.
+/// Whether a holder is known to be dead. `false` if that cannot be determined from here: machines and
+/// containers may share an id, so only processes of this boot and namespace can be seen.
 pub fn is_dead(holder: &HolderId) -> bool {
     let mut parts = holder.as_str().split('/');
     let (Some(machine_of), Some(boot_of), Some(pid), Some(started)) =
@@ -39,7 +40,7 @@ pub fn is_dead(holder: &HolderId) -> bool {
     if machine_of != machine() || boot_of == "?" {
         return false;
     }
-    boot_of != boot() || start_time(pid) != Some(started)
+    boot_of == boot() && start_time(pid) != Some(started)
 }
 
 /// The start time of a process in clock ticks since boot: it distinguishes reused process ids.
@@ -68,9 +69,14 @@ fn machine() -> String {
         .replace('/', "_")
 }
 
+/// The boot of the machine and the namespace of process ids.
 fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map_or_else(|_| "?".into(), |id| id.trim().to_owned())
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
+    match (boot, namespace) {
+        (Ok(boot), Ok(namespace)) => format!("{}.{}", boot.trim(), namespace.display()),
+        _ => "?".into(),
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +89,9 @@ mod tests {
         assert!(!is_dead(&me));
         let (rest, _) = me.as_str().rsplit_once('/').expect("four parts");
         assert!(is_dead(&HolderId::new(format!("{rest}/1"))));
+        // A machine or container with the same id.
+        let other = me.as_str().replace(&boot(), "another-boot");
+        assert!(!is_dead(&HolderId::new(format!("{other}1"))));
     }
 
     #[test]

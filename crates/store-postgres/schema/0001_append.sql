@@ -52,8 +52,12 @@ DECLARE
   ids bigint[];
   streams text;
 BEGIN
-  PERFORM set_config('lock_timeout', '10s', true), set_config('jit', 'off', true),
+  PERFORM set_config('lock_timeout', '3s', true), set_config('jit', 'off', true),
     set_config('enable_seqscan', 'off', true);
+  -- It may have been changed since the session began.
+  IF current_setting('synchronous_commit') = 'off' THEN
+    PERFORM set_config('synchronous_commit', 'on', true);
+  END IF;
   PERFORM 1 FROM runwright.streams WHERE name = ANY (a_name) ORDER BY name FOR NO KEY UPDATE;
   PERFORM pg_advisory_xact_lock(1381446469, number) FROM (
     SELECT DISTINCT number FROM (

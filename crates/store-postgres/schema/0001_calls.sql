@@ -3,7 +3,7 @@
 CREATE FUNCTION runwright.claim(
   at bigint, of_stream text, to_holder text, ttl bigint,
   OUT verdict text, OUT t bigint, OUT new_epoch bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 DECLARE
   s record;
 BEGIN
@@ -32,7 +32,7 @@ $$;
 CREATE FUNCTION runwright.renew(
   at bigint, of_streams text[], of_epochs bigint[], ttl bigint,
   OUT t bigint, OUT verdicts text[])
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 DECLARE
   l record;
 BEGIN
@@ -58,7 +58,7 @@ $$;
 -- a long queue costs the same as a short one.
 CREATE FUNCTION runwright.due(at bigint, of_queue text, how_many bigint)
 RETURNS TABLE (name text, tenant text, t bigint, next_at bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 #variable_conflict use_column
 DECLARE
   s record;
@@ -117,7 +117,7 @@ CREATE FUNCTION runwright.put_key(
   new_expires_at bigint, seen boolean, seen_stream text, seen_digest bytea, seen_answer bytea,
   seen_expires_at bigint)
 RETURNS boolean
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 DECLARE
   k record;
 BEGIN
@@ -142,7 +142,7 @@ $$;
 -- Collects unreferenced blobs whose grace is over, and returns how many.
 CREATE FUNCTION runwright.collect(at bigint, grace bigint, how_many bigint)
 RETURNS bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 DECLARE
   collected bigint;
 BEGIN
@@ -156,7 +156,7 @@ $$;
 
 CREATE FUNCTION runwright.purge(at bigint, of_stream text, why text, grace bigint)
 RETURNS text
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 DECLARE
   s record;
   t bigint;
@@ -181,7 +181,8 @@ BEGIN
     FROM (SELECT blob, count(*) AS times FROM dropped GROUP BY blob) AS d WHERE b.id = d.blob;
   -- The other rows of the stream go by their foreign keys.
   DELETE FROM runwright.streams WHERE id = s.id;
-  PERFORM runwright.collect(at, grace, 9223372036854775807);
+  -- Appends wait meanwhile: housekeeping collects what is left.
+  PERFORM runwright.collect(at, grace, 256);
   RETURN 'done';
 END
 $$;

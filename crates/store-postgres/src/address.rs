@@ -1,5 +1,6 @@
 //! The URL of a database, read as libpq reads it.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,8 +13,15 @@ use url::form_urlencoded;
 
 use crate::db::causes;
 
-/// Marks the session of a direct connection; a pooler does not pass it on.
-pub(crate) const DIRECT: &str = "-c runwright.session=direct";
+/// Parameters of libpq that the driver reads under the same name.
+const PASSED_ON: &str = "user password dbname options application_name host hostaddr port \
+    connect_timeout keepalives keepalives_idle keepalives_interval target_session_attrs \
+    channel_binding";
+/// How long all hosts together may take to connect, where the URL does not say it.
+const CONNECT: Duration = Duration::from_secs(10);
+/// The driver's own time until an idle connection is tried: too long for what forgets connections.
+const IDLE_OF_DRIVER: Duration = Duration::from_secs(2 * 60 * 60);
+const IDLE: Duration = Duration::from_secs(30);
 
 /// How the certificate of the server is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +40,10 @@ pub(crate) enum Check {
 /// URL, `PGPASSFILE`, or `~/.pgpass`). It is never printed.
 #[derive(Clone)]
 pub struct Address {
+    /// All hosts.
     pub(crate) config: Config,
+    /// One host each.
+    pub(crate) hosts: Vec<Config>,
     pub(crate) check: Check,
     pub(crate) root_certificates: Option<String>,
     pub(crate) client_certificate: Option<(String, String)>,
@@ -56,31 +67,56 @@ impl Address {
         let (place, query) = text.split_once('?').unwrap_or((text, ""));
         let mut own = Own::default();
         let mut rest = form_urlencoded::Serializer::new(String::new());
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            if !own.take(&name, &value) {
+        // As in libpq, a plus is not a space.
+        let query = query.replace('+', "%2B");
+        for (nth, (name, value)) in form_urlencoded::parse(query.as_bytes()).enumerate() {
+            if PASSED_ON.split(' ').any(|known| known == name) {
                 rest.append_pair(&name, &value);
+            } else if OWN.split(' ').any(|known| known == name) {
+                own.0.insert(name.into_owned(), value.into_owned());
+            } else {
+                // Its name may be the rest of a password.
+                return Err(bad(format!(
+                    "parameter {} is unknown; in a password write ? as %3F and & as %26",
+                    nth + 1
+                )));
             }
+        }
+        if place.matches('@').count() > 1 {
+            return Err(bad("it has more than one @; in a password write %40".into()));
         }
         // Spaces are written in a form that both readers of a query understand.
         let rest = rest.finish().replace('+', "%20");
-        let mut config =
-            Config::from_str(&format!("{place}?{rest}")).map_err(|error| bad(causes(&error)))?;
         let (mode, check) = own.mode().map_err(bad)?;
-        config.ssl_mode(mode);
-        if own.certificate.is_some() != own.key.is_some() {
+        if own.get("sslcert").is_some() != own.get("sslkey").is_some() {
             return Err(bad("sslcert and sslkey need each other".into()));
         }
-        set_defaults(&mut config);
-        if config.get_password().is_none()
-            && let Some(password) = password(&config, own.password_file.as_deref())
-        {
-            config.password(password);
-        }
+        let places = each_host(place);
+        let read = |place: &str| {
+            let config = Config::from_str(&format!("{place}?{rest}"));
+            let mut config = config.map_err(|error| bad(causes(&error)))?;
+            config.ssl_mode(mode);
+            own.set(&mut config).map_err(bad)?;
+            set_defaults(&mut config, places.len());
+            if config.get_password().is_none()
+                && let Some(password) = password(&config, own.get("passfile"))
+            {
+                config.password(password);
+            }
+            Ok(config)
+        };
+        let config = read(place)?;
+        let hosts = places.iter().map(|place| read(place));
+        let hosts = hosts.collect::<Result<_, StoreError>>()?;
         Ok(Self {
             config,
+            hosts,
             check,
-            root_certificates: own.root,
-            client_certificate: own.certificate.zip(own.key),
+            root_certificates: own.get("sslrootcert").map(str::to_owned),
+            client_certificate: own
+                .get("sslcert")
+                .zip(own.get("sslkey"))
+                .map(|(certificate, key)| (certificate.to_owned(), key.to_owned())),
         })
     }
 }
@@ -108,38 +144,63 @@ fn host(host: &Host) -> String {
     }
 }
 
-/// Parameters of libpq that the driver does not know.
-#[derive(Default)]
-struct Own {
-    mode: Option<String>,
-    root: Option<String>,
-    certificate: Option<String>,
-    key: Option<String>,
-    password_file: Option<String>,
+/// The same URL for each of its hosts.
+fn each_host(place: &str) -> Vec<String> {
+    let authority = place.find("://").map_or(0, |at| at + 3);
+    let hosts = place[authority..].find('@').map_or(0, |at| at + 1) + authority;
+    let end = place[hosts..]
+        .find('/')
+        .map_or(place.len(), |at| at + hosts);
+    let (before, after) = (&place[..hosts], &place[end..]);
+    let hosts = place[hosts..end].split(',');
+    hosts.map(|host| format!("{before}{host}{after}")).collect()
 }
 
+/// Parameters of libpq that the driver does not know, or reads in another way.
+const OWN: &str = "sslmode sslrootcert sslcert sslkey passfile tcp_user_timeout keepalives_count";
+
+#[derive(Default)]
+struct Own(HashMap<String, String>);
+
 impl Own {
-    fn take(&mut self, name: &str, value: &str) -> bool {
-        let place = match name {
-            "sslmode" => &mut self.mode,
-            "sslrootcert" => &mut self.root,
-            "sslcert" => &mut self.certificate,
-            "sslkey" => &mut self.key,
-            "passfile" => &mut self.password_file,
-            _ => return false,
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn set(&self, config: &mut Config) -> Result<(), String> {
+        let number = |name: &str| {
+            let number = self.get(name).map(str::parse::<u32>).transpose();
+            number.map_err(|_| format!("{name} is not a whole number"))
         };
-        *place = Some(value.to_owned());
-        true
+        if let Some(ms) = number("tcp_user_timeout")? {
+            config.tcp_user_timeout(Duration::from_millis(ms.into()));
+        }
+        if let Some(count) = number("keepalives_count")? {
+            config.keepalives_retries(count);
+        }
+        Ok(())
     }
 
     fn mode(&self) -> Result<(SslMode, Check), String> {
-        Ok(match self.mode.as_deref() {
+        if self.get("sslrootcert") == Some("system") {
+            // As in libpq: any public authority is trusted, so the name has to be checked.
+            return match self.get("sslmode") {
+                None | Some("verify-full") => Ok((SslMode::Require, Check::Host)),
+                Some(_) => Err("sslrootcert=system needs sslmode=verify-full".into()),
+            };
+        }
+        Ok(match self.get("sslmode") {
             Some("disable") => (SslMode::Disable, Check::Nothing),
             // Neither promises anything, so one order of attempts is enough for both.
             None | Some("allow" | "prefer") => (SslMode::Prefer, Check::Nothing),
             // As in libpq: a given authority is checked.
-            Some("require") if self.root.is_some() => (SslMode::Require, Check::Authority),
+            Some("require") if self.get("sslrootcert").is_some() => {
+                (SslMode::Require, Check::Authority)
+            }
             Some("require") => (SslMode::Require, Check::Nothing),
+            Some("verify-ca") if self.get("sslrootcert").is_none() => {
+                return Err("sslmode=verify-ca needs sslrootcert, a file of authorities".into());
+            }
             Some("verify-ca") => (SslMode::Require, Check::Authority),
             Some("verify-full") => (SslMode::Require, Check::Host),
             Some(other) => {
@@ -151,15 +212,19 @@ impl Own {
     }
 }
 
-fn set_defaults(config: &mut Config) {
+fn set_defaults(config: &mut Config, hosts: usize) {
     if config.get_application_name().is_none() {
         config.application_name("runwright");
     }
     if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(10));
+        let hosts = u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
+        config.connect_timeout((CONNECT / hosts).max(Duration::from_secs(2)));
     }
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(Duration::from_secs(30));
+    }
+    if config.get_keepalives_idle() == IDLE_OF_DRIVER {
+        config.keepalives_idle(IDLE);
     }
     if config.get_target_session_attrs() == TargetSessionAttrs::Any {
         // The store writes; a standby is of no use to it.
@@ -182,7 +247,8 @@ fn password(config: &Config, file: Option<&str>) -> Option<String> {
         .copied()
         .unwrap_or(5432)
         .to_string();
-    let user = config.get_user().unwrap_or_default();
+    let own = std::env::var("USER").unwrap_or_default();
+    let user = config.get_user().unwrap_or(&own);
     let wanted = [&host, &port, config.get_dbname().unwrap_or(user), user];
     text.lines().find_map(|line| from_line(line, &wanted))
 }
@@ -209,73 +275,5 @@ fn from_line(line: &str, wanted: &[&str; 4]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refusal(url: &str) -> String {
-        match Address::parse(url) {
-            Ok(address) => panic!("{address} was accepted"),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[test]
-    fn passwords_are_not_printed() {
-        let address = Address::parse("postgres://me:hidden@a,b:6000/runs?sslmode=require").unwrap();
-        assert_eq!(
-            format!("{address} {address:?}"),
-            "postgres://a,b/runs postgres://a,b/runs"
-        );
-        assert_eq!(address.config.get_password(), Some(&b"hidden"[..]));
-        for url in [
-            "postgres://me:hidden@a/runs?sslmode=on",
-            "postgres://me:hidden@a:port/runs",
-            "postgres://me:hidden@a/runs?color=red",
-            "mysql://me:hidden@a/runs",
-        ] {
-            assert!(!refusal(url).contains("hidden"), "{}", refusal(url));
-        }
-    }
-
-    #[test]
-    fn tls_modes_are_those_of_libpq() {
-        let mode = |query: &str| {
-            let address = Address::parse(&format!("postgres://a/runs?{query}")).unwrap();
-            (address.config.get_ssl_mode(), address.check)
-        };
-        assert_eq!(mode("sslmode=disable"), (SslMode::Disable, Check::Nothing));
-        assert_eq!(mode(""), (SslMode::Prefer, Check::Nothing));
-        assert_eq!(mode("sslmode=require"), (SslMode::Require, Check::Nothing));
-        let with_root = mode("sslmode=require&sslrootcert=/ca.pem");
-        assert_eq!(with_root, (SslMode::Require, Check::Authority));
-        assert_eq!(
-            mode("sslmode=verify-ca"),
-            (SslMode::Require, Check::Authority)
-        );
-        assert_eq!(mode("sslmode=verify-full"), (SslMode::Require, Check::Host));
-        assert!(refusal("postgres://a/runs?sslmode=on").contains("verify-full"));
-        assert!(refusal("postgres://a/runs?sslcert=/c.pem").contains("sslkey"));
-    }
-
-    #[test]
-    fn several_hosts_need_one_that_takes_writes() {
-        let address = Address::parse("postgres://a:1,b:2/runs").unwrap();
-        assert_eq!(address.config.get_ports(), [1, 2]);
-        let attributes = address.config.get_target_session_attrs();
-        assert_eq!(attributes, TargetSessionAttrs::ReadWrite);
-    }
-
-    #[test]
-    fn a_password_file_is_read_by_line() {
-        let wanted = ["db.example", "5432", "runs", "me"];
-        let line = |text| from_line(text, &wanted);
-        assert_eq!(
-            line("db.example:5432:runs:me:a:b\\:c\\\\"),
-            Some("a:b:c\\".into())
-        );
-        assert_eq!(line("*:*:*:me:word"), Some("word".into()));
-        assert_eq!(line("*:*:*:other:word"), None);
-        assert_eq!(line("#*:*:*:*:word"), None);
-        assert_eq!(line("*:*:*"), None);
-    }
-}
+#[path = "../tests/unit/address.rs"]
+mod tests;

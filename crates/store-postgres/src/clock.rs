@@ -1,16 +1,18 @@
 //! The database's clock, which decides about leases, timers and keys.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kernel::time::Timestamp;
 use store::StoreClock;
 
 /// An estimate further ahead than this is dropped: the database's clock was set back.
 const STEP_MS: i64 = 1_000;
+/// So is an older one: the clock of this machine may be faster.
+const AGE: Duration = Duration::from_secs(5);
 
 /// Every statement takes its time from the database. This is an estimate of that time for callers
-/// that cannot wait for a statement. It never runs ahead of the database.
+/// that cannot wait for a statement. It runs ahead of the database by the drift of a few seconds.
 pub(crate) struct Clock {
     test: Option<Arc<dyn StoreClock>>,
     seen: Mutex<(Instant, Timestamp)>,
@@ -30,9 +32,9 @@ impl Clock {
     /// Records the time of a statement that has just returned.
     pub(crate) fn saw(&self, at: Timestamp) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let estimate = seen.0.elapsed();
-        let estimate = seen.1.plus(estimate);
-        if at >= estimate || estimate.0 - at.0 > STEP_MS {
+        let age = seen.0.elapsed();
+        let estimate = seen.1.plus(age);
+        if at >= estimate || estimate.0 - at.0 > STEP_MS || age > AGE {
             *seen = (Instant::now(), at);
         }
     }

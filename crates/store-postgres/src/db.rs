@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool, PoolError};
+use deadpool_postgres::{HookError, Object, Pool, PoolError};
 use futures_util::future::try_join_all;
 use store::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row};
 
+use crate::connect::Hosts;
+
 /// The longest wait for the answer to a statement. A connection that was silent for so long is
 /// closed.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(15);
+/// How long the request to cancel a statement may take.
+const CANCEL: Duration = Duration::from_secs(5);
 /// The same for statements whose work grows with the store.
 const LONG_DEADLINE: Duration = Duration::from_secs(3_600);
 /// How often a statement is repeated that the database undid to resolve a deadlock.
@@ -86,9 +90,10 @@ impl Fault {
         }
     }
 
-    /// Whether the statement itself is at fault, as opposed to the connection.
-    pub(crate) fn is_of_statement(&self) -> bool {
-        !self.ends_connection()
+    /// Whether a value is at fault: the same statement without it may succeed.
+    pub(crate) fn is_of_data(&self) -> bool {
+        let class = self.code().and_then(|code| code.code().get(..2));
+        matches!(class, Some("22" | "23" | "54"))
     }
 }
 
@@ -100,6 +105,8 @@ impl From<Fault> for StoreError {
                 Fault::Sql(error) | Fault::Pool(PoolError::Backend(error)) => {
                     format!("the connection to PostgreSQL failed: {}", causes(&error))
                 }
+                // A setting of the server was refused.
+                Fault::Pool(PoolError::PostCreateHook(HookError::Message(why))) => why.into(),
                 Fault::Pool(error) => format!("no connection to PostgreSQL: {error}"),
             });
         };
@@ -158,15 +165,35 @@ pub(crate) struct Db {
     pub(crate) statements: Statements,
     /// Marks hints of this process, which it does not need.
     pub(crate) origin: i64,
+    pub(crate) hosts: Hosts,
     deadline: Duration,
 }
 
+/// A connection that returns to its pool only after its answer came.
+struct Busy(Option<Object>);
+
+impl Busy {
+    /// Closes the connection.
+    fn close(&mut self) {
+        if let Some(object) = self.0.take() {
+            drop(Object::take(object));
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 impl Db {
-    pub(crate) fn new(pool: Pool, statements: Statements, origin: i64) -> Self {
+    pub(crate) fn new(pool: Pool, statements: Statements, origin: i64, hosts: Hosts) -> Self {
         Self {
             pool,
             statements,
             origin,
+            hosts,
             deadline: DEADLINE,
         }
     }
@@ -200,13 +227,26 @@ impl Db {
     /// The rows of several statements, sent at once in this order. Each is a transaction.
     pub(crate) async fn all(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
         let client = self.pool.get().await?;
-        let work = try_join_all(queries.iter().map(|query| self.send(&client, *query)));
+        let token = client.cancel_token();
+        let mut busy = Busy(Some(client));
+        let Some(client) = &busy.0 else {
+            return Err(Fault::Late);
+        };
+        let work = try_join_all(queries.iter().map(|query| self.send(client, *query)));
         let answer = match tokio::time::timeout(self.deadline, work).await {
             Ok(answer) => answer.map_err(Fault::from),
-            Err(_) => Err(Fault::Late),
+            Err(_) => {
+                // The statement would continue without its connection.
+                let tls = self.hosts.tls.clone();
+                let cancel = async move { token.cancel_query(tls).await };
+                tokio::spawn(tokio::time::timeout(CANCEL, cancel));
+                // The same cause silenced the idle connections of the pool.
+                self.pool.retain(|_, _| false);
+                Err(Fault::Late)
+            }
         };
-        if answer.as_ref().is_err_and(Fault::ends_connection) {
-            drop(Object::take(client));
+        if !answer.as_ref().is_err_and(Fault::ends_connection) {
+            drop(busy.0.take());
         }
         answer
     }

@@ -67,16 +67,19 @@ async fn streams(db: &Db, findings: &mut Vec<Finding>) -> Result<(), StoreError>
 async fn read_through(db: &Db, stream: &StreamId) -> Result<(), StoreError> {
     let mut seq: Seq = 0;
     loop {
-        let page = log::load(db, stream, ReadFrom::Seq(seq), PAGE).await?;
+        // The first event of a page is checked only against its successor: pages overlap by one.
+        let first = seq.saturating_sub(1);
+        let page = log::load(db, stream, ReadFrom::Seq(first), PAGE).await?;
         if page.header.stream != *stream {
             return Err(StoreError::Corrupt(
                 "the header is that of another stream".into(),
             ));
         }
-        seq += page.records.len() as Seq;
-        if seq >= page.next_seq || page.records.is_empty() {
+        let end = first + page.records.len() as Seq;
+        if end >= page.next_seq || end <= seq {
             return Ok(());
         }
+        seq = end;
     }
 }
 

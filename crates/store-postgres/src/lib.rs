@@ -8,10 +8,11 @@
 //! Positions of the feed are in commit order; `docs/design/feed-on-postgres.md` has the rule.
 //!
 //! **Invariant:** no event kind is named here, in Rust or in SQL; rows are bytes and columns.
-//! Reading order: `schema/`, `address`, `open`, `db`, `writer`, `log`, `queue`.
+//! Reading order: `schema/`, `address`, `connect`, `open`, `db`, `writer`, `log`, `queue`.
 
 mod address;
 mod clock;
+mod connect;
 mod db;
 mod group;
 mod inspect;
@@ -62,7 +63,6 @@ pub struct PostgresStore {
     db: Db,
     /// `None` if the store was opened for reading only.
     writer: Option<Writer>,
-    address: Address,
     /// Ends the task that listens.
     stop: watch::Sender<()>,
 }
@@ -90,24 +90,20 @@ impl PostgresStore {
             clock,
             db,
             writer,
-            address: address.clone(),
             stop: watch::Sender::new(()),
         })
     }
 
     /// Calls `hear` after appends of other processes, over a connection of its own, as long as the
     /// store lives. Returns [`Hints::Polled`] where a pooler is in the way.
-    ///
-    /// # Errors
-    /// `Unavailable` for files of TLS that cannot be read.
-    pub fn listen(&self, hear: impl Fn(Hint) + Send + Sync + 'static) -> Answer<Hints> {
+    pub fn listen(&self, hear: impl Fn(Hint) + Send + Sync + 'static) -> Hints {
         if self.db.statements == Statements::Unnamed {
-            return Ok(Hints::Polled);
+            return Hints::Polled;
         }
-        let (config, tls) = (self.address.config.clone(), tls::connector(&self.address)?);
         let (origin, stop) = (self.db.origin, self.stop.subscribe());
-        tokio::spawn(listen::listen(config, tls, origin, Arc::new(hear), stop));
-        Ok(Hints::Pushed)
+        let hosts = self.db.hosts.clone();
+        tokio::spawn(listen::listen(hosts, origin, Arc::new(hear), stop));
+        Hints::Pushed
     }
 
     /// The database, for a method that writes.

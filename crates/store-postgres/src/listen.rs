@@ -4,15 +4,19 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use kernel::ids::{Seq, StreamId};
 use serde::Deserialize;
 use tokio::sync::watch;
-use tokio_postgres::{AsyncMessage, Config, Error};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::{AsyncMessage, Error};
+
+use crate::connect::Hosts;
 
 /// The wait before the next attempt to listen.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often the connection is tried: one that was cut somewhere is silent for ever.
+const TRY: Duration = Duration::from_secs(10);
+/// How long the answer to a try may take.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A summary of an append of another process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -32,8 +36,7 @@ pub struct Hint {
 /// Listens until `stop` is dropped. Each new connection gives the hint that anything may have
 /// happened.
 pub(crate) async fn listen(
-    config: Config,
-    tls: MakeRustlsConnect,
+    hosts: Hosts,
     origin: i64,
     hear: Arc<dyn Fn(Hint) + Send + Sync>,
     mut stop: watch::Receiver<()>,
@@ -42,7 +45,7 @@ pub(crate) async fn listen(
         tokio::select! {
             biased;
             _ = stop.changed() => return,
-            ended = until_failure(&config, tls.clone(), origin, &*hear) => {
+            ended = until_failure(&hosts, origin, &*hear) => {
                 tracing::debug!(?ended, "hints are interrupted");
             }
         }
@@ -53,12 +56,14 @@ pub(crate) async fn listen(
 }
 
 async fn until_failure(
-    config: &Config,
-    tls: MakeRustlsConnect,
+    hosts: &Hosts,
     origin: i64,
     hear: &(dyn Fn(Hint) + Send + Sync),
 ) -> Result<(), Error> {
-    let (client, mut connection) = config.connect(tls).await?;
+    let Some(connected) = hosts.connect().await else {
+        return Ok(());
+    };
+    let (client, mut connection) = connected?;
     let heard = async {
         while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
             if let AsyncMessage::Notification(notification) = message? {
@@ -70,18 +75,24 @@ async fn until_failure(
         }
         Ok(())
     };
-    let begin = async {
-        client.batch_execute("LISTEN runwright").await?;
-        hear(Hint {
-            queue: true,
-            outbox: true,
-            ..Hint::default()
-        });
-        Ok::<(), Error>(())
+    let tries = async {
+        let send = |sql| tokio::time::timeout(PATIENCE, client.batch_execute(sql));
+        let mut answer = send("LISTEN runwright").await;
+        if let Ok(Ok(())) = &answer {
+            hear(Hint {
+                queue: true,
+                outbox: true,
+                ..Hint::default()
+            });
+        }
+        while let Ok(Ok(())) = &answer {
+            tokio::time::sleep(TRY).await;
+            answer = send("SELECT 1").await;
+        }
+        answer.unwrap_or(Ok(()))
     };
-    match select(std::pin::pin!(begin), std::pin::pin!(heard)).await {
-        Either::Left((Ok(()), heard)) => heard.await,
-        Either::Left((Err(error), _)) => Err(error),
-        Either::Right((ended, _)) => ended,
+    tokio::select! {
+        ended = tries => ended,
+        ended = heard => ended,
     }
 }

@@ -1,13 +1,15 @@
 //! Opening a database: the kind of connection, settings, migrations.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use store::StoreError;
 use tokio_postgres::GenericClient;
 use tokio_postgres::error::SqlState;
 
-use crate::address::{Address, DIRECT};
+use crate::address::Address;
+use crate::connect::{self, Hosts};
 use crate::db::{Db, Fallible, Fault, Statements};
 use crate::options::{Access, Options};
 use crate::tls;
@@ -22,11 +24,14 @@ const MIGRATIONS: &[&[&str]] = &[&[
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// The oldest PostgreSQL that is supported, as its `server_version_num`.
-const OLDEST_SERVER: i64 = 140_000;
+/// Marks the session of a direct connection; a pooler does not pass it on. No statement waits for a
+/// lock longer than a lease can wait for its renewal.
+const DIRECT: &str = "-c runwright.session=direct -c lock_timeout=3s \
+    -c default_transaction_isolation=read\\ committed";
 
 /// Only one process migrates at a time.
-const LOCK_MIGRATIONS: &str = "SELECT pg_advisory_xact_lock(1381446468, 2)";
+const LOCK_MIGRATIONS: &str =
+    "SET LOCAL lock_timeout = '60s'; SELECT pg_advisory_xact_lock(1381446468, 2)";
 const BEGIN_SCHEMA: &str = "DO $$ BEGIN
     IF to_regnamespace('runwright') IS NULL THEN CREATE SCHEMA runwright; END IF;
   END $$;
@@ -36,7 +41,6 @@ const BEGIN_SCHEMA: &str = "DO $$ BEGIN
 /// Opens the database; creates or migrates the schema where the options allow it.
 pub(crate) async fn open(address: &Address, options: &Options) -> Result<Db, StoreError> {
     let db = connect(address, options).await?;
-    check_settings(&db).await?;
     let mut client = db.pool.get().await.map_err(Fault::from)?;
     let found = version(&**client).await?;
     match (found, options.access) {
@@ -64,55 +68,59 @@ pub(crate) async fn open(address: &Address, options: &Options) -> Result<Db, Sto
 
 /// Connects, and finds out whether there is a pooler between.
 async fn connect(address: &Address, options: &Options) -> Result<Db, StoreError> {
-    let mut marked = address.config.clone();
-    let options_of_session = match marked.get_options() {
-        Some(given) => format!("{given} {DIRECT}"),
-        None => DIRECT.to_owned(),
+    let hosts = Hosts {
+        configs: address.hosts.clone(),
+        tls: tls::connector(address)?,
     };
-    marked.options(options_of_session);
-    let pool = pool(address, &marked, options)?;
+    let mut marked = hosts.clone();
+    for config in &mut marked.configs {
+        let options_of_session = match config.get_options() {
+            Some(given) => format!("{given} {DIRECT}"),
+            None => DIRECT.to_owned(),
+        };
+        config.options(options_of_session);
+    }
+    let pool = pool(address, marked, options)?;
     match is_direct(&pool).await {
-        Ok(true) => Ok(db(pool, Statements::Prepared)),
+        Ok(true) => Ok(db(pool, Statements::Prepared, hosts)),
         // A pooler refuses the mark, or drops it.
-        Ok(false) => unnamed(address, options),
+        Ok(false) => unnamed(address, hosts, options),
         Err(fault) if fault.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
-            unnamed(address, options)
+            unnamed(address, hosts, options)
         }
         Err(fault) => Err(fault.into()),
     }
 }
 
-fn unnamed(address: &Address, options: &Options) -> Result<Db, StoreError> {
+fn unnamed(address: &Address, hosts: Hosts, options: &Options) -> Result<Db, StoreError> {
     tracing::info!(
         "{address} is reached through a pooler: statements are not prepared, and appends of other servers are found by polling"
     );
-    let pool = pool(address, &address.config, options)?;
-    Ok(db(pool, Statements::Unnamed))
+    let pool = pool(address, hosts.clone(), options)?;
+    Ok(db(pool, Statements::Unnamed, hosts))
 }
 
-fn db(pool: Pool, statements: Statements) -> Db {
+fn db(pool: Pool, statements: Statements, hosts: Hosts) -> Db {
     // Every hasher of the standard library starts from other random numbers.
     let random = RandomState::new().hash_one(std::process::id());
-    Db::new(pool, statements, random.cast_signed())
+    Db::new(pool, statements, random.cast_signed(), hosts)
 }
 
-fn pool(
-    address: &Address,
-    config: &tokio_postgres::Config,
-    options: &Options,
-) -> Result<Pool, StoreError> {
+fn pool(address: &Address, hosts: Hosts, options: &Options) -> Result<Pool, StoreError> {
     let recycling_method = RecyclingMethod::Fast;
-    let manager = Manager::from_config(
-        config.clone(),
-        tls::connector(address)?,
+    // Every host is tried before connecting fails.
+    let create = hosts.patience() + Duration::from_secs(1);
+    let manager = Manager::from_connect(
+        address.config.clone(),
+        hosts,
         ManagerConfig { recycling_method },
     );
-    let wait = Some(options.connection_timeout);
     let pool = Pool::builder(manager)
         .max_size(options.connections.max(2))
         .runtime(Runtime::Tokio1)
-        .wait_timeout(wait)
-        .create_timeout(wait)
+        .wait_timeout(Some(options.connection_timeout))
+        .create_timeout(Some(create))
+        .post_create(connect::check())
         .build();
     pool.map_err(|error| StoreError::Unavailable(format!("no pool of connections: {error}")))
 }
@@ -122,40 +130,6 @@ async fn is_direct(pool: &Pool) -> Fallible<bool> {
     let sql = "SELECT coalesce(current_setting('runwright.session', true), '') = 'direct'";
     let rows = client.query_typed(sql, &[]).await?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
-}
-
-/// Refuses settings under which an acknowledged write can be lost.
-async fn check_settings(db: &Db) -> Result<(), StoreError> {
-    let sql = "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes',
-        'synchronous_commit', 'synchronous_standby_names', 'server_version_num')";
-    let rows = db.look_up(sql, &[]).await?;
-    let setting = |wanted: &str| {
-        let row = rows.iter().find(|row| row.get::<_, &str>(0) == wanted);
-        row.map_or("", |row| row.get(1))
-    };
-    let version: i64 = setting("server_version_num").parse().unwrap_or_default();
-    if version < OLDEST_SERVER {
-        return Err(StoreError::Unavailable(format!(
-            "PostgreSQL is too old; version {} or later is needed",
-            OLDEST_SERVER / 10_000
-        )));
-    }
-    for name in ["fsync", "full_page_writes", "synchronous_commit"] {
-        if setting(name) == "off" {
-            return Err(StoreError::Unavailable(format!(
-                "PostgreSQL runs with {name} = off and can lose acknowledged writes; set it to on"
-            )));
-        }
-    }
-    let commit = setting("synchronous_commit");
-    if !setting("synchronous_standby_names").is_empty()
-        && ["local", "remote_write"].contains(&commit)
-    {
-        tracing::warn!(
-            "synchronous_commit = {commit}: a failover to a standby can lose acknowledged writes"
-        );
-    }
-    Ok(())
 }
 
 /// The version of the schema; `None` in a database without a store.

@@ -100,17 +100,22 @@ fn next_group(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 
 async fn write(db: &Db, clock: &Clock, group: Vec<Job>) {
     let appends: Vec<_> = group.iter().map(|job| &job.append).collect();
-    let answers = match append(db, clock, &appends).await {
+    match append(db, clock, &appends).await {
         // One append breaks the statement; the others may still succeed.
-        Err(fault) if group.len() > 1 && fault.is_of_statement() => {
-            let mut answers = Vec::new();
-            for alone in appends {
-                answers.extend(each(append(db, clock, &[alone]).await, 1));
+        Err(fault) if group.len() > 1 && fault.is_of_data() => {
+            for job in group {
+                let answers = each(append(db, clock, &[&job.append]).await, 1);
+                reply(vec![job], answers);
             }
-            answers
         }
-        outcome => each(outcome, group.len()),
-    };
+        outcome => {
+            let answers = each(outcome, group.len());
+            reply(group, answers);
+        }
+    }
+}
+
+fn reply(group: Vec<Job>, answers: Vec<Answer>) {
     for (job, answer) in group.into_iter().zip(answers) {
         // The send fails if the caller was cancelled; the write remains.
         let _ = job.reply.send(answer);

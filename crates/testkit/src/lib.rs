@@ -1,8 +1,8 @@
 //! Shared by the tests of all crates: named skips, seeds whose number the runner chooses, servers
-//! that end with their test, and a PostgreSQL server.
+//! that end with their test, a PostgreSQL server, and parts of a cluster that fails.
 //!
-//! **Architecture invariant:** only `[dev-dependencies]` name this crate, and it depends on
-//! nothing, so that a test of any layer can use it.
+//! **Architecture invariant:** only `[dev-dependencies]` and the benchmarks name this crate, and it
+//! depends on nothing, so that a test of any layer can use it.
 //!
 //! Environment, set by `cargo xtask ci` and `cargo xtask soak`:
 //!
@@ -12,7 +12,9 @@
 //! | `RUNWRIGHT_REQUIRE_ALL` | `1`: any named skip fails the run |
 //! | `RUNWRIGHT_CASES` | a number, or `full` for the count a claim rests on |
 //! | `RUNWRIGHT_SEED` | run the one case of this seed |
+//! | `RUNWRIGHT_TEST_STORE` | `postgres`: tests of the engine, the server and the program use it |
 
+pub mod cluster;
 pub mod postgres;
 
 use std::fs::OpenOptions;
@@ -89,6 +91,17 @@ impl Drop for Server {
 /// When stderr is closed.
 pub fn figures(name: &str, text: &str) {
     let line = format!("FIGURES: {name}: {text}\n");
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("stderr takes a line");
+}
+
+/// Prints a step of a long test, so that the step before a failure is known.
+///
+/// # Panics
+/// When stderr is closed.
+pub fn progress(text: &str) {
+    let line = format!("{text}\n");
     std::io::stderr()
         .write_all(line.as_bytes())
         .expect("stderr takes a line");

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::skip;
 
 /// The role that owns the server.
-const OWNER: &str = "runwright";
+pub(crate) const OWNER: &str = "runwright";
 
 /// Stops the server when no process has locked the file of users for a while.
 const STOP: &str = r#"
@@ -43,6 +43,19 @@ pub fn database() -> Option<String> {
     server.query("postgres", &format!("DROP DATABASE IF EXISTS {name}"));
     server.query("postgres", &format!("CREATE DATABASE {name}"));
     Some(server.url(&name))
+}
+
+/// A fresh database where the tests are to run on PostgreSQL (`RUNWRIGHT_TEST_STORE`). `None` where
+/// each test has the store that it usually has.
+///
+/// # Panics
+/// As [`database`], and for another value of the variable.
+pub fn database_of_tests() -> Option<String> {
+    match std::env::var("RUNWRIGHT_TEST_STORE").as_deref() {
+        Err(_) => None,
+        Ok("postgres") => database(),
+        Ok(other) => panic!("RUNWRIGHT_TEST_STORE is {other}; the only value is postgres"),
+    }
 }
 
 /// Runs SQL in the database of a URL from [`database`], as the owner; returns what it prints.
@@ -73,17 +86,8 @@ struct Server {
 impl Server {
     /// Starts the server, or joins the one that runs.
     fn join() -> Option<Self> {
-        let Some(programs) = programs() else {
-            skip(
-                "postgres",
-                "PostgreSQL is not installed (Debian package postgresql)",
-            );
-            return None;
-        };
-        let uid = std::fs::metadata("/proc/self")
-            .expect("this is Linux")
-            .uid();
-        let folder = std::env::temp_dir().join(format!("runwright-postgres-{uid}"));
+        let programs = programs()?;
+        let folder = std::env::temp_dir().join(format!("runwright-postgres-{}", own_uid()));
         std::fs::create_dir_all(&folder).expect("a folder can be made");
         let open = |name| {
             let mut options = File::options();
@@ -93,8 +97,15 @@ impl Server {
         let (start, user) = (open("start"), open("users"));
         start.lock().expect("a file can be locked");
         user.lock_shared().expect("a file can be locked");
-        let account = Account::choose(uid);
-        if !folder.join("data/postmaster.pid").exists() {
+        let account = Account::of_tests();
+        // The file of a server that was killed with its machine says nothing.
+        let mut status = account.command(&programs.join("pg_ctl"));
+        let status = status
+            .arg("status")
+            .arg("--pgdata")
+            .arg(folder.join("data"));
+        let status = status.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if !status.is_ok_and(|status| status.success()) {
             begin(&folder, &programs, account);
         }
         drop(start);
@@ -116,7 +127,7 @@ impl Server {
 
 /// The user that runs the server.
 #[derive(Clone, Copy)]
-enum Account {
+pub(crate) enum Account {
     /// The same that runs the tests.
     Same,
     /// PostgreSQL refuses to run as root.
@@ -124,11 +135,21 @@ enum Account {
 }
 
 impl Account {
-    fn choose(uid: u32) -> Self {
-        if uid == 0 { Self::Postgres } else { Self::Same }
+    pub(crate) fn of_tests() -> Self {
+        match own_uid() {
+            0 => Self::Postgres,
+            _ => Self::Same,
+        }
     }
 
-    fn command(self, program: &Path) -> Command {
+    /// Lets the user write in a folder.
+    pub(crate) fn own(self, folder: &Path) {
+        if let Self::Postgres = self {
+            printed(Command::new("chown").arg("-R").arg("postgres").arg(folder));
+        }
+    }
+
+    pub(crate) fn command(self, program: &Path) -> Command {
         let mut command = match self {
             Self::Same => Command::new(program),
             Self::Postgres => {
@@ -144,8 +165,25 @@ impl Account {
     }
 }
 
-/// The folder of the server's programs; the newest where there are several.
-fn programs() -> Option<PathBuf> {
+fn own_uid() -> u32 {
+    let own = std::fs::metadata("/proc/self");
+    own.expect("this is Linux").uid()
+}
+
+/// The folder of the server's programs, the newest where there are several. `None` after a named
+/// skip.
+pub(crate) fn programs() -> Option<PathBuf> {
+    let found = newest_programs();
+    if found.is_none() {
+        skip(
+            "postgres",
+            "PostgreSQL is not installed (Debian package postgresql)",
+        );
+    }
+    found
+}
+
+fn newest_programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let folders = versions.filter_map(|version| Some(version.ok()?.path()));
     let whole = folders.filter(|folder| folder.join("bin/initdb").exists());
@@ -162,9 +200,7 @@ fn begin(folder: &Path, programs: &Path, account: Account) {
         }
         _ => {}
     }
-    if let Account::Postgres = account {
-        printed(Command::new("chown").arg("postgres").arg(folder));
-    }
+    account.own(folder);
     let mut create = account.command(&programs.join("initdb"));
     create.args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
     create.args(["--username", OWNER, "--pgdata"]);
@@ -202,7 +238,7 @@ fn begin(folder: &Path, programs: &Path, account: Account) {
     );
 }
 
-fn printed(command: &mut Command) -> String {
+pub(crate) fn printed(command: &mut Command) -> String {
     let name = format!("{command:?}");
     let output = command.stdin(Stdio::null()).output();
     let failed = |why: String| -> String { panic!("{name}: {why}") };
@@ -253,13 +289,8 @@ impl Pooler {
         );
         let file = folder.join("pgbouncer.ini");
         std::fs::write(&file, configuration).expect("a file can be made");
-        let uid = std::fs::metadata("/proc/self")
-            .expect("this is Linux")
-            .uid();
-        let account = Account::choose(uid);
-        if let Account::Postgres = account {
-            printed(Command::new("chown").arg("-R").arg("postgres").arg(&folder));
-        }
+        let account = Account::of_tests();
+        account.own(&folder);
         let mut start = account.command(program);
         start
             .arg("--quiet")

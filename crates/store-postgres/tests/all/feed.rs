@@ -130,7 +130,7 @@ fn other_processes_get_a_hint_of_each_append() {
         let (one, two) = (database.store().await, database.store().await);
         let (said, mut hints) = tokio::sync::mpsc::unbounded_channel();
         let own = said.clone();
-        let listens = two.listen(move |hint| said.send(hint).unwrap()).unwrap();
+        let listens = two.listen(move |hint| said.send(hint).unwrap());
         assert_eq!(listens, Hints::Pushed);
         let begun = hints.recv().await.unwrap();
         assert!(begun.queue && begun.outbox && begun.streams.is_empty());
@@ -140,7 +140,7 @@ fn other_processes_get_a_hint_of_each_append() {
         assert_eq!(hint.streams, [("run-1".into(), 1)]);
         assert!(hint.queue && !hint.outbox);
         // A process gets no hints of its own appends.
-        one.listen(move |hint| own.send(hint).unwrap()).unwrap();
+        one.listen(move |hint| own.send(hint).unwrap());
         hints.recv().await.unwrap();
         log.append(&one, "b").await.unwrap();
         log.append(&two, "c").await.unwrap();

@@ -1,6 +1,7 @@
 //! Tests of the PostgreSQL store. A new test goes into the module of its subject.
 
 mod bed;
+mod faults;
 mod feed;
 mod logs;
 mod opening;
