@@ -140,7 +140,7 @@ pub struct Message {
     pub command: Vec<u8>,
 }
 
-/// One cause and its consequences. Only `decide` and `fork` can build one.
+/// One cause and its consequences. Only the kernel builds one: a decision of an aggregate, or `fork`.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) stream: StreamId,

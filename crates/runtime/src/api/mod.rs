@@ -1,7 +1,8 @@
 //! The command API: operations on runs and workflows, with authorisation.
 //!
-//! Every face (HTTP, command line, console) calls these methods and nothing below them, so that
-//! authorisation is decided once: each method begins with [`authorise`](crate::access::authorise).
+//! Every face over HTTP, the console among them, calls these methods, so that authorisation is
+//! decided once: each method begins with [`authorise`](crate::access::authorise). The command line
+//! on a store of its own has no principal; it calls the engine and the door.
 //!
 //! **Architecture invariant:** this module knows no wire format. Inputs are checked for their
 //! meaning, and results are the kernel's own types.
