@@ -3,7 +3,7 @@
 //! It listens on the loopback only, and answers only below a random path, which is part of the base
 //! URLs in the command's environment. Answers are passed on unchanged, streams event by event; the
 //! recorded copy is clean. Request headers are passed on and never recorded, and their credentials
-//! are learned, so that they are found anywhere else. Answer headers are passed back and recorded,
+//! are added to the redactor, which removes them everywhere. Answer headers are passed back and recorded,
 //! except cookies and connection headers.
 
 use std::borrow::Cow;
@@ -64,12 +64,12 @@ const CREDENTIALS: [&str; 7] = [
     "x-auth-token",
 ];
 
-/// Precedes the number of a call in the base URLs of a tool's process.
+/// Path segment before the number of a call in the base URLs of a tool's process.
 const WITHIN: &str = "in";
 /// The type of our own answers.
 const JSON: &str = "application/json";
 
-/// Precedes the number of a tool server there.
+/// Path segment before the number of a tool server in a base URL.
 const OF_SERVER: &str = "of";
 
 /// The replaced proxy variables of a tool call's process, so that its own calls are attributed to

@@ -50,10 +50,10 @@ pub const MAX_CALLS: usize = 1_000_000;
 /// How long an unrecorded call waits for earlier calls of other threads, where the recording has
 /// concurrent or jointly requested calls.
 const UNKNOWN_WAITS: Duration = Duration::from_secs(1);
-/// The same for a call that was recorded later than some outstanding ones. Even calls that did not
-/// overlap in the recording may come from concurrent threads.
+/// Wait for earlier calls, for a call that the recording has after calls still outstanding. Even
+/// calls that did not overlap in the recording may come from concurrent threads.
 const EARLY_WAITS: Duration = Duration::from_secs(3);
-/// The same while a live call is in progress.
+/// Wait for earlier calls while a live call is in progress.
 const WAITS_FOR_LIVE: Duration = Duration::from_secs(60);
 
 /// Records calls, or answers them from a recording.

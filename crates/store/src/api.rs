@@ -196,7 +196,7 @@ pub trait Store: Send + Sync + 'static {
 pub const BLOB_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// Panics on a call of [`Store::append`] that only a bug can make. Every store begins its `append`
-/// with it.
+/// with it, directly or by `Prepared::new`.
 ///
 /// # Panics
 /// As documented at [`Store::append`].

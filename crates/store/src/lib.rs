@@ -23,13 +23,13 @@
 //! | `faults` | a store whose nth call fails, before or after it was made |
 //! | `seed` | reproducible random draws |
 //!
-//! **A new store** implements [`Store`], begins `append` with [`assert_appendable`], stores
-//! content through [`codec`], and has two tests: the conformance suite and a differential run
+//! **A new store** implements [`Store`], begins `append` with [`assert_appendable`] or builds a
+//! [`Prepared`], stores content through [`codec`], and has two tests: the conformance suite and a differential run
 //! against [`memory::MemoryStore`]. Both open it through one small type, a `conformance::Bed`.
 //!
 //! **Safety and liveness.** Epochs, which are compared inside each append, guarantee at most one
-//! writing holder. Clocks only decide when another process may try. A store with a wrong clock is
-//! late or hasty, but stays consistent.
+//! writing holder. Clocks only decide when another process may try. With a wrong clock
+//! leases expire too late or too early; the log stays consistent.
 //!
 //! **Architecture invariant:** no event kind is named in this crate or in any store.
 

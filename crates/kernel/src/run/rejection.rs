@@ -70,22 +70,22 @@ pub enum Rejection {
     /// The answer does not fit the question.
     #[error("the answer does not fit the question: {what}")]
     InvalidAnswer {
-        /// The fault, for a person; quotes nothing of the answer.
+        /// Message for people. Never contains the answer, which may be secret.
         what: String,
     },
     /// The decision at a governance gate is invalid.
     #[error("the decision cannot be read: {what}")]
     InvalidDecision {
-        /// The fault, for a person; quotes nothing of the answer.
+        /// Message for people. Never contains the answer, which may be secret.
         what: String,
     },
     /// The event's correlation differs from the expected one.
     #[error("the event does not match the awaited correlation")]
     CorrelationMismatch,
-    /// They have voted differently before.
+    /// The voter has already cast another vote.
     #[error("this voter has already voted")]
     AlreadyVoted,
-    /// They are not among those who may decide.
+    /// The caller is not an approver of the gate.
     #[error("only the approvers of this gate may answer it")]
     NotAnApprover,
     /// Only an authenticated person may answer.

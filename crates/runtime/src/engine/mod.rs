@@ -61,8 +61,7 @@ pub struct EngineOptions {
     pub maintenance: Option<Maintenance>,
     /// Its candidacy for the authority of queues, if any.
     pub authority: Option<Authority>,
-    /// Whether it maintains queues for another owner of their authority, also without being a
-    /// candidate.
+    /// Whether it runs maintenance of queues whose authority another engine has.
     pub watches_queues: bool,
 }
 
@@ -263,7 +262,7 @@ impl Engine {
                 self.drive(run, lease, &[], self.slot());
                 continue;
             }
-            // Too old to drive: released for the queue to assign again.
+            // The lease is about to expire: release it, so that the queue offers the run again.
             let engine = self.clone();
             tasks.spawn(async move {
                 if let Err(error) = engine.door().store().release(&lease).await {

@@ -14,7 +14,7 @@ pub struct Pool {
 impl Pool {
     /// Takes back the supervisor of a process started by
     /// [`Supervisor::start_pooled`](super::Supervisor::start_pooled), if it can carry out another.
-    /// One whose process has not ended stops it, as by dropping it.
+    /// A handle whose process still runs stops the process, as on drop.
     pub fn keep(&self, running: Running) {
         self.waiting.lock().extend(running.into_free());
     }
