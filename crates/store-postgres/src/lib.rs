@@ -25,6 +25,7 @@ mod rows;
 mod tls;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,6 +166,10 @@ impl Store for PostgresStore {
 
     async fn list(&self, query: ListQuery) -> Answer<Vec<Listed>> {
         rows::list(&self.db, &query).await
+    }
+
+    async fn count(&self, query: ListQuery) -> Answer<BTreeMap<String, u64>> {
+        rows::tally(&self.db, query).await
     }
 
     async fn feed(&self, after: Position, limit: usize) -> Answer<Vec<FeedEvent>> {

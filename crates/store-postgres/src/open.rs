@@ -15,11 +15,14 @@ use crate::options::{Access, Options};
 use crate::tls;
 
 /// One script per version, committed together with its number; never edited after a release.
-const MIGRATIONS: &[&[&str]] = &[&[
-    include_str!("../schema/0001_tables.sql"),
-    include_str!("../schema/0001_append.sql"),
-    include_str!("../schema/0001_calls.sql"),
-]];
+const MIGRATIONS: &[&[&str]] = &[
+    &[
+        include_str!("../schema/0001_tables.sql"),
+        include_str!("../schema/0001_append.sql"),
+        include_str!("../schema/0001_calls.sql"),
+    ],
+    &[include_str!("../schema/0002_by_status.sql")],
+];
 
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();

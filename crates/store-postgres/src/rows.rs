@@ -1,5 +1,7 @@
 //! Single rows: lists, keys, messages, checkpoints, blobs, tombstones.
 
+use std::collections::BTreeMap;
+
 use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
 use kernel::ids::{StreamId, TenantId};
@@ -45,21 +47,64 @@ const SWEEP: &str = "WITH keys AS (DELETE FROM runwright.keys WHERE (tenant, nam
     LIMIT $2 FOR UPDATE SKIP LOCKED) RETURNING 1)
   SELECT greatest((SELECT count(*) FROM keys), runwright.collect($1, $3, $2)) AS removed";
 
-/// Lists rows by the index of the narrowest requested owner; the other conditions filter.
+/// Lists rows, newest first.
 pub(crate) async fn list(db: &Db, query: &ListQuery) -> Result<Vec<Listed>, StoreError> {
+    let columns = "name, tenant, next_seq, index_row";
+    let rows = select(db, columns, query, "ORDER BY created_at DESC, name DESC").await?;
+    let each = |row: &Row| {
+        Ok(Listed {
+            stream: column::<String>(row, "name")?.into(),
+            tenant: column::<String>(row, "tenant")?.into(),
+            next_seq: number(row, "next_seq")?,
+            index: json(row, "index_row")?,
+        })
+    };
+    rows.iter().map(each).collect()
+}
+
+/// Counts rows by status.
+pub(crate) async fn tally(
+    db: &Db,
+    mut query: ListQuery,
+) -> Result<BTreeMap<String, u64>, StoreError> {
+    query.limit = usize::MAX;
+    let rows = select(db, "status, count(*)", &query, "GROUP BY status").await?;
+    let each = |row: &Row| Ok((column(row, "status")?, number(row, "count")?));
+    rows.iter().map(each).collect()
+}
+
+/// Index rows by the index of the narrowest requested owner; the other conditions filter.
+async fn select(
+    db: &Db,
+    columns: &str,
+    query: &ListQuery,
+    end: &str,
+) -> Result<Vec<Row>, StoreError> {
     let owner = match (&query.parent, &query.tenant) {
         // A parent has few children, a tenant any number: the empty text keeps its index out.
         (Some(_), _) => "parent = $1 AND ($2::text IS NULL OR tenant || '' = $2)",
         (None, Some(_)) => "$1::text IS NULL AND tenant = $2",
         (None, None) => "$1::text IS NULL AND $2::text IS NULL",
     };
+    let kind = match query.kind {
+        Some(_) => "kind = $4",
+        None => "$4::text IS NULL",
+    };
+    let subject = match query.subject {
+        Some(_) => "subject = $5",
+        None => "$5::text IS NULL",
+    };
+    let status = match query.statuses.as_slice() {
+        [] => "cardinality($7::text[]) = 0",
+        [_] => "status = ($7::text[])[1]",
+        _ => "status = ANY ($7)",
+    };
     let sql = format!(
-        "SELECT name, tenant, next_seq, index_row FROM runwright.streams WHERE {owner}
-           AND ($3::text IS NULL OR workspace = $3) AND ($4::text IS NULL OR kind = $4)
-           AND ($5::text IS NULL OR subject = $5) AND ($6::text IS NULL OR $6 = ANY (tags))
-           AND (cardinality($7::text[]) = 0 OR status = ANY ($7))
+        "SELECT {columns} FROM runwright.streams WHERE {owner} AND {kind} AND {subject}
+           AND {status} AND ($3::text IS NULL OR workspace = $3)
+           AND ($6::text IS NULL OR $6 = ANY (tags)) AND created_at >= $11
            AND (created_at, name) < ($8, $9)
-         ORDER BY created_at DESC, name DESC LIMIT $10"
+         {end} LIMIT $10"
     );
     let parent = query.parent.as_ref().map(|id| id.as_str());
     let tenant = query.tenant.as_ref().map(|id| id.as_str());
@@ -73,21 +118,13 @@ pub(crate) async fn list(db: &Db, query: &ListQuery) -> Result<Vec<Listed>, Stor
         // After every row: this is the greatest time.
         None => (i64::MAX, "\u{10ffff}"),
     };
-    let limit = count(query.limit);
+    let (limit, since) = (count(query.limit), query.since.map_or(i64::MIN, |at| at.0));
     let params = params![
         parent => TEXT, tenant => TEXT, workspace => TEXT, kind => TEXT, subject => TEXT,
-        tag => TEXT, statuses => TEXT_ARRAY, at => INT8, name => TEXT, limit => INT8
+        tag => TEXT, statuses => TEXT_ARRAY, at => INT8, name => TEXT, limit => INT8,
+        since => INT8
     ];
-    let rows = db.look_up(&sql, &params).await?;
-    let each = |row: &Row| {
-        Ok(Listed {
-            stream: column::<String>(row, "name")?.into(),
-            tenant: column::<String>(row, "tenant")?.into(),
-            next_seq: number(row, "next_seq")?,
-            index: json(row, "index_row")?,
-        })
-    };
-    rows.iter().map(each).collect()
+    Ok(db.look_up(&sql, &params).await?)
 }
 
 /// A unique key that has not expired.

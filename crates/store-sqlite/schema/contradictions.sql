@@ -10,6 +10,11 @@ SELECT name FROM streams WHERE packed_to <>
   ifnull((SELECT sum(next_seq - first_seq) FROM packs WHERE stream = id), 0);
 -- the earliest timer is not the one on record
 SELECT name FROM streams WHERE timer IS NOT (SELECT min(due) FROM timers WHERE stream = id);
+-- the list differs from the index row
+SELECT streams.name FROM streams LEFT JOIN listed ON stream = id WHERE CASE
+  WHEN json_valid(index_row) THEN kind IS NOT index_row ->> 'kind'
+    OR subject IS NOT index_row ->> 'subject' OR status IS NOT index_row ->> 'status'
+    OR listed.tenant IS NOT streams.tenant OR listed.created_at IS NOT streams.created_at END;
 -- it is purged and still there
 SELECT name FROM streams JOIN tombstones USING (name);
 -- events are left of a stream that is not there

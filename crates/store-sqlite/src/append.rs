@@ -99,11 +99,8 @@ fn check(db: &Db, append: &Prepared, found: Option<&Found>, now: Timestamp) -> F
         return Err(StoreError::Conflict(Conflict::Held).into());
     }
     append.check_keys(now, |claim| {
-        db.any(
-            "SELECT 1 FROM keys WHERE tenant = ?1 AND namespace = ?2 AND key = ?3
-               AND (expires_at IS NULL OR expires_at > ?4)",
-            params![tenant, claim.namespace, claim.key, now.0],
-        )
+        let key = params![tenant, claim.namespace, claim.key, now.0];
+        db.any(include_str!("../schema/key.sql"), key)
     })?;
     for digest in batch.blobs() {
         if !blobs::exists(db, tenant, digest)? {

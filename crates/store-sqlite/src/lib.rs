@@ -19,6 +19,7 @@ mod queue;
 mod rows;
 mod sql;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,6 +197,10 @@ impl Store for SqliteStore {
 
     async fn list(&self, query: ListQuery) -> Answer<Vec<Listed>> {
         self.read(move |db, _| rows::list(db, &query)).await
+    }
+
+    async fn count(&self, query: ListQuery) -> Answer<BTreeMap<String, u64>> {
+        self.read(move |db, _| rows::count(db, &query)).await
     }
 
     async fn feed(&self, after: Position, limit: usize) -> Answer<Vec<FeedEvent>> {

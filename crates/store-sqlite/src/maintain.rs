@@ -21,11 +21,7 @@ pub(crate) fn put_checkpoint(db: &Db, stream: &StreamId, kept: &Checkpoint) -> F
     if !db.any("SELECT 1 FROM streams WHERE name = ?1", [stream.as_str()])? {
         return Err(StoreError::Missing.into());
     }
-    let sql = "INSERT INTO checkpoints
-        SELECT id, ?2, ?3, ?4 FROM streams WHERE name = ?1 AND next_seq >= ?2
-        ON CONFLICT DO UPDATE
-        SET next_seq = excluded.next_seq, chain = excluded.chain, state = excluded.state
-        WHERE excluded.next_seq >= next_seq";
+    let sql = include_str!("../schema/keep_checkpoint.sql");
     let row = params![stream.as_str(), kept.next_seq, kept.chain.0, kept.state];
     db.run(sql, row).map(drop)
 }
@@ -44,8 +40,7 @@ pub(crate) fn purge(db: &Db, stream: &StreamId, why: &str, now: Timestamp) -> Fa
         Some((_, true)) => return Err(StoreError::Conflict(Conflict::Held).into()),
         Some((id, false)) => id,
     };
-    let sql = "INSERT INTO tombstones SELECT name, tenant, next_seq, chain, ?2, ?3
-        FROM streams WHERE id = ?1";
+    let sql = include_str!("../schema/bury.sql");
     db.run(sql, params![id, why, now.0])?;
     erase_events(db, id)?;
     db.run("UPDATE keys SET stream = NULL WHERE stream = ?1 AND digest IS NOT NULL AND expires_at IS NOT NULL", [id])?;
@@ -70,8 +65,7 @@ fn erase_events(db: &Db, stream: i64) -> Fallible<()> {
 
 /// Removes some expired rows. Returns whether there may be more.
 pub(crate) fn sweep(db: &Db, now: Timestamp) -> Fallible<bool> {
-    let keys = "DELETE FROM keys WHERE rowid IN (
-        SELECT rowid FROM keys WHERE expires_at <= ?1 LIMIT ?2)";
+    let keys = include_str!("../schema/drop_keys.sql");
     let keys = db.run(keys, params![now.0, STEP_ROWS])?;
     let blobs = blobs::collect(db, STEP_ROWS, now)?;
     Ok(keys.max(blobs) as i64 == STEP_ROWS)
@@ -114,8 +108,7 @@ fn pack(db: &Db, head: &Head) -> Fallible<usize> {
     let (after, body) = packer.finish();
     let pack = params![stream, first_seq, next_seq, before, after.0, body];
     db.run("INSERT INTO packs VALUES (?1, ?2, ?3, ?4, ?5, ?6)", pack)?;
-    let sql = "UPDATE events SET chain = NULL, content = NULL
-        WHERE stream = ?1 AND seq >= ?2 AND seq < ?3";
+    let sql = include_str!("../schema/unpack.sql");
     db.run(sql, params![stream, first_seq, next_seq])?;
     let sql = "UPDATE streams SET packed_to = ?2 WHERE id = ?1";
     db.run(sql, params![stream, next_seq])?;

@@ -17,7 +17,10 @@ const OLD_APPLICATION_ID: i64 = 0x5257_7374;
 const OLD_STORE: &str = "the store is older than the first release; use a new folder (--data)";
 
 /// One idempotent script per version, committed together with its number; never edited later.
-const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../schema/0001_initial.sql"),
+    include_str!("../schema/0002_listed.sql"),
+];
 
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();

@@ -29,12 +29,7 @@ pub(crate) fn claim(
 ) -> Fallible<Lease> {
     let (name, expires_at) = (stream.as_str(), now.plus(ttl));
     let epoch = db.value(
-        "UPDATE streams AS s SET epoch = epoch + 1, holder = ?2, expires_at = ?4
-         WHERE name = ?1 AND (holder IS NULL OR holder = ?2 OR expires_at <= ?3)
-           AND NOT EXISTS (SELECT 1 FROM streams AS o INDEXED BY streams_exclusive
-             WHERE o.holder IS NOT NULL AND o.tenant = s.tenant
-               AND o.concurrency_key = s.concurrency_key AND o.expires_at > ?3 AND o.id <> s.id)
-         RETURNING epoch",
+        include_str!("../schema/claim.sql"),
         params![name, holder.as_str(), now.0, expires_at.0],
     )?;
     let Some(epoch) = epoch.map(Epoch) else {
@@ -56,11 +51,7 @@ pub(crate) fn renew(
 ) -> Fallible<Result<Lease, StoreError>> {
     let (name, expires_at) = (lease.stream.as_str(), now.plus(ttl));
     let renewed = db.run(
-        "UPDATE streams AS s SET expires_at = ?4
-         WHERE name = ?1 AND epoch = ?2 AND holder IS NOT NULL AND (expires_at > ?3
-           OR NOT EXISTS (SELECT 1 FROM streams AS o INDEXED BY streams_exclusive
-             WHERE o.holder IS NOT NULL AND o.tenant = s.tenant
-               AND o.concurrency_key = s.concurrency_key AND o.expires_at > ?3 AND o.id <> s.id))",
+        include_str!("../schema/renew.sql"),
         params![name, lease.epoch.0, now.0, expires_at.0],
     )?;
     let mut lease = lease.clone();
@@ -86,8 +77,8 @@ fn unless_missing(db: &Db, stream: &StreamId, refusal: StoreError) -> Fallible<S
 pub(crate) fn due(db: &Db, query: &DueQuery, now: Timestamp) -> Fallible<DueAnswer> {
     let (queue, mut below) = (query.queue.as_str(), i64::MAX);
     let (mut ready, mut keys_seen) = (Vec::new(), HashSet::new());
-    let mut next_at = next_expiry(db, queue, now)?;
-    while let Some(priority) = next_priority(db, queue, below)? {
+    let mut next_at = db.value(NEXT_EXPIRY, params![queue, now.0])?;
+    while let Some(priority) = db.value::<i64>(NEXT_PRIORITY, params![queue, below])? {
         let at = params![queue, priority, now.0];
         let mut take = |row: &Row<'_>| {
             if ready.len() == query.limit {
@@ -106,12 +97,7 @@ pub(crate) fn due(db: &Db, query: &DueQuery, now: Timestamp) -> Fallible<DueAnsw
             Ok(true)
         };
         db.scan(DUE, at, &mut take)?;
-        let timer = db.value(
-            "SELECT wake FROM streams INDEXED BY streams_waiting
-             WHERE holder IS NULL AND wake IS NOT NULL AND queue = ?1 AND priority = ?2
-               AND runnable = 0 AND wake > ?3 ORDER BY wake LIMIT 1",
-            at,
-        )?;
+        let timer = db.value(NEXT_TIMER, at)?;
         next_at = next_at.into_iter().chain(timer).min();
         below = priority;
     }
@@ -124,28 +110,8 @@ pub(crate) fn due(db: &Db, query: &DueQuery, now: Timestamp) -> Fallible<DueAnsw
 const DUE: &str = include_str!("../schema/due.sql");
 
 /// The next lower priority that any stream of the queue waits with.
-fn next_priority(db: &Db, queue: &str, below: i64) -> Fallible<Option<i64>> {
-    db.value(
-        "SELECT max(priority) FROM (
-           SELECT * FROM (SELECT priority FROM streams INDEXED BY streams_waiting
-             WHERE holder IS NULL AND wake IS NOT NULL AND queue = ?1 AND priority < ?2
-             ORDER BY priority DESC LIMIT 1)
-           UNION ALL SELECT max(priority) FROM streams INDEXED BY streams_held
-             WHERE holder IS NOT NULL AND wake IS NOT NULL AND queue = ?1 AND priority < ?2)",
-        params![queue, below],
-    )
-}
-
+const NEXT_PRIORITY: &str = include_str!("../schema/next_priority.sql");
 /// The earliest time at which a held stream of the queue, or a concurrency key, may become free.
-fn next_expiry(db: &Db, queue: &str, now: Timestamp) -> Fallible<Option<i64>> {
-    db.value(
-        "SELECT min(at) FROM (
-           SELECT CASE WHEN expires_at > ?2 THEN expires_at ELSE wake END AS at
-           FROM streams INDEXED BY streams_held
-           WHERE holder IS NOT NULL AND wake IS NOT NULL AND queue = ?1
-             AND (expires_at > ?2 OR NOT runnable AND wake > ?2)
-           UNION ALL SELECT expires_at FROM streams INDEXED BY streams_exclusive
-           WHERE holder IS NOT NULL AND concurrency_key IS NOT NULL AND expires_at > ?2)",
-        params![queue, now.0],
-    )
-}
+const NEXT_EXPIRY: &str = include_str!("../schema/next_expiry.sql");
+/// The earliest timer of one priority.
+const NEXT_TIMER: &str = include_str!("../schema/next_timer.sql");

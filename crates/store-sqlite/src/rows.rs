@@ -1,11 +1,14 @@
 //! Reading single rows: lists, keys, messages, tombstones.
 
+use std::collections::BTreeMap;
+
 use kernel::batch::KeyClaim;
 use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
-use rusqlite::{Row, params};
+use rusqlite::types::Value;
+use rusqlite::{Row, params, params_from_iter};
 use serde_json::json;
 use store::{KeyRow, ListQuery, Listed, Outgoing, StoreError, Tombstone};
 
@@ -23,29 +26,19 @@ pub(crate) fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize)
     read.ok_or_else(|| corrupt("a header or an index row was changed after it was written").into())
 }
 
-/// Lists rows by the index of the narrowest requested owner; the other conditions filter.
+/// Lists rows, newest first.
 pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
-    let owner = match (&query.parent, &query.tenant) {
-        // A parent has few children, a tenant any number: the plus keeps its index out.
-        (Some(_), _) => "parent = ?1 AND (?2 IS NULL OR +tenant = ?2)",
-        (None, Some(_)) => "?1 IS NULL AND tenant = ?2",
-        (None, None) => "?1 IS NULL AND ?2 IS NULL",
+    let is_narrow = query.subject.is_some() || query.statuses.len() == 1;
+    let (from, of) = match (&query.tenant, &query.parent) {
+        (Some(_), None) if is_narrow => ("listed CROSS JOIN streams ON id = stream", "listed."),
+        _ => ("streams CROSS JOIN listed ON stream = id", "streams."),
     };
-    let sql = format!(include_str!("../schema/list.sql"), owner = owner);
-    let (parent, tenant) = (query.parent.as_ref(), query.tenant.as_ref());
-    let (parent, tenant) = (parent.map(|id| id.as_str()), tenant.map(|id| id.as_str()));
-    let (kind, statuses) = (query.kind.map(StreamKind::as_str), json!(query.statuses));
-    let (at, name) = match &query.after {
-        Some(after) => (after.created_at.0, after.stream.as_str()),
-        // After every row: this is the greatest time.
-        None => (i64::MAX, "\u{10ffff}"),
-    };
-    #[rustfmt::skip]
-    let params = params![
-        parent, tenant, query.workspace, kind, query.subject, query.tag, statuses.to_string(), at,
-        name, clamp(query.limit as u64),
-    ];
-    db.all(&sql, params, |row| {
+    let (wanted, mut params) = conditions(query, of);
+    params.push(clamp(query.limit as u64).into());
+    let sql = "SELECT streams.name, streams.tenant, next_seq, index_row FROM ".to_owned() + from;
+    let order = format!("ORDER BY {of}created_at DESC, {of}name DESC LIMIT ?");
+    let sql = format!("{sql} WHERE {wanted} {order}");
+    db.all(&sql, params_from_iter(params), |row| {
         Ok(Listed {
             stream: id(row, 0)?,
             tenant: id(row, 1)?,
@@ -55,13 +48,57 @@ pub(crate) fn list(db: &Db, query: &ListQuery) -> Fallible<Vec<Listed>> {
     })
 }
 
+/// Counts rows by status, by an index alone where that is possible.
+pub(crate) fn count(db: &Db, query: &ListQuery) -> Fallible<BTreeMap<String, u64>> {
+    let is_whole = query.workspace.is_none() && query.tag.is_none() && query.parent.is_none();
+    let join = ["CROSS JOIN streams ON id = stream", ""][usize::from(is_whole)];
+    let (wanted, params) = conditions(query, "listed.");
+    let sql = format!("SELECT status, count(*) FROM listed {join} WHERE {wanted} GROUP BY status");
+    let counts = db.all(&sql, params_from_iter(params), |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
+    Ok(counts.into_iter().collect())
+}
+
+/// The conditions of a query, and their parameters. A parent has few children, a tenant any number:
+/// the plus keeps its index out.
+fn conditions(query: &ListQuery, of: &str) -> (String, Vec<Value>) {
+    let (at, name) = match &query.after {
+        Some(after) => (after.created_at.0, after.stream.as_str()),
+        None => (i64::MAX, "\u{10ffff}"), // After every row: this is the greatest time.
+    };
+    let since = query.since.map_or(i64::MIN, |at| at.0);
+    let mut params: Vec<Value> = vec![since.into(), at.into(), name.to_owned().into()];
+    let mut sql = format!("{of}created_at >= ? AND ({of}created_at, {of}name) < (?, ?)");
+    let plus = ["", "+"][usize::from(query.parent.is_some())];
+    let statuses = (query.statuses.len() > 1).then(|| json!(query.statuses).to_string());
+    let status = query.statuses.first().filter(|_| statuses.is_none());
+    let tenant = format!("{plus}{of}tenant = ?");
+    #[rustfmt::skip]
+    let conditions = [
+        ("parent = ?", query.parent.as_ref().map(|id| id.as_str())),
+        (tenant.as_str(), query.tenant.as_ref().map(|id| id.as_str())),
+        ("kind = ?", query.kind.map(StreamKind::as_str)),
+        ("subject = ?", query.subject.as_deref()),
+        ("status = ?", status.map(String::as_str)),
+        ("status IN (SELECT value FROM json_each(?))", statuses.as_deref()),
+        ("index_row ->> 'workspace' = ?", query.workspace.as_deref()),
+        ("? IN (SELECT value FROM json_each(index_row, '$.tags'))", query.tag.as_deref()),
+    ];
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            sql = sql + " AND " + condition;
+            params.push(value.to_owned().into());
+        }
+    }
+    (sql, params)
+}
+
 /// A unique key that is not expired at `now`.
 pub(crate) fn key(db: &Db, place: [&str; 3], now: Timestamp) -> Fallible<Option<KeyRow>> {
     let [tenant, namespace, key] = place;
     db.one(
-        "SELECT name, digest, answer, keys.expires_at FROM keys LEFT JOIN streams ON id = stream
-         WHERE keys.tenant = ?1 AND namespace = ?2 AND key = ?3
-           AND (keys.expires_at IS NULL OR keys.expires_at > ?4)",
+        include_str!("../schema/key.sql"),
         params![tenant, namespace, key, now.0],
         |row| {
             Ok(KeyRow {
@@ -100,8 +137,7 @@ pub(crate) fn write_key(db: &Db, of: &str, claim: &KeyClaim, stream: Option<i64>
 /// The oldest messages.
 pub(crate) fn outbox(db: &Db, limit: usize) -> Fallible<Vec<Outgoing>> {
     db.all(
-        "SELECT place, name, tenant, message, target, command
-         FROM outbox JOIN streams ON id = source ORDER BY place LIMIT ?1",
+        include_str!("../schema/outbox.sql"),
         [clamp(limit as u64)],
         |row| {
             Ok(Outgoing {

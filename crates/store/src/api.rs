@@ -1,5 +1,6 @@
 //! The [`Store`] trait.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -154,6 +155,22 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists index rows, newest creation first.
     async fn list(&self, query: ListQuery) -> Result<Vec<Listed>, StoreError>;
+
+    /// Counts the rows that match a query, by status. The query's `limit` is ignored.
+    async fn count(&self, mut query: ListQuery) -> Result<BTreeMap<String, u64>, StoreError> {
+        let mut counts = BTreeMap::new();
+        query.limit = 1_000;
+        loop {
+            let page = self.list(query.clone()).await?;
+            for row in &page {
+                *counts.entry(row.index.status.clone()).or_default() += 1;
+            }
+            query.after = match page.last() {
+                Some(last) if page.len() == query.limit => Some(ListCursor::after(last)),
+                _ => return Ok(counts),
+            };
+        }
+    }
 
     /// Events after position `after` in commit order, at most `limit`. Never returns an event whose
     /// position is below one already returned. Purged events are left out; their positions are

@@ -170,6 +170,8 @@ pub struct ListQuery {
     pub tag: Option<String>,
     /// Only children of this run.
     pub parent: Option<StreamId>,
+    /// Only streams created at this time or later.
+    pub since: Option<Timestamp>,
     /// Continue after this row of an earlier page.
     pub after: Option<ListCursor>,
     /// Maximum number of rows.
@@ -184,6 +186,16 @@ pub struct ListCursor {
     pub created_at: Timestamp,
     /// Its stream.
     pub stream: StreamId,
+}
+
+impl ListCursor {
+    /// The place after a row.
+    pub fn after(row: &Listed) -> Self {
+        Self {
+            created_at: row.index.created_at,
+            stream: row.stream.clone(),
+        }
+    }
 }
 
 /// A row of a list.

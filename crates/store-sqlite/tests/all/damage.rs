@@ -125,7 +125,8 @@ fn soak_flipped_bytes_give_clean_errors_and_never_wrong_events() {
         std::fs::write(flipped.path(), bytes).unwrap();
         noticed += usize::from(block_on(poke(&flipped.path(), &streams, &digest)));
     }
-    assert!(noticed * 4 > count, "{noticed} of {count} were noticed");
+    // Much of a small file is free space of its pages, where a change means nothing.
+    assert!(noticed * 5 > count, "{noticed} of {count} were noticed");
 }
 
 #[test]
@@ -142,7 +143,11 @@ fn inspect_names_the_stream_and_the_problem() {
         ),
         ("UPDATE streams SET chain = zeroblob(32)", "damaged"),
         ("UPDATE headers SET header = '{}'", "header"),
-        ("UPDATE streams SET index_row = 'x'", "damaged"),
+        (
+            "DROP TRIGGER stream_changed; UPDATE streams SET index_row = 'x'",
+            "damaged",
+        ),
+        ("UPDATE listed SET status = 'x'", "list"),
         ("UPDATE packs SET body = zeroblob(9)", "damaged"),
         ("DELETE FROM packs", "packs"),
         ("UPDATE streams SET timer = 5", "timer"),

@@ -1,5 +1,7 @@
 //! Lists: index rows by filter, newest first, in pages.
 
+use std::collections::BTreeMap;
+
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
 
@@ -49,7 +51,7 @@ pub(super) async fn every_filter_given_must_match(w: World<'_>) {
         ..everything()
     };
     let some = |text: &str| Some(text.to_owned());
-    let cases: [(ListQuery, &[&str]); 12] = [
+    let cases: [(ListQuery, &[&str]); 14] = [
         (acme(), &["run-4", "run-3", "run-2", "run-1", "run-0"]),
         (
             ListQuery {
@@ -123,6 +125,21 @@ pub(super) async fn every_filter_given_must_match(w: World<'_>) {
         ),
         (
             ListQuery {
+                since: Some(START.plus_ms(3)),
+                ..acme()
+            },
+            &["run-4", "run-3"],
+        ),
+        (
+            ListQuery {
+                kind: Some(StreamKind::Run),
+                statuses: vec!["pending".into()],
+                ..acme()
+            },
+            &["run-3", "run-0"],
+        ),
+        (
+            ListQuery {
                 workspace: some("w0"),
                 kind: Some(StreamKind::Run),
                 subject: some("s0"),
@@ -136,6 +153,12 @@ pub(super) async fn every_filter_given_must_match(w: World<'_>) {
     ];
     for (query, wanted) in cases {
         assert_eq!(w.listed(query.clone()).await, wanted, "{query:?}");
+        let mut counts = BTreeMap::new();
+        for row in w.list(query.clone()).await.unwrap() {
+            *counts.entry(row.index.status).or_default() += 1;
+        }
+        let query = ListQuery { limit: 0, ..query };
+        assert_eq!(w.store.count(query.clone()).await, Ok(counts), "{query:?}");
     }
 }
 

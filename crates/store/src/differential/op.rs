@@ -176,6 +176,8 @@ pub(super) struct List {
     pub(super) statuses: Vec<u64>,
     pub(super) tag: Option<u64>,
     pub(super) parent: Option<u64>,
+    /// Only rows at least as new as this one of the whole list.
+    pub(super) since: Option<u64>,
     /// Continue after this row of the whole list, regardless of the filters.
     pub(super) after: Option<u64>,
     pub(super) documents: bool,
@@ -340,6 +342,7 @@ impl List {
             },
             tag: rarely(d, 3),
             parent: rarely(d, STREAMS),
+            since: rarely(d, STREAMS),
             after: maybe(d, STREAMS),
             documents: d.per_mille(100),
             limit: limit(d),

@@ -180,7 +180,8 @@ impl Caller {
             }
             Op::List(list) => {
                 let query = self.query(list);
-                both!(list(query.clone()), answer::listed)
+                both!(list(query.clone()), answer::listed)?;
+                both!(count(query.clone()), debug)
             }
             Op::Feed { after, limit } => {
                 same(a.feed(*after, *limit).await, b.feed(*after, *limit).await)
@@ -313,6 +314,7 @@ impl Caller {
                 .collect(),
             tag: list.tag.map(|n| format!("tag-{n}")),
             parent: list.parent.map(stream),
+            since: list.since.map(|n| self.logs[n as usize].index.created_at),
             after: list.after.map(|n| {
                 let log = &self.logs[n as usize];
                 ListCursor {

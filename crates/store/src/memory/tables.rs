@@ -214,6 +214,7 @@ impl Tables {
                         .as_ref()
                         .is_none_or(|tag| index.tags.contains(tag))
                     && (query.parent.is_none() || query.parent == index.parent)
+                    && query.since.is_none_or(|since| index.created_at >= since)
                     && query.after.as_ref().is_none_or(|after| {
                         (index.created_at, *stream) < (after.created_at, &after.stream)
                     })
