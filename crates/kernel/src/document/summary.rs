@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::body::{Body, text};
@@ -16,7 +17,8 @@ use crate::time::Timestamp;
 const MODELS: usize = 16;
 
 /// Usage of model calls.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ModelUse {
     /// Number of answers of models.
     pub calls: u64,

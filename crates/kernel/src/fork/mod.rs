@@ -28,12 +28,12 @@ use std::sync::Arc;
 use crate::audit::Actor;
 use crate::batch::{Batch, Record};
 use crate::definition::Plan;
-use crate::ids::{Seq, StreamId};
+use crate::ids::{NodeId, Seq, StreamId, WorkflowId};
 use crate::recompute::Recompute;
 use crate::replay::{self, Divergence, ReplayError};
 use crate::run::cause::Start;
 use crate::run::{BadEvent, Command, Envelope, Overlay, Rejection, Run, RunEvent, decide};
-use crate::stream::{ForkMode, Origin, Owner, Policy, StreamHeader};
+use crate::stream::{DefinitionRef, ForkMode, Origin, Owner, Policy, StreamHeader};
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 use crate::{ENGINE_VERSION, ENGINE_VERSIONS};
@@ -54,6 +54,8 @@ pub struct NewFork {
     pub at: Seq,
     /// Changes of a branch against its source.
     pub overlay: Overlay,
+    /// Another definition for a branch. It keeps the nodes that the copied events name.
+    pub definition: Option<(DefinitionRef, Arc<Plan>)>,
     /// Changes to how a branch is driven. A replay is not driven.
     pub policy: Option<Policy>,
     /// The span that the fork continues in: its creator's, never its source's.
@@ -81,8 +83,33 @@ pub enum ForkError {
         seq: Seq,
     },
     /// A replay repeats its source unchanged.
-    #[error("a replay cannot have other tags, metadata or settings than its source")]
+    #[error(
+        "a replay cannot have another definition, or other tags, metadata or settings than its source"
+    )]
     OverlayOnReplay,
+    /// The definition is that of another workflow.
+    #[error("the definition is of workflow `{given}`, the run is of `{wanted}`; keep its id")]
+    OtherWorkflow {
+        /// The workflow of the run.
+        wanted: WorkflowId,
+        /// The workflow of the definition.
+        given: WorkflowId,
+    },
+    /// The definition lacks a node that the copied events name.
+    #[error(
+        "event {seq} is about node `{node}`, a {type_id}; keep it in the definition, or fork at {seq} or before"
+    )]
+    NodeMissing {
+        /// The first event about it.
+        seq: Seq,
+        /// The node.
+        node: NodeId,
+        /// Its type.
+        type_id: String,
+    },
+    /// The copied events cannot have happened by the definition.
+    #[error("the definition does not allow event {}: {}; change less, or fork earlier", .0.seq, .0.what)]
+    Unfit(BadEvent),
     /// The rules reject it.
     #[error(transparent)]
     Rejected(#[from] Rejection),
@@ -104,6 +131,9 @@ impl ForkError {
             Self::BeyondLog { .. } => "fork_beyond_log",
             Self::Ended { .. } => "fork_at_end",
             Self::OverlayOnReplay => "validation_error",
+            Self::OtherWorkflow { .. } | Self::NodeMissing { .. } | Self::Unfit(_) => {
+                "fork_definition_unfit"
+            }
             Self::Rejected(rejection) => rejection.code(),
             Self::Source(ReplayError::Diverged(_)) => "replay_diverged",
             Self::Source(_) => "source_damaged",
@@ -118,6 +148,8 @@ pub struct Fork {
     source: StreamHeader,
     records: Vec<Record>,
     overlay: Overlay,
+    /// Whether the definition is another one than the source's.
+    is_edited: bool,
     now: Timestamp,
     /// The next record of the source.
     next: usize,
@@ -145,7 +177,8 @@ impl Fork {
         new: NewFork,
         now: Timestamp,
     ) -> Result<Self, ForkError> {
-        if new.mode == ForkMode::Replay && !new.overlay.is_empty() {
+        let is_changed = !new.overlay.is_empty() || new.definition.is_some();
+        if new.mode == ForkMode::Replay && is_changed {
             return Err(ForkError::OverlayOnReplay);
         }
         // A branch from the start is created anew, by the rules of this engine.
@@ -159,10 +192,19 @@ impl Fork {
         }
         let seq = cut(&source, &records, new.mode, new.at)?;
         let header = header(&source, &new, seq, now);
+        let is_edited = new.definition.is_some();
+        let plan = match new.definition {
+            Some((_, edited)) => {
+                keeps_nodes(&records[..seq as usize], &plan, &edited)?;
+                edited
+            }
+            None => plan,
+        };
         Ok(Self {
             source,
             records,
             overlay: new.overlay,
+            is_edited,
             now,
             next: 0,
             stage: Stage::Copying,
@@ -210,7 +252,12 @@ impl Fork {
         if matches!(self.stage, Stage::Copying) {
             while self.next < cut && !chunk.is_full() {
                 let record = &self.records[self.next];
-                let event = replay::fold_record(&mut run, record)?;
+                let event = match replay::fold_record(&mut run, record) {
+                    Err(ReplayError::Bad(bad)) if self.is_edited => {
+                        return Err(ForkError::Unfit(bad));
+                    }
+                    event => event?,
+                };
                 chunk.copy(record, &event);
                 self.next += 1;
             }
@@ -318,6 +365,10 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         nonce,
         owner,
         created_at: now,
+        definition: match &new.definition {
+            Some((definition, _)) => Some(definition.clone()),
+            None => source.definition.clone(),
+        },
         origin: Some(Origin {
             source: source.stream.clone(),
             seq,
@@ -375,6 +426,37 @@ fn cut(
         }
     }
     Ok(seq)
+}
+
+/// Checks that an edited definition has every node of these events, with its type.
+fn keeps_nodes(records: &[Record], plan: &Plan, edited: &Plan) -> Result<(), ForkError> {
+    if plan.workflow != edited.workflow {
+        return Err(ForkError::OtherWorkflow {
+            wanted: plan.workflow.clone(),
+            given: edited.workflow.clone(),
+        });
+    }
+    let type_of = |plan: &Plan, node: &NodeId| {
+        let node = plan.node_ix(node.as_str())?;
+        Some(plan.node(node).type_id.clone())
+    };
+    for (seq, record) in (0..).zip(records) {
+        let event = replay::read(seq, record)?;
+        let Some(node) = event.body.node() else {
+            continue;
+        };
+        match type_of(plan, node) {
+            Some(type_id) if type_of(edited, node).as_ref() != Some(&type_id) => {
+                return Err(ForkError::NodeMissing {
+                    seq,
+                    node: node.clone(),
+                    type_id,
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whether an event ends a run.

@@ -20,6 +20,7 @@ use crate::run::state::{
     Closed, End, Facts, Inbox, NodeRun, NodeStatus, Phase, Run, RunState, Signal, UsageTotal, Work,
     timer,
 };
+use crate::stream::ForkMode;
 use crate::time::Timestamp;
 
 /// The error code of a node whose question was not answered in time.
@@ -206,7 +207,14 @@ impl Run {
             RunEvent::ArtifactCreated { artifact, node_id } => {
                 facts.artifacts.push((node_id.clone(), artifact.clone()));
             }
-            RunEvent::ProviderUsage { usage, .. } => UsageTotal::add(&mut facts.usage, usage),
+            RunEvent::ProviderUsage { usage, .. } => {
+                UsageTotal::add(&mut facts.usage, usage);
+                let origin = self.header.origin.as_ref();
+                // Copied and repeated calls were paid for by the source.
+                if origin.is_none_or(|it| it.mode == ForkMode::Branch && event.seq >= it.seq) {
+                    facts.count_use(usage);
+                }
+            }
             RunEvent::BudgetReserved { attempt, amounts } => {
                 facts.budget.reserve(&attempt.to_string(), amounts);
             }
@@ -307,6 +315,7 @@ impl Run {
                 ..Budget::default()
             },
             usage: None,
+            usage_by_model: Default::default(),
             artifacts: Vec::new(),
             seen: Default::default(),
             takeovers: 0,

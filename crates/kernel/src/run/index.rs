@@ -1,6 +1,6 @@
 //! The index row of a run, for lists and the queue.
 
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use crate::batch::IndexRow;
 use crate::run::schedule;
@@ -9,6 +9,11 @@ use crate::stream::StreamKind;
 
 /// The value in the summary of an index row for an unfinished fork.
 pub const FORKING: &str = "forking";
+
+/// The most members of the metadata in a row, and the most bytes of a name or value. Each append
+/// rewrites the row.
+const MAX_ATTRIBUTES: usize = 16;
+const MAX_ATTRIBUTE_BYTES: usize = 128;
 
 /// The index row of a run stream, always `RunIndex::from_run(fold(log))`.
 #[derive(Debug)]
@@ -46,13 +51,52 @@ impl RunIndex {
             created_at: header.created_at,
             updated_at: run.head.at,
             tags: facts.map(|facts| facts.tags.clone()).unwrap_or_default(),
-            summary: match error {
-                Some(code) => json!({ "error": code }),
-                None if run.is_forking() => json!({ FORKING: true }),
-                None => json!({}),
-            },
+            summary: summary(run, error.map(String::as_str)),
         }
     }
+}
+
+/// The facts that lists of runs show and filter by.
+fn summary(run: &Run, error: Option<&str>) -> Value {
+    let mut summary = Map::new();
+    if let Some(code) = error {
+        summary.insert("error".into(), code.into());
+    } else if run.is_forking() {
+        summary.insert(FORKING.into(), true.into());
+    }
+    if let Some(principal) = &run.header.owner.principal {
+        summary.insert("principal".into(), principal.as_str().into());
+    }
+    let Some(facts) = run.facts() else {
+        return summary.into();
+    };
+    let attributes: Map<String, Value> = (facts.metadata.iter())
+        .filter(|(name, value)| is_attribute(name, value))
+        .take(MAX_ATTRIBUTES)
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    if !attributes.is_empty() {
+        summary.insert("attributes".into(), attributes.into());
+    }
+    let models = facts.usage_by_model.iter();
+    let models: Map<String, Value> = models
+        .map(|(name, used)| (name.clone(), used.to_json()))
+        .collect();
+    if !models.is_empty() {
+        summary.insert("models".into(), models.into());
+    }
+    summary.into()
+}
+
+/// Whether a list can be filtered by a member of the metadata: a short scalar.
+fn is_attribute(name: &str, value: &Value) -> bool {
+    let is_short = |text: &str| text.len() <= MAX_ATTRIBUTE_BYTES;
+    is_short(name)
+        && match value {
+            Value::String(text) => is_short(text),
+            Value::Number(_) | Value::Bool(_) => true,
+            Value::Null | Value::Array(_) | Value::Object(_) => false,
+        }
 }
 
 /// Whether a worker has something to do now, without waiting for a timer.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::definition::Plan;
 use crate::digest::Digest;
+use crate::document::ModelUse;
 use crate::ids::{InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::run::InterruptKind;
 use crate::run::budget::Budget;
@@ -172,6 +173,9 @@ pub struct Facts {
     pub budget: Budget,
     /// Total usage of model calls.
     pub usage: Option<UsageTotal>,
+    /// The run's own usage by provider and model: without the calls that a fork has copied.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub usage_by_model: BTreeMap<String, ModelUse>,
     /// Artifacts, in the order of creation.
     pub artifacts: Vec<(NodeId, Artifact)>,
     /// Received outbox messages.
@@ -468,6 +472,32 @@ impl Child {
             (None, Some((status, _))) => status.as_deref(),
             _ => None,
         }
+    }
+}
+
+/// Models counted separately; the rest is under `other`.
+const MAX_MODELS: usize = 16;
+
+impl Facts {
+    /// Counts a call of a model that this run made itself.
+    pub(crate) fn count_use(&mut self, usage: &Usage) {
+        let names = [usage.provider.as_str(), usage.model.as_str()];
+        let mut name = names.join("/");
+        let known = &self.usage_by_model;
+        if known.len() >= MAX_MODELS && !known.contains_key(&name) {
+            name = "other".to_owned();
+        }
+        let cost = usage.cost_estimate_usd.filter(|usd| usd.is_finite());
+        self.usage_by_model.entry(name).or_default().add(&ModelUse {
+            calls: 1,
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            total_tokens: usage.input_tokens.saturating_add(usage.output_tokens),
+            cost: cost
+                .map(|usd| ("USD".to_owned(), usd))
+                .into_iter()
+                .collect(),
+        });
     }
 }
 

@@ -33,6 +33,7 @@ impl World {
             mode,
             at,
             overlay,
+            definition: None,
             policy: None,
             trace: None,
             by: None,

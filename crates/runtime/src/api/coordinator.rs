@@ -10,7 +10,9 @@ use kernel::coordinator::{
     LeaseRule, Rejection, event_number, is_queue_name,
 };
 use kernel::ids::{Seq, WorkerId};
+use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
+use store::{ListQuery, Listed};
 
 use super::error::ResourceKind;
 use super::{Api, ApiError};
@@ -25,6 +27,8 @@ pub use work::{Assignment, Heartbeat, Taking};
 
 /// How often a queue is polled: hints do not cross processes.
 const LOOK: Duration = Duration::from_millis(500);
+/// The most queues of a list.
+const MAX_QUEUES: usize = 1_000;
 /// Events read per page to find the place of a cursor.
 const STRIDE: usize = 1_000;
 
@@ -107,6 +111,25 @@ impl Api {
         let named = self.queue(who, action, queue)?;
         let hint = self.door().hints().watch(&named.stream());
         Ok(QueueWatch { hint })
+    }
+
+    /// The queues of the caller's tenant that have had work, by name.
+    ///
+    /// # Errors
+    /// A missing scope, or the store's.
+    pub async fn queues(&self, who: &Principal) -> Result<Vec<Listed>, ApiError> {
+        let resource = Resource::of_tenant(&who.tenant, What::Queue(String::new()));
+        authorise(who, Action::ReadQueue, &resource)
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Queue))?;
+        let query = ListQuery {
+            tenant: Some(who.tenant.clone()),
+            kind: Some(StreamKind::Coordinator),
+            limit: MAX_QUEUES,
+            ..ListQuery::default()
+        };
+        let mut queues = self.door().store().list(query).await?;
+        queues.sort_by(|a, b| a.index.queue.cmp(&b.index.queue));
+        Ok(queues)
     }
 
     /// The state of a queue.

@@ -37,6 +37,8 @@ pub enum ResourceKind {
     Artifact,
     /// A queue.
     Queue,
+    /// An API key.
+    Key,
 }
 
 impl ResourceKind {
@@ -49,6 +51,7 @@ impl ResourceKind {
             Self::Interrupt => "interrupt",
             Self::Trail => "audit trail",
             Self::Queue => "queue",
+            Self::Key => "key",
         }
     }
 }

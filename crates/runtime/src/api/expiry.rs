@@ -55,7 +55,9 @@ impl Api {
         match &self.expiry {
             Some(expiry) if expiry.is(token) => {
                 let by = Actor::new(EXPIRER);
-                maintenance::expire(&self.engine, run, &by).await.map(Some)
+                maintenance::expire(&self.engine, run, &by, maintenance::OVER)
+                    .await
+                    .map(Some)
             }
             _ => Ok(None),
         }

@@ -1,11 +1,14 @@
 //! Forking runs, and the lineage of runs.
 
+use std::sync::Arc;
+
 use kernel::audit::AuditAction;
+use kernel::definition::Plan;
 use kernel::fork::ForkError;
 use kernel::ids::{MessageId, Seq, StreamId};
 use kernel::problem::Problems;
 use kernel::run::{Overlay, Run};
-use kernel::stream::{ForkMode, Policy};
+use kernel::stream::{DefinitionRef, ForkMode, Policy};
 use kernel::trace::TraceContext;
 use serde_json::{Map, Value};
 use store::StoreError;
@@ -14,6 +17,7 @@ use super::error::ResourceKind;
 use super::{Api, ApiError, KeyedBy, Replayed, options};
 use crate::access::{Action, Principal, Resource, What, authorise, trail};
 use crate::door::{DoorError, ForkAnswer, ForkFailed, ForkSpec};
+use crate::plans::PlanError;
 
 /// A fork to make.
 #[derive(Clone, Debug)]
@@ -25,6 +29,8 @@ pub struct ForkRequest {
     /// A branch's changes to its source. Settings and metadata are merged name by name; tags
     /// replace the source's.
     pub overlay: Overlay,
+    /// Another definition of a branch, as JSON.
+    pub definition: Option<Value>,
     /// The span of the request.
     pub trace: Option<TraceContext>,
     /// The idempotency key.
@@ -103,14 +109,20 @@ impl Api {
             return Ok(again);
         }
         let run = self.run(who, source).await?;
-        if request.mode == ForkMode::Replay && !request.overlay.is_empty() {
+        let is_changed = !request.overlay.is_empty() || request.definition.is_some();
+        if request.mode == ForkMode::Replay && is_changed {
             return Err(ApiError::Fork(ForkError::OverlayOnReplay));
         }
         let (overlay, policy) = self.laid_over(&run, request.overlay.clone())?;
+        let definition = match &request.definition {
+            Some(document) => Some(self.definition_of_fork(who, document).await?),
+            None => None,
+        };
         let now = self.door().store().now();
         let keyed = request.keyed.iter();
         let order = ForkSpec {
             overlay,
+            definition,
             policy,
             by: Some(who.actor(None)),
             keys: keyed.map(|keyed| keyed.claim(who, None, now)).collect(),
@@ -145,6 +157,27 @@ impl Api {
             }
             Err(failed) => Err(failed.into()),
         }
+    }
+
+    /// Compiles and stores the definition of a fork. It is registered under no name.
+    async fn definition_of_fork(
+        &self,
+        who: &Principal,
+        document: &Value,
+    ) -> Result<(DefinitionRef, Arc<Plan>), ApiError> {
+        // Its author may run any program in it, as with a registered one.
+        self.permit_workflows(who, Action::WriteWorkflows)?;
+        let compiled = self.door().plans().compile(document.to_string().as_bytes());
+        let (plan, canonical) = compiled.map_err(PlanError::Invalid)?;
+        let put_by = self.engine.programs().put_by(&who.tenant);
+        self.check_programs(&who.tenant, put_by, &plan)?;
+        let definition = DefinitionRef {
+            workflow: plan.workflow.clone(),
+            version: plan.version.clone(),
+            digest: self.door().store().put_blob(&who.tenant, canonical).await?,
+            put_by,
+        };
+        Ok((definition, plan))
     }
 
     /// The fork that an equal request made.

@@ -1,13 +1,18 @@
 //! Listing runs: those that engines drive, and those of documents.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
 use kernel::document::{PARENT_MARK, is_mark, run_status};
 use kernel::ids::{Seq, StreamId};
+use kernel::run::RunStatus;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
+use serde_json::Value;
 use store::{ListCursor, ListQuery, Listed, ReadFrom, StoreError};
 
 use super::error::ResourceKind;
-use super::{Api, ApiError};
+use super::{Api, ApiError, documents::later};
 use crate::access::{Action, Principal, Resource, What, authorise};
 
 /// Rows read at a time if the store cannot filter.
@@ -26,6 +31,17 @@ pub struct RunFilter {
     pub tag: Option<String>,
     /// Only children of this run.
     pub parent: Option<StreamId>,
+    /// Only runs created by this principal.
+    pub principal: Option<String>,
+    /// Only runs whose metadata has these members, compared as text.
+    pub attributes: Vec<(String, String)>,
+    /// Only runs whose id, workflow, creator, error, tags or metadata contain this text, ignoring
+    /// case.
+    pub text: Option<String>,
+    /// Only runs created at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only runs created before this time.
+    pub until: Option<Timestamp>,
     /// Rows after this one of an earlier page.
     pub after: Option<ListCursor>,
     /// The most rows to return.
@@ -41,19 +57,20 @@ pub struct RunPage {
     pub next: Option<ListCursor>,
 }
 
+/// How many runs match a filter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunCounts {
+    /// Runs by status; statuses without a run are missing.
+    pub by_status: BTreeMap<String, u64>,
+    /// Whether every matching run is counted. Otherwise there are more.
+    pub is_complete: bool,
+}
+
 /// Matching rows, and the last row that was scanned.
 #[derive(Default)]
 struct Found {
     rows: Vec<Listed>,
     cut: Option<ListCursor>,
-}
-
-/// The position of a row in a list.
-pub(super) fn place(row: &Listed) -> ListCursor {
-    ListCursor {
-        created_at: row.index.created_at,
-        stream: row.stream.clone(),
-    }
 }
 
 impl Api {
@@ -74,8 +91,58 @@ impl Api {
         let has_more = rows.len() > limit;
         rows.truncate(limit);
         let last = rows.last().filter(|_| has_more);
-        let next = last.map(place).or(cut);
+        let next = last.map(ListCursor::after).or(cut);
         Ok(RunPage { runs: rows, next })
+    }
+
+    /// Counts the runs the caller may see, by status. The statuses, the limit and the cursor of the
+    /// filter are ignored.
+    ///
+    /// # Errors
+    /// As [`Api::runs`].
+    pub async fn count_runs(
+        &self,
+        who: &Principal,
+        filter: RunFilter,
+    ) -> Result<RunCounts, ApiError> {
+        authorise(who, Action::ReadRun, &Resource::own(who, What::Runs))
+            .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
+        let is_in_store = filter.is_in_store();
+        let filter = RunFilter {
+            // A status, so that documents are a query of their own.
+            statuses: vec![RunStatus::Failed.to_string()],
+            limit: MAX_SCAN,
+            after: None,
+            ..filter
+        };
+        let mut counts = RunCounts {
+            is_complete: true,
+            ..RunCounts::default()
+        };
+        for query in self.queries(who, &filter).await? {
+            let query = ListQuery {
+                statuses: Vec::new(),
+                limit: CHUNK,
+                ..query
+            };
+            if is_in_store && query.kind == Some(StreamKind::Run) {
+                for (status, count) in self.door().store().count(query).await? {
+                    *counts.by_status.entry(status).or_default() += count;
+                }
+                continue;
+            }
+            let every_status = RunFilter {
+                statuses: Vec::new(),
+                ..filter.clone()
+            };
+            let found = self.matching(query, &every_status).await?;
+            counts.is_complete &= found.cut.is_none();
+            for row in &found.rows {
+                let status = run_status(&row.index).to_owned();
+                *counts.by_status.entry(status).or_default() += 1;
+            }
+        }
+        Ok(counts)
     }
 
     /// Store queries that together cover every match and little else.
@@ -89,16 +156,31 @@ impl Api {
             workspace: who.workspace.clone(),
             subject: filter.workflow.clone(),
             tag: filter.tag.clone(),
-            after: filter.after.clone(),
+            since: filter.since,
+            after: later(filter.after.clone(), filter.until),
             // One extra row shows whether there are more.
-            limit: filter.limit.saturating_add(1),
+            limit: if filter.is_in_store() {
+                filter.limit.saturating_add(1)
+            } else {
+                CHUNK
+            },
             ..ListQuery::default()
         };
         let runs = ListQuery {
             kind: Some(StreamKind::Run),
-            statuses: filter.statuses.clone(),
             parent: filter.parent.clone(),
             ..both.clone()
+        };
+        // A store has an index for one status of a tenant; several would have to be sorted.
+        let distinct: BTreeSet<&String> = filter.statuses.iter().collect();
+        let distinct: Vec<String> = distinct.into_iter().cloned().collect();
+        let statuses = match &filter.parent {
+            None => distinct.chunks(1),
+            Some(_) => distinct.chunks(RunStatus::ALL.len()),
+        };
+        let by_status = |statuses: &[String]| ListQuery {
+            statuses: statuses.to_vec(),
+            ..runs.clone()
         };
         // A document's row has its client's word for the status.
         let documents = ListQuery {
@@ -108,9 +190,10 @@ impl Api {
         };
         Ok(match &filter.parent {
             None if filter.statuses.is_empty() => vec![both],
-            None => vec![runs, documents],
+            None => statuses.map(by_status).chain([documents]).collect(),
             Some(parent) => match self.client_id(who, parent).await? {
-                None => vec![runs],
+                None if filter.statuses.is_empty() => vec![runs],
+                None => statuses.map(by_status).collect(),
                 Some(parent) => {
                     let tag = Some(format!("{PARENT_MARK}{parent}"));
                     vec![ListQuery { tag, ..documents }]
@@ -130,7 +213,7 @@ impl Api {
             let chunk = self.door().store().list(query.clone()).await?;
             let is_last = chunk.len() < query.limit;
             seen += chunk.len();
-            query.after = chunk.last().map(place).or(query.after);
+            query.after = chunk.last().map(ListCursor::after).or(query.after);
             let rows = chunk.into_iter();
             found.rows.extend(rows.filter(|row| filter.fits(row)));
             if is_last || found.rows.len() > filter.limit {
@@ -164,6 +247,11 @@ impl Api {
 }
 
 impl RunFilter {
+    /// Whether a store checks every condition for rows of engines' runs.
+    fn is_in_store(&self) -> bool {
+        self.text.is_none() && self.principal.is_none() && self.attributes.is_empty()
+    }
+
     /// Whether a row is a run and matches, for the conditions that a store may not check.
     fn fits(&self, row: &Listed) -> bool {
         let index = &row.index;
@@ -173,6 +261,11 @@ impl RunFilter {
         is_run
             && (self.statuses.is_empty() || self.statuses.iter().any(|it| it == status))
             && tag.is_none_or(|tag| !is_mark(tag) && index.tags.contains(tag))
+            && (self.principal.as_deref())
+                .is_none_or(|wanted| index.summary["principal"].as_str() == Some(wanted))
+            && (self.attributes.iter())
+                .all(|(name, wanted)| shown(&index.summary["attributes"][name]) == *wanted)
+            && (self.text.as_deref()).is_none_or(|text| has_text(row, &text.to_lowercase()))
     }
 }
 
@@ -189,6 +282,29 @@ impl Found {
                 .retain(|row| key(row) >= (cut.created_at, &cut.stream));
         }
     }
+}
+
+/// A scalar as people write it.
+fn shown(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.into(),
+        other => other.to_string().into(),
+    }
+}
+
+/// Whether a row has a text in lower case.
+fn has_text(row: &Listed, text: &str) -> bool {
+    let has = |found: &str| found.to_lowercase().contains(text);
+    let (index, summary) = (&row.index, &row.index.summary);
+    let words = ["principal", "error", "id", "title"];
+    let attributes = summary["attributes"].as_object();
+    has(row.stream.as_str())
+        || has(&index.subject)
+        || words
+            .iter()
+            .any(|word| summary[word].as_str().is_some_and(has))
+        || (index.tags.iter()).any(|tag| !is_mark(tag) && has(tag))
+        || (attributes.into_iter().flatten()).any(|(name, value)| has(name) || has(&shown(value)))
 }
 
 fn key(row: &Listed) -> (Timestamp, &StreamId) {

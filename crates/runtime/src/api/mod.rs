@@ -12,6 +12,7 @@ mod artifacts;
 mod audit;
 mod bundle;
 mod cancel;
+mod changes;
 mod coordinator;
 mod create;
 mod dead_letters;
@@ -24,6 +25,7 @@ mod fork;
 mod idempotency;
 mod interrupt_token;
 mod interrupts;
+mod keys;
 mod list;
 mod notes;
 mod open_questions;
@@ -45,6 +47,7 @@ pub use artifacts::ArtifactBytes;
 pub use audit::Verified;
 pub use bundle::BundledRun;
 pub use cancel::CancelledOne;
+pub use changes::{ChangedRuns, RunChanges};
 pub use coordinator::{
     Assignment, Heartbeat, QueueEvents, QueueWatch, Reported, SeenWorker, Taking, Workers,
 };
@@ -63,7 +66,7 @@ pub use idempotency::{
 };
 pub use interrupt_token::{InterruptToken, TokenScope};
 pub use interrupts::{Question, ShownToken, TokenOrder};
-pub use list::{RunFilter, RunPage};
+pub use list::{RunCounts, RunFilter, RunPage};
 pub use notes::NewAnnotation;
 pub use open_questions::{Asking, QuestionFilter, QuestionPage};
 pub use outside::TakenEvent;

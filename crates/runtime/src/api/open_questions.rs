@@ -7,7 +7,6 @@ use kernel::run::{InterruptKind, Run, RunStatus};
 use kernel::stream::StreamKind;
 use store::{ListCursor, Listed, StoreError};
 
-use super::list::place;
 use super::{Api, ApiError, RunFilter, RunPage};
 use crate::access::Principal;
 
@@ -72,10 +71,9 @@ impl Api {
                     })
                     .map(|status| status.to_string())
                     .collect(),
-                tag: None,
-                parent: None,
                 after: after.take(),
                 limit: ROWS,
+                ..RunFilter::default()
             };
             let RunPage { runs: rows, next } = self.runs(who, rows).await?;
             for row in rows {
@@ -89,7 +87,7 @@ impl Api {
                     runs.push(run);
                 }
                 if asked >= filter.limit || seen >= MAX_RUNS {
-                    let next = Some(place(&row));
+                    let next = Some(ListCursor::after(&row));
                     return Ok(QuestionPage { runs, next });
                 }
             }

@@ -1,13 +1,15 @@
-//! Pausing and resuming runs.
+//! Pausing, resuming, signalling and erasing runs.
 
 use kernel::ids::StreamId;
 use kernel::run::event::DrainPolicy;
-use kernel::run::{Command, Envelope, Phase, Rejection};
+use kernel::run::{Command, Envelope, Phase, Rejection, RunStatus};
 use kernel::time::Timestamp;
+use serde_json::Value;
 
-use super::{Api, ApiError, NotNow};
+use super::{Api, ApiError, Expired, NotNow};
 use crate::access::{Action, Principal};
 use crate::door::DoorError;
+use crate::engine::maintenance;
 use crate::redact::Redactor;
 
 impl Api {
@@ -58,6 +60,41 @@ impl Api {
         let reason = Redactor::reason(reason);
         self.control(run, Command::Resume { reason }).await?;
         Ok(self.door().store().now())
+    }
+
+    /// Sends a signal to a run, which keeps it until a node waits for it. The same name and id count
+    /// once. Returns the run's status.
+    ///
+    /// # Errors
+    /// As [`Api::pause_run`]; `NotNow` for a run that has ended or is being stopped.
+    pub async fn signal_run(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        (name, id): (String, String),
+        mut payload: Value,
+    ) -> Result<RunStatus, ApiError> {
+        self.head(who, Action::ControlRun, run).await?;
+        Redactor::default().value(&mut payload);
+        let signal = Command::Signal { name, id, payload };
+        self.control(run, signal).await?;
+        Ok(self.door().load(run).await?.status())
+    }
+
+    /// Erases a run that has ended and the runs it started, for good.
+    ///
+    /// # Errors
+    /// As [`Api::pause_run`]. `Active` is the answer for a run that has not ended, or of which a
+    /// child has not.
+    pub async fn purge_run(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+        (reason, request_id): (&str, Option<&str>),
+    ) -> Result<Expired, ApiError> {
+        self.head(who, Action::CancelRun, run).await?;
+        let by = who.actor(request_id);
+        Ok(maintenance::expire(&self.engine, run, &by, reason).await?)
     }
 
     async fn control(&self, run: &StreamId, command: Command) -> Result<(), ApiError> {

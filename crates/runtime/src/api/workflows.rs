@@ -2,7 +2,7 @@
 
 use kernel::audit::Actor;
 use kernel::definition::Plan;
-use kernel::ids::TenantId;
+use kernel::ids::{StreamId, TenantId};
 use kernel::problem::{Problem, Problems};
 use kernel::stream::{DefinitionRef, PutBy};
 use serde_json::Value;
@@ -56,6 +56,29 @@ impl Api {
         let document = self.door().store().blob(&from, &definition.digest).await?;
         serde_json::from_slice(&document).map_err(|error| {
             StoreError::Corrupt(format!("workflow {name} is not JSON: {error}")).into()
+        })
+    }
+
+    /// The document that a run follows, which may no longer be registered.
+    ///
+    /// # Errors
+    /// A missing scope; `NotFound` if the run does not exist, is not visible to the caller, or was
+    /// recorded by a browser app.
+    pub async fn workflow_of_run(
+        &self,
+        who: &Principal,
+        run: &StreamId,
+    ) -> Result<Value, ApiError> {
+        let header = self.head(who, Action::ReadRun, run).await?.header;
+        self.permit_workflows(who, Action::ReadWorkflows)?;
+        let missing = || ApiError::NotFound(ResourceKind::Workflow);
+        let definition = header.definition.as_ref().ok_or_else(missing)?;
+        let document = self
+            .door()
+            .store()
+            .blob(header.tenant(), &definition.digest);
+        serde_json::from_slice(&document.await?).map_err(|error| {
+            StoreError::Corrupt(format!("the definition of {run} is not JSON: {error}")).into()
         })
     }
 
@@ -127,7 +150,7 @@ impl Api {
         Ok(put.await?)
     }
 
-    fn permit_workflows(&self, who: &Principal, action: Action) -> Result<(), ApiError> {
+    pub(super) fn permit_workflows(&self, who: &Principal, action: Action) -> Result<(), ApiError> {
         authorise(who, action, &Resource::own(who, What::Workflows))
             .map_err(|denied| ApiError::denied(denied, ResourceKind::Workflow))
     }

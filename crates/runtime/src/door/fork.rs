@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use kernel::audit::Actor;
 use kernel::batch::KeyClaim;
+use kernel::definition::Plan;
 use kernel::fork::{Fork, ForkError, NewFork};
 use kernel::ids::{HolderId, Seq, StreamId};
 use kernel::replay::{self, Divergence, ReplayError};
 use kernel::run::{FORKING, Overlay, Rejection, Run};
-use kernel::stream::{ForkMode, Policy, StreamKind};
+use kernel::stream::{DefinitionRef, ForkMode, Policy, StreamKind};
 use kernel::trace::TraceContext;
 use serde::{Deserialize, Serialize};
 use store::{Conflict, Guard, Lease, LeaseChange, Loaded, ReadFrom, StoreError};
@@ -43,6 +44,8 @@ pub struct ForkSpec {
     pub at: Option<Seq>,
     /// A branch's changes to its source.
     pub overlay: Overlay,
+    /// Another definition of a branch: its document is stored.
+    pub definition: Option<(DefinitionRef, Arc<Plan>)>,
     /// The policy of a branch, if it differs from its source's.
     pub policy: Option<Policy>,
     /// The span it continues in, if the request named one.
@@ -64,6 +67,7 @@ impl ForkSpec {
             mode,
             at,
             overlay: Overlay::default(),
+            definition: None,
             policy: None,
             trace: None,
             by: None,
@@ -179,6 +183,7 @@ impl Door {
             mode: new.mode,
             at,
             overlay,
+            definition: new.definition,
             policy: new.policy,
             trace: new.trace.map(hand_on),
             by: new.by,
@@ -280,10 +285,7 @@ impl Door {
     }
 
     /// A run's whole log and its plan.
-    async fn whole(
-        &self,
-        run: &StreamId,
-    ) -> Result<(Loaded, Arc<kernel::definition::Plan>), StoreError> {
+    async fn whole(&self, run: &StreamId) -> Result<(Loaded, Arc<Plan>), StoreError> {
         let loaded = self.store.load(run, ReadFrom::Seq(0), usize::MAX).await?;
         let header = &loaded.header;
         let definition = match (header.kind, &header.definition) {

@@ -26,7 +26,7 @@ const SELDOM: Duration = Duration::from_secs(15 * 60);
 /// The shortest interval.
 const OFTEN: Duration = Duration::from_secs(1);
 /// The reason in the tombstone of an expired run.
-const OVER: &str = "its retention is over";
+pub(crate) const OVER: &str = "its retention is over";
 
 /// The maintenance settings of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,12 +141,17 @@ pub enum Expired {
     Active,
 }
 
-/// Erases a run that has ended, and those it started, as at the end of its retention. Unlike then,
-/// the trail records for each of them who requested it.
+/// Erases a run that has ended, and those it started. The trail records for each of them who
+/// requested it.
 ///
 /// # Errors
 /// The store's; `Missing` for an unknown run.
-pub async fn expire(engine: &Engine, run: &StreamId, by: &Actor) -> Result<Expired, StoreError> {
+pub async fn expire(
+    engine: &Engine,
+    run: &StreamId,
+    by: &Actor,
+    reason: &str,
+) -> Result<Expired, StoreError> {
     let family = erase::family(&engine.inner.door, run).await?;
     if !family.iter().all(erase::is_over) {
         return Ok(Expired::Active);
@@ -155,7 +160,7 @@ pub async fn expire(engine: &Engine, run: &StreamId, by: &Actor) -> Result<Expir
         let store = engine.inner.door.store();
         trail::record_purge(&**store, &run.header, by.clone()).await?;
         engine.inner.door.hints().audit(false);
-        if !erase_one(engine, &run.header.stream, OVER).await? {
+        if !erase_one(engine, &run.header.stream, reason).await? {
             return Ok(Expired::Active);
         }
     }

@@ -246,7 +246,10 @@ fn refused(failed: ForkFailed, source: &str) -> Failure {
         )),
         ForkError::Source(_) => failure.hint("`runwright verify` lists every fault"),
         ForkError::OverlayOnReplay => failure.hint("remove --tag, or make a branch"),
-        ForkError::Rejected(_) => failure,
+        ForkError::Rejected(_)
+        | ForkError::OtherWorkflow { .. }
+        | ForkError::NodeMissing { .. }
+        | ForkError::Unfit(_) => failure,
     }
 }
 

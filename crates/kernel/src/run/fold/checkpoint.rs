@@ -49,7 +49,7 @@ impl Run {
 }
 
 /// Increased whenever a checkpoint of an earlier build would be misread.
-const STATE_VERSION: u32 = 4;
+const STATE_VERSION: u32 = 5;
 
 #[derive(Serialize)]
 struct SavedRef<'a> {

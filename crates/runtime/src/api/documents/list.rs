@@ -8,7 +8,6 @@ use kernel::time::Timestamp;
 use serde_json::Value;
 use store::{ListCursor, ListQuery, Listed, StoreError};
 
-use super::super::list::place;
 use super::super::{Api, ApiError};
 use super::permit;
 use crate::access::{Action, Principal};
@@ -109,7 +108,7 @@ impl Api {
             let chunk = self.door().store().list(query.clone()).await?;
             let is_last = chunk.len() < query.limit;
             seen += chunk.len();
-            query.after = chunk.last().map(place).or(query.after);
+            query.after = chunk.last().map(ListCursor::after).or(query.after);
             for row in chunk {
                 if filter.from.is_some_and(|from| row.index.created_at < from) {
                     return Ok(DocumentPage { rows, next: None });
@@ -118,14 +117,14 @@ impl Api {
                     continue;
                 }
                 if rows.len() == filter.limit {
-                    let next = rows.last().map(place);
+                    let next = rows.last().map(ListCursor::after);
                     return Ok(DocumentPage { rows, next });
                 }
                 let Some(events) = &mut events else {
                     rows.push(row);
                     continue;
                 };
-                let here = place(&row);
+                let here = ListCursor::after(&row);
                 if self.has_in_events(owner, &row, events).await? {
                     rows.push(row);
                 }
@@ -204,7 +203,10 @@ impl Api {
 }
 
 /// The later of two positions in a list.
-fn later(after: Option<ListCursor>, until: Option<Timestamp>) -> Option<ListCursor> {
+pub(in crate::api) fn later(
+    after: Option<ListCursor>,
+    until: Option<Timestamp>,
+) -> Option<ListCursor> {
     // The position before every stream of that time: lists descend by id.
     let until = until.map(|at| ListCursor {
         created_at: at,

@@ -15,6 +15,7 @@ pub(super) use cache::Cache;
 pub use cache::Held;
 pub use cancel::Cascade;
 pub use follow::{DocumentTail, DocumentViewTail};
+pub(super) use list::later;
 pub use list::{DocumentFilter, DocumentPage};
 pub use save::{DocumentSave, Outcome};
 
