@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::route::Cx;
+use crate::routes::console;
 
 /// The credential of a long response. A key may be revoked or expire, and a token's scopes may
 /// change, while its client still listens.
@@ -24,10 +25,10 @@ pub(crate) struct CredentialRecheck {
 
 impl CredentialRecheck {
     pub(crate) fn new(cx: &Cx, action: Action) -> Result<Self, Problem> {
-        let mut headers = HeaderMap::new();
-        for value in cx.headers.get_all(AUTHORIZATION) {
-            headers.append(AUTHORIZATION, value.clone());
-        }
+        let headers = console::of_session(&cx.headers).unwrap_or_else(|| {
+            let given = cx.headers.get_all(AUTHORIZATION).iter();
+            given.map(|value| (AUTHORIZATION, value.clone())).collect()
+        });
         Ok(Self {
             due: Instant::now() + cx.app.limits().recheck,
             app: cx.app.clone(),
@@ -42,7 +43,10 @@ impl CredentialRecheck {
         if Instant::now() < self.due {
             return Ok(());
         }
-        let who = self.app.caller(&self.headers).await?;
+        // A session ends by itself, also one whose key stays valid.
+        let mut headers = self.headers.clone();
+        console::admit(&self.app, &mut headers)?;
+        let who = self.app.caller(&headers).await?;
         self.due = Instant::now() + self.app.limits().recheck;
         let own = Resource::own(&who, who.run.clone().map_or(What::Runs, What::Run));
         let reach = |who: &Principal| (who.tenant.clone(), who.workspace.clone(), who.run.clone());

@@ -1,12 +1,14 @@
 //! The console: its files, its sessions, and the drawings that it paints.
 
+use std::time::Duration;
+
 use kernel::ids::KeyId;
 use runtime::access::{ApiKeys, Scope, Scopes};
 use serde_json::{Value, json};
 use server::Limits;
 use tokio::time::timeout;
 
-use crate::client::{Answer, DEADLINE, Request};
+use crate::client::{Answer, Conn, DEADLINE, Request};
 use crate::host::{Host, chain, node};
 
 const PAGE: &str = "https://app.example.org";
@@ -116,8 +118,15 @@ async fn a_session_needs_its_cookie_and_its_secret() {
     assert_eq!(runs(form).await.refusal(415), "unsupported_media_type");
 
     // The page learns of its session after a reload, and of its end.
-    let shown = own("GET", "/console/session").header("cookie", pair(&cookie));
-    assert_eq!(runs(shown).await.json(), session);
+    let shown = of_session("GET", "/console/session", &cookie, &session);
+    let shown = runs(shown).await.json();
+    assert_eq!(
+        (&shown["tenant"], &shown["expiresAt"]),
+        (&session["tenant"], &session["expiresAt"])
+    );
+    // Servers on other ports of the host receive the cookie, too: alone it is worth nothing.
+    let stolen = own("GET", "/console/session").header("cookie", pair(&cookie));
+    assert_eq!(runs(stolen).await.json(), json!({ "signedIn": false }));
     let out = of_session("DELETE", "/console/session", &cookie, &session);
     let out = runs(out).await;
     assert_eq!(out.status, 204);
@@ -150,6 +159,8 @@ async fn bad_credentials_begin_no_session() {
         assert_eq!(answer.refusal(400), "validation_error", "{body}");
         assert_eq!(answer.header("set-cookie"), None);
     }
+    let jwt = format!("e30.{}.x", "A".repeat(3_000));
+    assert_eq!(begin(json!({ "token": jwt })).await.status, 401);
     let two_lines = begin(json!({ "token": "a\r\nset-cookie: x" })).await;
     assert_eq!(two_lines.refusal(401), "invalid_token");
 }
@@ -256,6 +267,29 @@ async fn a_session_ends_with_its_key_and_its_instance() {
         ask("/console/session").await.json(),
         json!({ "signedIn": false })
     );
+}
+
+#[tokio::test]
+async fn a_stream_of_a_session_ends_with_its_key() {
+    let limits = Limits {
+        recheck: Duration::from_millis(20),
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let (cookie, session) = sign_in(&host, &host.key).await;
+    let mut conn = Conn::to(host.address).await;
+    let request = of_session("GET", "/v1/runs:changes", &cookie, &session);
+    conn.send(&request.bytes()).await;
+    assert_eq!(conn.head().await.expect("a head").0, 200);
+    assert!(conn.chunk().await.is_some(), "it follows");
+    let id = host.key.split('_').nth(1).and_then(KeyId::parse);
+    let by = kernel::audit::Actor::operator();
+    let keys = ApiKeys::new(host.engine.door().clone());
+    let (tenant, id) = ("acme".into(), id.expect("an id"));
+    let revoked = keys.revoke(&tenant, &id, None, &by).await;
+    revoked.expect("revoked");
+    let over = timeout(DEADLINE, async { while conn.chunk().await.is_some() {} });
+    over.await.expect("the stream ends");
 }
 
 #[tokio::test]

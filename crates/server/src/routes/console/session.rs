@@ -3,7 +3,7 @@
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::http::uri::Authority;
 use hyper::{HeaderMap, Method, StatusCode};
-use runtime::access::{Principal, Scopes};
+use runtime::access::{AuthError, Principal, Scopes};
 use runtime::api::{Api, SESSION_LIFE};
 use serde_json::{Value, json};
 
@@ -17,6 +17,8 @@ use crate::route::{Access, Cx, Doc, Route};
 const PATH: &str = "/console/session";
 /// The header with the page's secret.
 const SECRET: HeaderName = HeaderName::from_static("x-runwright-session");
+/// The longest cookie that browsers keep.
+const MAX_COOKIE_BYTES: usize = 4_096;
 /// The longest key or token.
 const MAX_TOKEN_BYTES: usize = 16 << 10;
 
@@ -76,9 +78,11 @@ pub(super) fn routes() -> Vec<Route> {
 /// credential in a header of its own has precedence.
 pub(crate) fn admit(app: &App, headers: &mut HeaderMap) -> Result<(), Problem> {
     if !app.gate().asks() || headers.contains_key(AUTHORIZATION) {
+        headers.remove(SECRET);
         return Ok(());
     }
     let (Some(text), Some(given)) = (cookie(headers), headers.get(SECRET)) else {
+        headers.remove(SECRET);
         return Ok(());
     };
     origin::check_own_page(headers)?;
@@ -94,22 +98,37 @@ pub(crate) fn admit(app: &App, headers: &mut HeaderMap) -> Result<(), Problem> {
     Ok(())
 }
 
+/// The headers by which a request of a session is authenticated again later. `None` for a request
+/// with a credential of its own.
+pub(crate) fn of_session(headers: &HeaderMap) -> Option<HeaderMap> {
+    headers.get(SECRET)?;
+    let mut kept = headers.clone();
+    kept.remove(AUTHORIZATION);
+    Some(kept)
+}
+
 async fn show(cx: Cx) -> Result<Reply, Problem> {
     origin::check_own_page(&cx.headers)?;
     if !cx.app.gate().asks() {
         return open(&cx.app, &cx.headers).await;
     }
-    let signed_out = Reply::ok(&json!({ "signedIn": false }));
-    let session = cookie(&cx.headers).map(|text| cx.app.api().session(&text));
-    let Some(Ok(session)) = session else {
-        return Ok(signed_out);
+    let signed_out = || Ok(Reply::ok(&json!({ "signedIn": false })));
+    // The cookie alone proves nothing: browsers send it to servers on other ports, too.
+    let (Some(text), Some(given)) = (cookie(&cx.headers), cx.headers.get(SECRET)) else {
+        return signed_out();
     };
-    let Ok(who) = cx.app.caller(&bearer(&session.bearer)?).await else {
+    let session = match cx.app.api().session(&text) {
+        Ok(session) if given.as_bytes() == session.page_secret.as_bytes() => session,
+        Err(AuthError::Unavailable) => return Err(AuthError::Unavailable.into()),
+        Ok(_) | Err(_) => return signed_out(),
+    };
+    let who = match cx.app.caller(&bearer(&session.bearer)?).await {
+        Ok(who) => who,
         // Revoked or expired since.
-        return Ok(signed_out);
+        Err(problem) if problem.status == StatusCode::UNAUTHORIZED => return signed_out(),
+        Err(problem) => return Err(problem),
     };
     let mut doc = described(&who);
-    doc["secret"] = json!(session.page_secret);
     doc["expiresAt"] = json!(session.expires_at.to_string());
     Ok(Reply::ok(&doc))
 }
@@ -131,6 +150,10 @@ async fn sign_in(mut cx: Cx) -> Result<Reply, Problem> {
     }
     let who = cx.app.caller(&bearer(token)?).await?;
     let (session, text) = cx.app.api().begin_session(token)?;
+    if name(&cx.headers).len() + 1 + text.len() > MAX_COOKIE_BYTES {
+        let message = "the token is too long for the cookie of a browser; sign in with an API key";
+        return Err(Problem::invalid(message));
+    }
     let mut doc = described(&who);
     doc["secret"] = json!(session.page_secret);
     doc["expiresAt"] = json!(session.expires_at.to_string());
