@@ -319,6 +319,57 @@ fn schemas() -> Value {
                 },
             } } },
         },
+        "AuditEntries": {
+            "type": "object", "required": ["entries", "nextBefore"],
+            "properties": {
+                "nextBefore": { "type": ["integer", "null"] },
+                "entries": { "type": "array", "items": {
+                    "type": "object", "required": ["sequence", "recordedAt", "action", "on"],
+                    "properties": {
+                        "sequence": { "type": "integer" }, "recordedAt": text,
+                        "decidedAt": text, "action": text, "outcome": {},
+                        "by": {
+                            "type": "object", "required": ["principal"],
+                            "properties": {
+                                "principal": text, "issuer": text, "requestId": text,
+                            },
+                        },
+                        "on": {
+                            "type": "object", "required": ["kind"],
+                            "properties": { "kind": text, "id": text, "workspace": text },
+                        },
+                    },
+                } },
+            },
+        },
+        "KeyOrder": {
+            "type": "object", "required": ["scopes"], "additionalProperties": false,
+            "properties": {
+                "scopes": { "type": "array", "minItems": 1, "items": text },
+                "name": { "type": ["string", "null"], "minLength": 1, "maxLength": 256 },
+                "workspace": { "type": ["string", "null"], "minLength": 1, "maxLength": 256 },
+                "expiresInMs": { "type": ["integer", "null"], "minimum": 1_000 },
+            },
+        },
+        "Key": {
+            "type": "object",
+            "required": ["keyId", "principal", "scopes", "status", "createdAt"],
+            "properties": {
+                "keyId": text, "principal": text, "status": text, "createdAt": text,
+                "scopes": { "type": "array", "items": text }, "name": text, "workspace": text,
+                "expiresAt": text, "revokedAt": text, "revokeReason": text,
+            },
+        },
+        "CreatedKey": {
+            "type": "object", "required": ["keyId", "token"],
+            "properties": {
+                "keyId": text, "token": { "type": "string", "description": "shown once" },
+            },
+        },
+        "KeyList": {
+            "type": "object", "required": ["keys"],
+            "properties": { "keys": { "type": "array", "items": reference("Key") } },
+        },
         "AuditVerification": {
             "type": "object", "additionalProperties": false,
             "required": ["fromSeq", "toSeq", "chainValid", "checkpoints", "anomalies"],

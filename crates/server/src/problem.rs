@@ -327,6 +327,11 @@ impl From<ApiError> for Problem {
                 "unknown workflow id; GET /v1/workflows lists the workflows",
             ),
             ApiError::NotFound(ResourceKind::Trail | ResourceKind::Queue) => Self::no_route(),
+            ApiError::NotFound(ResourceKind::Key) => Self::new(
+                StatusCode::NOT_FOUND,
+                "key_not_found",
+                "unknown key; GET /v1/keys lists them",
+            ),
             ApiError::Coordinator(rejection) => crate::routes::coordinator::refused(&rejection),
             ApiError::NotFound(ResourceKind::Webhook) => Self::new(
                 StatusCode::NOT_FOUND,

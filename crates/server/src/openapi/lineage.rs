@@ -65,6 +65,11 @@ pub(super) fn schemas() -> Value {
             "properties": {
                 "mode": { "enum": ["replay", "branch"] },
                 "fromSeq": { "type": ["integer", "null"], "minimum": 0 },
+                "definition": {
+                    "type": ["object", "null"],
+                    "description": "an edited definition for a branch (extension); needs \
+                                    workflows:write. It keeps the nodes that have begun.",
+                },
                 "runOptionsOverlay": or_null(&json!({
                     "type": "object", "additionalProperties": false,
                     "properties": {

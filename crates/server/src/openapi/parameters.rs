@@ -38,13 +38,25 @@ fn schema(route: &Route, name: &str) -> Value {
         (_, "wait_ms") => whole(0, 25_000),
         (_, "timeout") => whole(0, 60),
         (_, "bufferMs") => whole(0, 5_000),
-        (_, "lastSequence" | "since" | "fromSeq" | "toSeq" | "maxEvents") => whole(0, u64::MAX),
+        (_, "lastSequence" | "since" | "fromSeq" | "toSeq" | "maxEvents" | "before") => {
+            whole(0, u64::MAX)
+        }
         (_, "status") => json!({
             "type": "array", "maxItems": 16, "items": { "type": "string", "enum": RunStatus::ALL },
         }),
         (_, "kind") => json!({ "type": "string", "enum": InterruptKind::ALL }),
         (_, "streamMode") => json!({ "type": "string", "pattern": stream_modes() }),
-        (_, "workflowId" | "tag") => json!({ "type": "string", "maxLength": 256 }),
+        ("/v1/costs", "by") => one_of(&crate::routes::costs::GROUPS),
+        (_, "createdAfter" | "createdBefore") => {
+            json!({ "type": "string", "format": "date-time" })
+        }
+        (_, "attribute") => json!({
+            "type": "array", "maxItems": 8,
+            "items": { "type": "string", "maxLength": 512, "pattern": "^[^=]+=" },
+        }),
+        (_, "workflowId" | "tag" | "text" | "principal") => {
+            json!({ "type": "string", "maxLength": 256 })
+        }
         (_, "parentRunId" | "against") => {
             json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$" })
         }

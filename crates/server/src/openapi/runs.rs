@@ -25,8 +25,57 @@ pub(super) fn schemas() -> Value {
                 "runId": run, "workflowId": text, "status": status,
                 "createdAt": time, "updatedAt": time, "settled": { "type": "boolean" },
                 "events": count, "tags": texts, "parentRunId": run, "workspace": text,
+                "principal": text, "attributes": object,
                 "error": { "type": "object", "properties": { "code": text } },
                 "workbench": object,
+            },
+        },
+        "RunCounts": {
+            "type": "object", "required": ["total", "byStatus", "complete"],
+            "properties": {
+                "total": count, "complete": { "type": "boolean" },
+                "byStatus": { "type": "object", "additionalProperties": count },
+            },
+        },
+        "ChangedRuns": {
+            "type": "object", "required": ["runIds", "more"],
+            "properties": {
+                "runIds": { "type": "array", "items": run }, "more": { "type": "boolean" },
+            },
+        },
+        "SignalOrder": {
+            "type": "object", "required": ["name"], "additionalProperties": false,
+            "properties": {
+                "name": { "type": "string", "minLength": 1, "maxLength": 256 },
+                "id": { "type": ["string", "null"], "minLength": 1, "maxLength": 256 },
+                "payload": {},
+            },
+        },
+        "Purged": {
+            "type": "object", "required": ["runId", "purged"],
+            "properties": { "runId": run, "purged": { "const": true } },
+        },
+        "Costs": {
+            "type": "object", "required": ["runs", "complete", "by", "total", "groups"],
+            "properties": {
+                "runs": count, "complete": { "type": "boolean" }, "by": text,
+                "total": reference("ModelUse"),
+                "groups": {
+                    "type": "array",
+                    "items": {
+                        "type": "object", "required": ["name", "used"],
+                        "properties": { "name": text, "used": reference("ModelUse") },
+                    },
+                },
+            },
+        },
+        "ModelUse": {
+            "type": "object",
+            "required": ["calls", "inputTokens", "outputTokens", "totalTokens", "cost"],
+            "properties": {
+                "calls": count, "inputTokens": count, "outputTokens": count,
+                "totalTokens": count,
+                "cost": { "type": "object", "additionalProperties": { "type": "number" } },
             },
         },
         "RunSnapshot": {

@@ -48,7 +48,13 @@ pub(super) fn schemas() -> Value {
         },
         "Answer": {
             "type": "object", "required": ["resumeValue"], "additionalProperties": false,
-            "properties": { "resumeValue": {} },
+            "properties": {
+                "resumeValue": {},
+                "interruptId": {
+                    "type": ["string", "null"],
+                    "description": "the answered question (extension): refused once the node asks another",
+                },
+            },
         },
         "Answered": {
             "type": "object", "required": ["runId", "nodeId", "status"],

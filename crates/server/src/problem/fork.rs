@@ -55,6 +55,9 @@ impl From<ForkError> for Problem {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).with("endedAtSeq", seq)
             }
             ForkError::OverlayOnReplay => Self::invalid(message),
+            ForkError::OtherWorkflow { .. }
+            | ForkError::NodeMissing { .. }
+            | ForkError::Unfit(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message),
             ForkError::Rejected(rejection) => Self::from(rejection),
             ForkError::Source(ReplayError::Diverged(left)) => diverged(code, &left),
             ForkError::Source(damage) => {

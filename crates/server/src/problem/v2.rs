@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Problem;
 
 /// Codes with another name in v2. Our code is kept as `details.reason`.
-const RENAMED: [(&str, &str); 19] = [
+const RENAMED: [(&str, &str); 20] = [
     ("run_not_found", "not_found"),
     ("workflow_not_found", "not_found"),
     ("subscription_not_found", "not_found"),
@@ -24,6 +24,7 @@ const RENAMED: [(&str, &str); 19] = [
     ("interrupt_gone", "interrupt_cancelled"),
     ("fork_beyond_log", "fork_point_invalid"),
     ("fork_at_end", "fork_point_invalid"),
+    ("fork_definition_unfit", "fork_point_invalid"),
     ("storage_damaged", "internal_error"),
     ("INVALID_RESUME_VALUE", "validation_error"),
     ("invalid_resume_value", "validation_error"),

@@ -185,6 +185,14 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
             Overlay::default()
         }
     };
+    let definition = match body.remove("definition") {
+        None | Some(Value::Null) => None,
+        Some(definition @ Value::Object(_)) => Some(definition),
+        Some(_) => {
+            problems.add("/definition", ProblemCode::WrongType, "must be an object");
+            None
+        }
+    };
     if mode == Some(ForkMode::Branch) && from.is_none() && problems.is_empty() {
         let what = "is required for a branch: events below it are copied";
         problems.add("/fromSeq", ProblemCode::MissingField, what);
@@ -194,6 +202,7 @@ fn read(mut body: Map<String, Value>) -> Result<ForkRequest, Problem> {
         mode: mode.unwrap_or(ForkMode::Replay),
         from,
         overlay,
+        definition,
         trace: None,
         keyed: None,
         request_id: None,

@@ -40,6 +40,19 @@ pub(super) fn routes() -> Vec<Route> {
         .closed(),
         Route::new(
             Method::GET,
+            "/v1/runs/{runId}/workflow",
+            Access::May(Action::ReadRun),
+            definition,
+            doc(
+                "getRunWorkflow",
+                "The definition that a run follows (extension). Needs manifest:read as well",
+                None,
+                &[(200, "Workflow")],
+            ),
+        )
+        .closed(),
+        Route::new(
+            Method::GET,
             "/v1/workflows/{workflowId}/graph",
             Access::May(Action::ReadWorkflows),
             of_workflow,
@@ -79,6 +92,12 @@ async fn of_run(cx: Cx) -> Result<Reply, Problem> {
     }
     let read = cx.app.api().run(&who, &run).await?;
     Ok(tagged(&cx, &faces::graph::draw(&read.plan)))
+}
+
+async fn definition(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let document = cx.app.api().workflow_of_run(&who, &run).await?;
+    Ok(Reply::ok(&document))
 }
 
 async fn of_workflow(cx: Cx) -> Result<Reply, Problem> {

@@ -206,7 +206,7 @@ pub(super) async fn resolve(mut cx: Cx) -> Result<Reply, Problem> {
         Ok(question) => answer(&mut cx, question).await,
         Err(error) if error.is_answered() && cx.is_repeated() => {
             // An earlier execution of this request may have answered it.
-            let value = value(&mut cx).await?;
+            let (value, _) = value(&mut cx).await?;
             let status = api.answered_before(&who, &run, &node, &value).await?;
             let status = status.ok_or(error)?;
             Ok(Reply::ok(
@@ -236,7 +236,7 @@ pub(super) async fn resolve_by_token(mut cx: Cx) -> Result<Reply, Problem> {
         Ok(question) => answer(&mut cx, question).await,
         Err(error) if error.is_answered() && cx.is_repeated() => {
             // An earlier execution of this request may have answered it.
-            let value = value(&mut cx).await?;
+            let (value, _) = value(&mut cx).await?;
             let (run, node) = api.answered_before_by(&token, &value).await?.ok_or(error)?;
             let id = &run.header.stream;
             Ok(Reply::ok(
@@ -257,7 +257,7 @@ async fn again(cx: &mut Cx, taken: Option<TakenEvent>, error: ApiError) -> Resul
     let Some(taken) = taken else {
         return Err(error.into());
     };
-    let value = value(cx).await?;
+    let (value, _) = value(cx).await?;
     let status = taken.again(&value)?;
     let doc = json!({ "runId": taken.run(), "nodeId": taken.node(), "status": status });
     Ok(Reply::ok(&doc))
@@ -265,7 +265,11 @@ async fn again(cx: &mut Cx, taken: Option<TakenEvent>, error: ApiError) -> Resul
 
 /// Parses an answer, once it is known that the question is open, and submits it.
 async fn answer(cx: &mut Cx, question: Question) -> Result<Reply, Problem> {
-    let value = value(cx).await?;
+    let (value, about) = value(cx).await?;
+    if about.is_some_and(|about| about != question.open().id.as_str()) {
+        // The node has asked something else since.
+        return Err(ApiError::Rejected(kernel::run::Rejection::InterruptGone).into());
+    }
     let (run, node) = (
         question.run().header.stream.clone(),
         question.node().to_owned(),
@@ -275,12 +279,19 @@ async fn answer(cx: &mut Cx, question: Question) -> Result<Reply, Problem> {
     Ok(Reply::ok(&doc))
 }
 
-async fn value(cx: &mut Cx) -> Result<Value, Problem> {
+/// The answer of a body, and the question that its sender saw.
+async fn value(cx: &mut Cx) -> Result<(Value, Option<String>), Problem> {
     let mut body = cx.object().await?;
-    let value = body.remove("resumeValue");
-    value
-        .filter(|_| body.is_empty())
-        .ok_or_else(|| Problem::invalid("the body takes only `resumeValue`, the answer"))
+    let wrong = || {
+        Problem::invalid("the body takes `resumeValue`, the answer, and optionally `interruptId`")
+    };
+    let about = match body.remove("interruptId") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(id)) => Some(id),
+        Some(_) => return Err(wrong()),
+    };
+    let value = body.remove("resumeValue").filter(|_| body.is_empty());
+    Ok((value.ok_or_else(wrong)?, about))
 }
 
 async fn issue(mut cx: Cx) -> Result<Reply, Problem> {

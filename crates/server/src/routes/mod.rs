@@ -4,8 +4,10 @@ mod annotations;
 mod artifacts;
 mod audit;
 mod bundle;
+mod changes;
 pub(crate) mod console;
 pub(crate) mod coordinator;
+pub(crate) mod costs;
 mod create;
 mod events;
 mod expiry;
@@ -14,6 +16,7 @@ mod graphs;
 mod health;
 mod host;
 mod interrupts;
+mod keys;
 pub(crate) mod runs;
 mod snapshots;
 mod steering;
@@ -40,6 +43,9 @@ pub fn all() -> Vec<Route> {
         events::routes(),
         forks::routes(),
         graphs::routes(),
+        changes::routes(),
+        costs::routes(),
+        keys::routes(),
         webhooks::routes(),
         interrupts::routes(),
         steering::routes(),

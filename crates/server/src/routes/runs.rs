@@ -13,6 +13,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use kernel::digest::Digest;
 use kernel::ids::StreamId;
 use kernel::stream::StreamKind;
+use kernel::time::Timestamp;
 use runtime::access::{Action, Principal};
 use runtime::api::{Api, ApiError, ResourceKind, RunFilter, RunPage};
 use serde_json::{Value, json};
@@ -31,6 +32,39 @@ use crate::routes::workbench::view;
 const PAGE: u64 = 50;
 /// The most rows per page.
 const MAX_PAGE: u64 = 500;
+
+/// The most conditions on members of the metadata.
+const MAX_ATTRIBUTES: usize = 8;
+
+type Parameter = (&'static str, &'static str, &'static str);
+pub(super) const WORKFLOW: Parameter = ("query", "workflowId", "only runs of this workflow");
+pub(super) const TAG: Parameter = ("query", "tag", "only runs with this tag");
+const PARENT: Parameter = ("query", "parentRunId", "only children of this run");
+pub(super) const PRINCIPAL: Parameter = (
+    "query",
+    "principal",
+    "only runs that this principal created",
+);
+const ATTRIBUTE: Parameter = (
+    "query",
+    "attribute",
+    "NAME=VALUE: only runs with this member of the metadata; may be given several times",
+);
+const TEXT: Parameter = (
+    "query",
+    "text",
+    "only runs whose id, workflow, creator, error, tags or metadata contain this, ignoring case",
+);
+pub(super) const AFTER: Parameter = (
+    "query",
+    "createdAfter",
+    "only runs created at this time or later",
+);
+pub(super) const BEFORE: Parameter = (
+    "query",
+    "createdBefore",
+    "only runs created before this time",
+);
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {
@@ -60,19 +94,40 @@ pub(super) fn routes() -> Vec<Route> {
                 operation: "listRuns",
                 summary: "Runs, newest first (extension)",
                 parameters: &[
-                    ("query", "workflowId", "only runs of this workflow"),
+                    WORKFLOW,
                     (
                         "query",
                         "status",
                         "only this status; may be given several times",
                     ),
-                    ("query", "tag", "only runs with this tag"),
-                    ("query", "parentRunId", "only children of this run"),
+                    TAG,
+                    PARENT,
+                    PRINCIPAL,
+                    ATTRIBUTE,
+                    TEXT,
+                    AFTER,
+                    BEFORE,
                     ("query", "limit", "rows of a page, 1 to 500"),
                     ("query", "cursor", "nextCursor of the previous page"),
                 ],
                 request: None,
                 responses: &[(200, "RunList")],
+            },
+        )
+        .closed(),
+        Route::new(
+            Method::GET,
+            "/v1/runs:count",
+            Access::May(Action::ReadRun),
+            count,
+            Doc {
+                operation: "countRuns",
+                summary: "Counts runs by status (extension)",
+                parameters: &[
+                    WORKFLOW, TAG, PARENT, PRINCIPAL, ATTRIBUTE, TEXT, AFTER, BEFORE,
+                ],
+                request: None,
+                responses: &[(200, "RunCounts")],
             },
         )
         .closed(),
@@ -231,13 +286,25 @@ pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
 
 async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
-    let RunPage { runs, next } = page(cx.app.api(), cx.query(), &who, MAX_PAGE).await?;
+    let filter = conditions(&cx.query(), filter(&cx.query(), MAX_PAGE)?)?;
+    let RunPage { runs, next } = cx.app.api().runs(&who, filter).await?;
     let rows: Vec<Value> = runs.iter().map(row).collect();
     let mut page = json!({ "runs": rows });
     if let Some(next) = next {
         page["nextCursor"] = json!(write_cursor(&next));
     }
     Ok(Reply::ok(&page))
+}
+
+async fn count(cx: Cx) -> Result<Reply, Problem> {
+    let who = cx.who()?;
+    let filter = conditions(&cx.query(), filter(&cx.query(), MAX_PAGE)?)?;
+    let counts = cx.app.api().count_runs(&who, filter).await?;
+    Ok(Reply::ok(&json!({
+        "total": counts.by_status.values().sum::<u64>(),
+        "byStatus": counts.by_status,
+        "complete": counts.is_complete,
+    })))
 }
 
 /// The page of runs that a query asks for.
@@ -247,6 +314,47 @@ pub(super) async fn page(
     who: &Principal,
     most: u64,
 ) -> Result<RunPage, Problem> {
+    Ok(api.runs(who, filter(&query, most)?).await?)
+}
+
+/// The conditions of our own.
+pub(super) fn conditions(query: &Query, filter: RunFilter) -> Result<RunFilter, Problem> {
+    let attribute = |text: &str| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && text.chars().count() <= 512 => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(Problem::invalid(
+            "attribute must be NAME=VALUE, the name and value of a member of the metadata",
+        )),
+    };
+    let attributes: Result<Vec<_>, _> = query.all("attribute").map(attribute).collect();
+    let attributes = attributes?;
+    if attributes.len() > MAX_ATTRIBUTES {
+        return Err(Problem::invalid("attribute can occur at most 8 times"));
+    }
+    Ok(RunFilter {
+        principal: bounded(query, "principal")?,
+        text: bounded(query, "text")?.filter(|text| !text.is_empty()),
+        since: time(query, "createdAfter")?,
+        until: time(query, "createdBefore")?,
+        attributes,
+        ..filter
+    })
+}
+
+/// A time of a query, if it is present.
+fn time(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
+    let wrong = || {
+        Problem::invalid(format!(
+            "{name} must be a time such as 2026-01-31T08:00:00Z"
+        ))
+    };
+    let read = |text| Timestamp::parse_end(text).ok_or_else(wrong);
+    query.get(name).map(read).transpose()
+}
+
+/// The filter of the protocol.
+pub(super) fn filter(query: &Query, most: u64) -> Result<RunFilter, Problem> {
     let statuses: Vec<String> = query.all("status").map(str::to_owned).collect();
     let is_status = |status: &String| RunStatus::parse(status).is_some();
     if statuses.len() > 16 || !statuses.iter().all(is_status) {
@@ -255,7 +363,7 @@ pub(super) async fn page(
             RunStatus::ALL.map(RunStatus::as_str).join(", ")
         )));
     }
-    let parent = match bounded(&query, "parentRunId")? {
+    let parent = match bounded(query, "parentRunId")? {
         Some(parent) => {
             Some(run_id(&parent).ok_or_else(|| Problem::invalid("parentRunId must be a run id"))?)
         }
@@ -266,15 +374,15 @@ pub(super) async fn page(
         None => None,
     };
     let limit = query.number("limit", 1..=most)?.unwrap_or(PAGE);
-    let filter = RunFilter {
-        workflow: bounded(&query, "workflowId")?,
+    Ok(RunFilter {
+        workflow: bounded(query, "workflowId")?,
         statuses,
-        tag: bounded(&query, "tag")?,
+        tag: bounded(query, "tag")?,
         parent,
         after,
         limit: limit as usize,
-    };
-    Ok(api.runs(who, filter).await?)
+        ..RunFilter::default()
+    })
 }
 
 /// A text of a query, if it is present.
@@ -311,6 +419,11 @@ fn row(listed: &store::Listed) -> Value {
     }
     if let Some(workspace) = &index.workspace {
         row["workspace"] = json!(workspace);
+    }
+    for name in ["principal", "attributes"] {
+        if let Some(found) = index.summary.get(name) {
+            row[name] = found.clone();
+        }
     }
     row
 }

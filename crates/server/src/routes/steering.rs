@@ -1,4 +1,4 @@
-//! Pausing and resuming runs, and cancelling several at a time.
+//! Pausing, resuming, signalling and erasing runs, and cancelling several at a time.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use hyper::{Method, StatusCode};
 use kernel::run::Rejection;
 use kernel::run::event::DrainPolicy;
 use runtime::access::{Action, Principal};
-use runtime::api::{Api, ApiError, CancelledOne, ResourceKind};
+use runtime::api::{Api, ApiError, CancelledOne, Expired, ResourceKind};
 use serde_json::{Map, Value, json};
 
-use super::runs::named;
+use super::runs::{bounded, named};
 use crate::params::run_id;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -57,6 +57,35 @@ pub(super) fn routes() -> Vec<Route> {
             },
         )
         .keyed(),
+        Route::new(
+            Method::POST,
+            "/v1/runs/{runId}:signal",
+            Access::May(Action::ControlRun),
+            signal,
+            Doc {
+                operation: "signalRun",
+                summary: "Sends a signal to a run; it is kept until a node waits for it (extension)",
+                parameters: &[],
+                request: Some("SignalOrder"),
+                responses: &[(202, "RunStatus")],
+            },
+        )
+        .keyed(),
+        Route::new(
+            Method::DELETE,
+            "/v1/runs/{runId}",
+            Access::May(Action::CancelRun),
+            purge,
+            Doc {
+                operation: "purgeRun",
+                summary: "Erases a run that has ended, and those it started, for good (extension)",
+                parameters: &[("query", "reason", "why; kept in the tombstone")],
+                request: None,
+                responses: &[(200, "Purged")],
+            },
+        )
+        .keyed()
+        .closed(),
         Route::new(
             Method::POST,
             "/v1/runs:bulk-cancel",
@@ -120,6 +149,56 @@ pub(super) async fn resume(mut cx: Cx) -> Result<Reply, Problem> {
     };
     let doc = json!({ "runId": run, "status": "running", "resumedAt": at.to_string() });
     Ok(Reply::json(StatusCode::ACCEPTED, &doc))
+}
+
+async fn signal(mut cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    cx.app.api().may_control(&who, &run).await?;
+    let mut body = cx.object().await?;
+    let mut text = |name: &str| match body.remove(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if (1..=256).contains(&text.chars().count()) => Ok(Some(text)),
+        Some(_) => Err(Problem::invalid(format!(
+            "{name} must be a text of 1 to 256 characters"
+        ))),
+    };
+    let name = text("name")?;
+    let name = name.ok_or_else(|| Problem::invalid("name is required: the name of the signal"))?;
+    // A repeated request without an id is the same signal.
+    let id = text("id")?.unwrap_or_else(|| match &cx.effect {
+        Some(effect) => effect.name().to_owned(),
+        None => cx.trace.id().to_owned(),
+    });
+    let payload = body.remove("payload").unwrap_or(Value::Null);
+    if let Some(name) = body.keys().next() {
+        let name = kernel::problem::quoted(name);
+        let message = format!("unknown field {name}; a signal has name, id and payload");
+        return Err(Problem::invalid(message));
+    }
+    let api = cx.app.api();
+    let status = api.signal_run(&who, &run, (name, id), payload).await?;
+    let doc = json!({ "runId": run, "status": status });
+    Ok(Reply::json(StatusCode::ACCEPTED, &doc))
+}
+
+async fn purge(cx: Cx) -> Result<Reply, Problem> {
+    let (who, run) = (cx.who()?, named(&cx)?);
+    let reason = bounded(&cx.query(), "reason")?;
+    let reason = reason.as_deref().unwrap_or("removed by hand");
+    let reason = (reason, Some(cx.trace.id()));
+    let purged = match cx.app.api().purge_run(&who, &run, reason).await {
+        // Already done; the earlier response was lost.
+        Err(ApiError::Erased { .. }) if cx.is_repeated() => Expired::Erased,
+        purged => purged?,
+    };
+    match purged {
+        Expired::Erased => Ok(Reply::ok(&json!({ "runId": run, "purged": true }))),
+        Expired::Active => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "run_active",
+            "the run or one that it started has not ended; cancel it first",
+        )),
+    }
 }
 
 /// The reason in a request.

@@ -45,7 +45,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             (path.replace("{workflowId}", "three"), None, 200)
         }
         ("POST", "/v1/workflows:check") => (path, Some(crate::host::chain("mine", &[])), 200),
-        ("GET", "/v1/runs/{runId}/graph") => (path, None, 404),
+        ("GET", "/v1/runs/{runId}/graph" | "/v1/runs/{runId}/workflow") => (path, None, 404),
         ("POST", "/v1/workflows") => (path, Some(crate::host::chain("mine", &[])), 400),
         ("PUT", "/v1/workflows/{workflowId}") => {
             let path = path.replace("{workflowId}", "mine");
@@ -55,7 +55,9 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             let body = json!({ "workflowId": "three", "tenantId": "acme" });
             (path, Some(body), 403)
         }
-        ("GET", "/v1/runs") => (path, None, 200),
+        ("GET", "/v1/runs" | "/v1/runs:count" | "/v1/costs") => (path, None, 200),
+        ("DELETE", "/v1/runs/{runId}") => (path, None, 404),
+        ("POST", "/v1/runs/{runId}:signal") => (path, Some(json!({ "name": "go" })), 404),
         ("GET", "/v1/runs/{runId}") => (path, None, 404),
         ("GET", "/v1/runs/{runId}/events" | "/v1/runs/{runId}/events/poll") => (path, None, 404),
         ("POST", "/v1/runs/{runId}/cancel" | "/v1/runs/{runId}:cancel") => {
@@ -72,7 +74,9 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             (path, Some(body), 403)
         }
         // Each tenant has a trail of its own.
-        ("GET", "/v1/audit/verify") => (path, None, 200),
+        ("GET", "/v1/audit" | "/v1/audit/verify" | "/v1/keys") => (path, None, 200),
+        ("POST", "/v1/keys") => (path, Some(json!({ "scopes": ["keys:manage"] })), 201),
+        ("DELETE", "/v1/keys/{keyId}") => (path.replace("{keyId}", "0123456789abcdef"), None, 404),
         ("GET", "/v1/webhooks") => (path, None, 200),
         ("GET" | "DELETE", "/v1/webhooks/{webhookId}") => {
             (path.replace("{webhookId}", "wh_none"), None, 404)
@@ -122,6 +126,7 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
             (path.replace("{snapshotId}", "none"), None, 404)
         }
         // Each tenant has queues of its own.
+        ("GET", "/v1/coordinator") => (path, None, 200),
         ("GET", path) if path.starts_with("/v1/coordinator/") => (queue_path(path), None, 200),
         ("POST", "/v1/coordinator/{queue}/commands") => {
             let body = json!({ "command": "CaptureSnapshot" });
@@ -182,9 +187,11 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
 }
 
 /// All routes but those of the console: its files are public, and its session is tested by itself.
+/// The stream of changes never ends and is tested by itself, too.
 fn routes() -> Vec<Route> {
     let mut routes = server::routes::all();
-    routes.retain(|route| !route.path.starts_with("/console"));
+    let by_itself = |path: &str| path.starts_with("/console") || path == "/v1/runs:changes";
+    routes.retain(|route| !by_itself(route.path));
     routes
 }
 
@@ -231,6 +238,7 @@ fn more_scopes(route: &Route) -> Vec<Scope> {
         "/v1/runs/{runId}:fork" | "/runs/{runId}:fork" | "/api/runs/{runId}/fork" => {
             vec![Scope::RunsRead]
         }
+        "/v1/runs/{runId}/workflow" => vec![Scope::ManifestRead],
         _ => Vec::new(),
     }
 }
@@ -316,13 +324,14 @@ async fn another_tenant_and_another_workspace_see_nothing() {
                 && [
                     "/v1/runs",
                     "/v1/interrupts",
+                    "/v1/audit",
                     "/v1/audit/verify",
                     "/runs",
                     "/audit/verify",
                 ]
                 .contains(&route.path);
             // A queue belongs to the whole tenant.
-            let is_walled = key == &neighbour && route.path.starts_with("/v1/coordinator/");
+            let is_walled = key == &neighbour && route.path.starts_with("/v1/coordinator");
             if is_walled {
                 assert_eq!(answer.status, 404, "{} {}", route.method, route.path);
             } else if !is_own_tenant {

@@ -1,6 +1,6 @@
 //! Forking over HTTP: both modes, errors, comparing, and lineage.
 
-use runtime::access::Scopes;
+use runtime::access::{Scope, Scopes};
 use serde_json::{Value, json};
 
 use crate::client::Request;
@@ -460,4 +460,82 @@ async fn a_branch_from_amid_a_step_begins_before_it() {
     let snapshot = host.snapshot(branch).await;
     assert_eq!(snapshot["channels"]["n"], 5, "{snapshot}");
     assert_eq!(snapshot["forkedFrom"]["fromSeq"], 2);
+}
+
+/// A workflow whose second step fails, and the event before which that step began.
+async fn failed(host: &Host) -> (Value, String, u64) {
+    let step = |expression: &str| {
+        node(
+            "step",
+            "runwright.transform",
+            json!({ "outputs": { "text": expression } }),
+        )
+    };
+    let definition = chain(
+        "mended",
+        &[node("first", "core.noop", json!({})), step("1 / 0")],
+    );
+    host.put(std::slice::from_ref(&definition)).await;
+    let run = host.completed(&json!({ "workflowId": "mended" })).await;
+    assert_eq!(host.snapshot(&run).await["status"], "failed");
+    let at = behind(&events(host, &run).await, "node.started", "step") - 1;
+    let mut edited = definition;
+    edited["nodes"][1] = step("'mended'");
+    (edited, run, at)
+}
+
+#[tokio::test]
+async fn a_branch_continues_with_an_edited_definition() {
+    let host = Host::new().await;
+    let (edited, run, at) = failed(&host).await;
+    for from in [at, 0] {
+        let body = json!({ "mode": "branch", "fromSeq": from, "definition": edited });
+        let branch = fork(&host, &run, body).await;
+        let branch = branch["runId"].as_str().expect("a run");
+        let ended = host.ended(branch).await;
+        assert_eq!(ended["status"], "completed", "{ended}");
+        assert_eq!(ended["nodeStates"]["step"]["outputs"]["text"], "mended");
+        let followed = host.get(&format!("/v1/runs/{branch}/workflow")).await;
+        assert_eq!(followed.json(), edited);
+        let replay = fork(&host, branch, json!({ "mode": "replay" })).await;
+        assert_eq!(replay["divergedAtSeq"], Value::Null, "{replay}");
+        host.engine
+            .door()
+            .replay(&branch.into())
+            .await
+            .expect("decided again");
+    }
+    // The registered definition is unchanged.
+    let kept = host.get("/v1/workflows/mended").await.json();
+    assert_eq!(kept["nodes"][1]["config"]["outputs"]["text"], "1 / 0");
+}
+
+#[tokio::test]
+async fn unfit_definitions_of_a_branch_are_rejected() {
+    let host = Host::new().await;
+    let (edited, run, at) = failed(&host).await;
+    let path = format!("/v1/runs/{run}:fork");
+    let body = |definition: &Value, mode: &str| json!({ "mode": mode, "fromSeq": at, "definition": definition });
+    let mut renamed = edited.clone();
+    renamed["id"] = json!("other");
+    let mut retyped = edited.clone();
+    retyped["nodes"][0]["typeId"] = json!("core.identity");
+    for definition in [renamed, retyped] {
+        let refused = host.post(&path, &body(&definition, "branch")).await;
+        assert_eq!(refused.refusal(422), "fork_definition_unfit");
+    }
+    let mut broken = edited.clone();
+    broken["nodes"][1]["typeId"] = json!("no.such.type");
+    let refused = host.post(&path, &body(&broken, "branch")).await;
+    assert_eq!(refused.status, 400, "{}", refused.json());
+    let refused = host.post(&path, &body(&json!("text"), "branch")).await;
+    assert_eq!(refused.refusal(400), "validation_error");
+    let refused = host.post(&path, &body(&edited, "replay")).await;
+    assert_eq!(refused.refusal(400), "validation_error");
+    let scopes = [Scope::RunsCreate, Scope::RunsRead].into();
+    let key = host.key_of("acme", None, Scopes::Only(scopes)).await;
+    let request = Request::new("POST", &path).key(&key);
+    let request = request.json(&body(&edited, "branch"));
+    let refused = request.send(host.address).await;
+    assert_eq!(refused.refusal(403), "insufficient_scope");
 }

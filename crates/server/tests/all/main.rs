@@ -24,6 +24,8 @@ mod host;
 mod hostile;
 mod idempotency;
 mod interrupts;
+mod keys;
+mod lists;
 mod load;
 mod model;
 mod models;

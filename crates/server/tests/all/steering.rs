@@ -401,3 +401,65 @@ async fn an_unknown_verb_names_those_there_are() {
     let answer = host.post(&format!("/v1/runs/{run}"), &json!({})).await;
     assert_eq!(answer.refusal(405), "method_not_allowed");
 }
+
+#[tokio::test]
+async fn a_signal_reaches_the_node_that_waits_for_it() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({}))).await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let shown = host.snapshot(&run).await;
+    let name = shown["interrupt"]["payload"]["key"].clone();
+    let body = json!({ "name": name, "id": "once", "payload": { "action": "accept" } });
+    let sent = tell(&host, &run, "signal", body.clone()).await;
+    assert_eq!(sent.status, 202, "{}", sent.json());
+    assert_eq!(host.ended(&run).await["status"], "completed");
+    let late = tell(&host, &run, "signal", body).await;
+    assert_eq!(late.refusal(409), "run_terminal");
+}
+
+#[tokio::test]
+async fn signals_without_a_name_are_rejected() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    for body in [
+        json!({}),
+        json!({ "name": "" }),
+        json!({ "name": 1 }),
+        json!({ "name": "go", "id": "x".repeat(257) }),
+        json!({ "name": "go", "value": 1 }),
+    ] {
+        let refused = tell(&host, &run, "signal", body).await;
+        assert_eq!(refused.refusal(400), "validation_error");
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_purged_once_it_has_ended() {
+    let host = Host::new().await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let path = format!("/v1/runs/{run}?reason=by%20request");
+    let purge = || {
+        let request = Request::new("DELETE", &path).key(&host.key);
+        request.header("idempotency-key", "p").send(host.address)
+    };
+    assert_eq!(purge().await.refusal(409), "run_active");
+    tell(&host, &run, "cancel", json!({})).await;
+    host.engine.settled(&run.as_str().into()).await.unwrap();
+    let request = || Request::new("DELETE", &path).key(&host.key);
+    let request = || request().header("idempotency-key", "q").send(host.address);
+    let purged = request().await;
+    assert_eq!(purged.json(), json!({ "runId": run, "purged": true }));
+    let again = request().await;
+    assert_eq!(again.body, purged.body, "the answer is repeated");
+    let gone = host.get(&format!("/v1/runs/{run}")).await;
+    assert_eq!(gone.status, 410, "{}", gone.json());
+    let store = host.engine.door().store();
+    let tombstone = store.tombstone(&run.as_str().into()).await.unwrap();
+    assert_eq!(tombstone.expect("a tombstone").reason, "by request");
+    let trail = host.trail().await;
+    let entry = trail.last().expect("an entry");
+    assert_eq!(
+        (&entry["by"]["principal"], &entry["on"]["id"]),
+        (&json!("somebody"), &json!(run))
+    );
+}

@@ -57,6 +57,10 @@ pub(crate) fn schemas() -> Value {
             "assigned_at": text, "last_heartbeat": maybe,
         }),
     );
+    let queue = of(
+        json!(["queue", "pending", "notified", "changed_at"]),
+        json!({ "queue": text, "pending": count, "notified": count, "changed_at": text }),
+    );
     let worker = of(
         json!(["worker", "last_seen", "stalled", "assignments"]),
         json!({ "worker": text, "last_seen": maybe, "stalled": flag, "assignments": count }),
@@ -94,6 +98,7 @@ pub(crate) fn schemas() -> Value {
             json!(["workers", "assignments"]),
             json!({ "workers": list(&worker), "assignments": list(&handed) }),
         ),
+        "QueueList": of(json!(["queues"]), json!({ "queues": list(&queue) })),
         "QueueCommand": of(json!(["command"]), json!({ "command": text })),
         "QueueEvent": event,
         "QueueEventPage": of(

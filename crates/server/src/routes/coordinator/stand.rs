@@ -24,6 +24,17 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new(
             Method::GET,
+            "/v1/coordinator",
+            reads,
+            queues,
+            doc(
+                "listQueues",
+                "The queues that have had work, with their backlogs",
+                &[(200, "QueueList")],
+            ),
+        ),
+        Route::new(
+            Method::GET,
             "/v1/coordinator/{queue}/snapshot",
             reads,
             snapshot,
@@ -70,6 +81,20 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .keyed(),
     ]
+}
+
+async fn queues(cx: Cx) -> Result<Reply, Problem> {
+    let found = cx.app.api().queues(&*cx.who()?).await?;
+    let queues: Vec<Value> = (found.iter().map(|row| &row.index))
+        .map(|index| {
+            let count = |name: &str| index.summary[name].as_u64().unwrap_or_default();
+            json!({
+                "queue": index.queue, "pending": count("pending"), "notified": count("notified"),
+                "changed_at": index.updated_at.to_string(),
+            })
+        })
+        .collect();
+    Ok(Reply::ok(&json!({ "queues": queues })))
 }
 
 async fn standing(cx: Cx) -> Result<SnapshotJson, Problem> {
