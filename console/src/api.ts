@@ -14,6 +14,36 @@ export type Graph = Schemas["Graph"];
 /** The session of this page. The key itself never reaches a script after signing in. */
 export const session = signal<Session | null>(null);
 
+/** Where the tabs of this origin share the session's secret; without the cookie it is worthless. */
+const SECRET = "runwright.session";
+
+/** Reads the session again: at the start of the page, and when another tab has changed it. */
+export async function readSession(): Promise<void> {
+  try {
+    session.value = await call("get", "/console/session");
+  } catch (error) {
+    if (!(error instanceof Failure) || error.status !== 401) throw error;
+    session.value = { signedIn: false };
+  }
+}
+
+export async function signIn(token: string): Promise<void> {
+  localStorage.removeItem(SECRET);
+  const made = await call("post", "/console/session", { body: { token } });
+  if (made.secret) localStorage.setItem(SECRET, made.secret);
+  session.value = made;
+}
+
+export async function signOut(): Promise<void> {
+  await call("delete", "/console/session");
+  localStorage.removeItem(SECRET);
+  session.value = { signedIn: false };
+}
+
+addEventListener("storage", (event) => {
+  if (event.key === SECRET) void readSession().catch(() => undefined);
+});
+
 /** The address of the server: the folder of this page, so that a proxy may add a prefix. */
 const base = new URL(".", location.href).href.replace(/\/$/, "");
 
@@ -84,7 +114,7 @@ export function address(path: string, options: Options<unknown>): string {
 }
 
 function headers(): Record<string, string> {
-  const secret = session.value?.secret;
+  const secret = localStorage.getItem(SECRET);
   return secret ? { "X-Runwright-Session": secret } : {};
 }
 
@@ -120,8 +150,10 @@ async function refused(response: Response): Promise<Failure> {
   } catch {
     // A proxy answered.
   }
-  if (response.status === 401 && session.value?.signedIn && !session.value.open) {
-    session.value = { signedIn: false };
+  const isSession = response.url.endsWith("/console/session");
+  if (response.status === 401 && !isSession && session.value?.signedIn && !session.value.open) {
+    // Perhaps another tab has signed in since: the session is asked for before it is given up.
+    void readSession().catch(() => undefined);
   }
   return new Failure(
     response.status,
@@ -137,8 +169,48 @@ export function may(scope: string): boolean {
   return scopes.includes("*") || scopes.includes(scope);
 }
 
+/** Waits until the page is shown. Hidden pages hold no connection: browsers allow few per host. */
+function shown(stop: AbortSignal): Promise<void> {
+  if (document.visibilityState === "visible") return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = () => {
+      if (document.visibilityState !== "visible" && !stop.aborted) return;
+      document.removeEventListener("visibilitychange", end);
+      stop.removeEventListener("abort", end);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", end);
+    stop.addEventListener("abort", end);
+  });
+}
+
+/** How long a hidden page keeps its connection, in milliseconds. */
+const HIDDEN = 5000;
+
+/** A signal that aborts with another one, and when the page has been hidden for a while. */
+function whileShown(stop: AbortSignal): { signal: AbortSignal; end: () => void } {
+  const own = new AbortController();
+  let timer = 0;
+  const abort = () => own.abort();
+  const change = () => {
+    clearTimeout(timer);
+    if (document.visibilityState !== "visible") timer = window.setTimeout(abort, HIDDEN);
+  };
+  stop.addEventListener("abort", abort);
+  document.addEventListener("visibilitychange", change);
+  change();
+  return {
+    signal: own.signal,
+    end: () => {
+      clearTimeout(timer);
+      stop.removeEventListener("abort", abort);
+      document.removeEventListener("visibilitychange", change);
+    },
+  };
+}
+
 /** A frame of a stream. */
-interface Frame {
+export interface Frame {
   event: string;
   data: string;
 }
@@ -157,6 +229,8 @@ export async function follow(
   let last = after;
   let wait = 250;
   while (!stop.aborted) {
+    await shown(stop);
+    const link = whileShown(stop);
     try {
       const url = address("/v1/runs/{runId}/events", {
         path: { runId: run },
@@ -164,7 +238,8 @@ export async function follow(
       });
       const head: Record<string, string> = { ...headers(), Accept: "text/event-stream" };
       if (last >= 0) head["Last-Event-ID"] = String(last);
-      const response = await fetch(url, { headers: head, signal: stop, cache: "no-store" });
+      const init = { headers: head, signal: link.signal, cache: "no-store" as const };
+      const response = await fetch(url, init);
       if (!response.ok || !response.body) throw await refused(response);
       onLink("live");
       wait = 250;
@@ -184,11 +259,50 @@ export async function follow(
       return;
     } catch (error) {
       if (stop.aborted) return;
-      if (error instanceof Failure && error.status >= 400 && error.status < 500) throw error;
+      const isFinal = error instanceof Failure && error.status >= 400 && error.status < 500;
+      if (isFinal && error.status !== 429 && error.status !== 401) throw error;
+      // A page that was hidden reads on where it was.
+      if (link.signal.aborted) continue;
       onLink("lost");
       await new Promise((resolve) => setTimeout(resolve, wait));
       wait = Math.min(wait * 2, 5000);
+    } finally {
+      link.end();
     }
+  }
+}
+
+/** Reads a stream of frames until the signal aborts; a lost connection is made anew. */
+export async function stream(
+  path: Path,
+  stop: AbortSignal,
+  onFrame: (frame: Frame) => void,
+  onLink: (link: "live" | "lost") => void,
+): Promise<void> {
+  let wait = 250;
+  while (!stop.aborted) {
+    await shown(stop);
+    const link = whileShown(stop);
+    try {
+      const head: Record<string, string> = { ...headers(), Accept: "text/event-stream" };
+      const init = { headers: head, signal: link.signal, cache: "no-store" as const };
+      const response = await fetch(address(path, {}), init);
+      if (!response.ok || !response.body) throw await refused(response);
+      for await (const frames of framesOf(response.body)) {
+        onLink("live");
+        wait = 250;
+        frames.forEach(onFrame);
+      }
+    } catch {
+      // A refusal ends the session elsewhere; this may have been a lost connection.
+    } finally {
+      link.end();
+    }
+    if (stop.aborted) return;
+    if (link.signal.aborted) continue;
+    onLink("lost");
+    await new Promise((resolve) => setTimeout(resolve, wait));
+    wait = Math.min(wait * 2, 5000);
   }
 }
 

@@ -35,11 +35,14 @@ export function Form({ list, values }: { list: Field[]; values: Signal<Record<st
 export function read(list: Field[], entries: Record<string, Entry>): Fields | string {
   const found: Fields = {};
   for (const field of list) {
-    const entry = entries[field.name] ?? { value: field.initial };
-    if ("wrong" in entry) return `${field.label}: ${entry.wrong}`;
+    const label = plain(field.label);
+    // A box that was not touched says no.
+    const start = field.schema.type === "boolean" && field.required ? false : undefined;
+    const entry = entries[field.name] ?? { value: field.initial ?? start };
+    if ("wrong" in entry) return `${label}: ${entry.wrong}`;
     const { value } = entry;
     if (value === undefined) {
-      if (field.required) return `${field.label} is needed.`;
+      if (field.required) return `${label} is needed.`;
       continue;
     }
     found[field.name] = value;

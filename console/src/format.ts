@@ -79,9 +79,7 @@ export function short(id: string): string {
  * Characters that change how the text around them is shown: controls, bidirectional overrides,
  * invisible marks. They are shown by their number.
  */
-const HIDDEN =
-  // eslint-disable-next-line no-control-regex
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const HIDDEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2028\u2029]/gu;
 
 /** A text in which nothing is invisible. */
 export function plain(value: string): string {

@@ -167,7 +167,7 @@ function Table({ rows }: { rows: Record<string, Json>[] }) {
             <tr key={at}>
               {names.map((name) => (
                 <td key={name}>
-                  <Cell value={row[name] ?? null} />
+                  <Cell value={(Object.hasOwn(row, name) ? row[name] : null) ?? null} />
                 </td>
               ))}
             </tr>

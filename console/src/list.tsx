@@ -17,6 +17,7 @@ export function VirtualList(props: {
   stick?: boolean;
 }) {
   const box = useRef<HTMLDivElement>(null);
+  const atEnd = useRef(true);
   const top = useSignal(0);
   const height = useSignal(600);
   const total = Math.min(props.count * props.row, MAX_HEIGHT);
@@ -36,7 +37,8 @@ export function VirtualList(props: {
   }, [props.focus]);
   useEffect(() => {
     const element = box.current;
-    if (element && props.stick) element.scrollTop = element.scrollHeight;
+    // A reader who has scrolled up stays there.
+    if (element && props.stick && atEnd.current) element.scrollTop = element.scrollHeight;
   }, [props.count, props.stick]);
   const first = Math.max(0, Math.floor(top.value / props.row) - 8);
   const last = Math.min(props.count, Math.ceil((top.value + height.value) / props.row) + 8);
@@ -62,7 +64,10 @@ export function VirtualList(props: {
       tabIndex={0}
       role="region"
       aria-label={props.label}
-      onScroll={(event) => (top.value = event.currentTarget.scrollTop)}
+      onScroll={({ currentTarget: list }) => {
+        top.value = list.scrollTop;
+        atEnd.current = list.scrollTop + list.clientHeight >= list.scrollHeight - 2 * props.row;
+      }}
     >
       <div role="list" style={{ height: `${total}px`, position: "relative" }}>
         {rows}

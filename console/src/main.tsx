@@ -2,9 +2,11 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
-import { call, may, session } from "./api";
+import { may, readSession, session, signOut } from "./api";
 import { plain } from "./format";
-import { QueuesPage, ServerPage, WebhooksPage } from "./pages/house";
+import { CostsPage } from "./pages/costs";
+import { QueuesPage, WebhooksPage } from "./pages/house";
+import { ServerPage } from "./pages/server";
 import { InboxPage } from "./pages/inbox";
 import { RunPage } from "./pages/run";
 import { RunsPage } from "./pages/runs";
@@ -13,14 +15,14 @@ import { WorkflowPage, WorkflowsPage } from "./pages/workflows";
 import { Palette, listen, palette } from "./palette";
 import { href, route } from "./route";
 import type { Bundle } from "./run";
-import { Button, Empty, Notes, words } from "./ui";
+import { Boundary, Button, Empty, Notes, clearNotes, words } from "./ui";
 import "./style.css";
 
 const trouble = signal("");
 
 async function begin(): Promise<void> {
   try {
-    session.value = await call("get", "/console/session");
+    await readSession();
     trouble.value = "";
   } catch (error) {
     trouble.value = words(error);
@@ -42,8 +44,10 @@ function Page() {
       return <QueuesPage name={id} />;
     case "webhooks":
       return <WebhooksPage id={id} />;
+    case "spending":
+      return <CostsPage />;
     case "server":
-      return <ServerPage />;
+      return <ServerPage part={id ?? ""} />;
     default:
       return (
         <main class="page" id="main">
@@ -63,6 +67,7 @@ const SECTIONS = [
   { id: "workflows", name: "Workflows", scope: "manifest:read" },
   { id: "queues", name: "Queues", scope: "coordinator:read" },
   { id: "webhooks", name: "Webhooks", scope: "webhooks:manage" },
+  { id: "spending", name: "Spending", scope: "runs:read" },
   { id: "server", name: "Server", scope: "" },
 ];
 
@@ -97,8 +102,8 @@ function Navigation() {
       {!who?.open && (
         <Button
           onClick={async () => {
-            await call("delete", "/console/session");
-            session.value = { signedIn: false };
+            await signOut();
+            clearNotes();
           }}
         >
           Sign out
@@ -111,6 +116,12 @@ function Navigation() {
 function App() {
   useEffect(listen, []);
   const who = session.value;
+  const { parts } = route.value;
+  useEffect(() => {
+    const section = SECTIONS.find((one) => one.id === (parts[0] ?? "runs"));
+    const names = [parts[1] && plain(parts[1]), section?.name, "Runwright"];
+    document.title = names.filter(Boolean).join(" · ");
+  }, [parts.join("/")]);
   if (!who) {
     return (
       <main class="page" id="main">
@@ -125,7 +136,9 @@ function App() {
         Skip to the content
       </a>
       <Navigation />
-      <Page />
+      <Boundary key={route.value.parts.join("/")}>
+        <Page />
+      </Boundary>
       <Notes />
       {palette.value && <Palette />}
     </div>

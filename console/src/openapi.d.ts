@@ -91,6 +91,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Entries of the tenant's audit trail, newest first (extension) */
+        get: operations["listAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audit/verify": {
         parameters: {
             query?: never;
@@ -100,6 +117,23 @@ export interface paths {
         };
         /** Recomputes hashes, roots and signatures of the tenant's audit trail */
         get: operations["verifyAuditLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/coordinator": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The queues that have had work, with their backlogs */
+        get: operations["listQueues"];
         put?: never;
         post?: never;
         delete?: never;
@@ -363,6 +397,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tokens and costs of model calls, summed over runs (extension) */
+        get: operations["sumRunCosts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/interrupts": {
         parameters: {
             query?: never;
@@ -393,6 +444,41 @@ export interface paths {
         /** Answers the question of a token */
         post: operations["resolveInterruptByToken"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** API keys, newest first (extension) */
+        get: operations["listKeys"];
+        put?: never;
+        /** Creates an API key with scopes that the caller has (extension) */
+        post: operations["createKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{keyId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revokes an API key (extension) */
+        delete: operations["revokeKey"];
         options?: never;
         head?: never;
         patch?: never;
@@ -444,7 +530,8 @@ export interface paths {
         get: operations["getRun"];
         put?: never;
         post?: never;
-        delete?: never;
+        /** Erases a run that has ended, and those it started, for good (extension) */
+        delete: operations["purgeRun"];
         options?: never;
         head?: never;
         patch?: never;
@@ -560,7 +647,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Events as they come, as server-sent events */
+        /** Live events, as server-sent events */
         get: operations["streamEvents"];
         put?: never;
         post?: never;
@@ -672,6 +759,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{runId}/workflow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The definition that a run follows (extension). Needs manifest:read as well */
+        get: operations["getRunWorkflow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{runId}:cancel": {
         parameters: {
             query?: never;
@@ -757,6 +861,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{runId}:signal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends a signal to a run; it is kept until a node waits for it (extension) */
+        post: operations["signalRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs:bulk-cancel": {
         parameters: {
             query?: never;
@@ -766,8 +887,42 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Cancels up to 100 runs, each by itself */
+        /** Cancels up to 100 runs, each separately */
         post: operations["bulkCancelRuns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs:changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Ids of runs that change, as server-sent events (extension) */
+        get: operations["followRuns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs:count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts runs by status (extension) */
+        get: operations["countRuns"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1083,6 +1238,8 @@ export interface components {
             annotations: components["schemas"]["Annotation"][];
         };
         Answer: {
+            /** @description the answered question (extension): refused once the node asks another */
+            interruptId?: string | null;
             resumeValue: unknown;
         };
         Answered: {
@@ -1103,6 +1260,26 @@ export interface components {
         };
         ArtifactList: {
             artifacts: components["schemas"]["Artifact"][];
+        };
+        AuditEntries: {
+            entries: {
+                action: string;
+                by?: {
+                    issuer?: string;
+                    principal: string;
+                    requestId?: string;
+                };
+                decidedAt?: string;
+                on: {
+                    id?: string;
+                    kind: string;
+                    workspace?: string;
+                };
+                outcome?: unknown;
+                recordedAt: string;
+                sequence: number;
+            }[];
+            nextBefore: number | null;
         };
         AuditVerification: {
             anomalies: Record<string, unknown>[];
@@ -1134,12 +1311,31 @@ export interface components {
             limits: Record<string, unknown>;
             protocolVersion: string;
         };
+        ChangedRuns: {
+            more: boolean;
+            runIds: string[];
+        };
         ChildRun: {
             nodeId?: string;
             runId: string;
             status: string;
             visit?: number;
             workflowId?: string;
+        };
+        Costs: {
+            by: string;
+            complete: boolean;
+            groups: {
+                name: string;
+                used: components["schemas"]["ModelUse"];
+            }[];
+            runs: number;
+            total: components["schemas"]["ModelUse"];
+        };
+        CreatedKey: {
+            keyId: string;
+            /** @description shown once */
+            token: string;
         };
         CreatedRun: {
             eventsUrl: string;
@@ -1257,6 +1453,8 @@ export interface components {
             runId: string;
         };
         ForkOrder: {
+            /** @description an edited definition for a branch (extension); needs workflows:write. It keeps the nodes that have begun. */
+            definition?: Record<string, unknown> | null;
             fromSeq?: number | null;
             /** @enum {unknown} */
             mode: "replay" | "branch";
@@ -1351,6 +1549,36 @@ export interface components {
             intent: string;
             interruptToken: string;
         };
+        Key: {
+            createdAt: string;
+            expiresAt?: string;
+            keyId: string;
+            name?: string;
+            principal: string;
+            revokeReason?: string;
+            revokedAt?: string;
+            scopes: string[];
+            status: string;
+            workspace?: string;
+        };
+        KeyList: {
+            keys: components["schemas"]["Key"][];
+        };
+        KeyOrder: {
+            expiresInMs?: number | null;
+            name?: string | null;
+            scopes: string[];
+            workspace?: string | null;
+        };
+        ModelUse: {
+            calls: number;
+            cost: {
+                [key: string]: number;
+            };
+            inputTokens: number;
+            outputTokens: number;
+            totalTokens: number;
+        };
         NodeState: {
             attempts?: number;
             childRunId?: string;
@@ -1399,6 +1627,11 @@ export interface components {
             /** @constant */
             status: "paused";
         };
+        Purged: {
+            /** @constant */
+            purged: true;
+            runId: string;
+        };
         QueueCommand: {
             command: string;
         };
@@ -1415,6 +1648,14 @@ export interface components {
                 id: string;
             }[];
             next: string;
+        };
+        QueueList: {
+            queues: {
+                changed_at: string;
+                notified: number;
+                pending: number;
+                queue: string;
+            }[];
         };
         QueueReadiness: {
             ready: boolean;
@@ -1482,6 +1723,13 @@ export interface components {
             parent: Record<string, unknown> | null;
             runId: string;
         };
+        RunCounts: {
+            byStatus: {
+                [key: string]: number;
+            };
+            complete: boolean;
+            total: number;
+        };
         RunDiff: {
             a: string;
             b: string;
@@ -1545,6 +1793,7 @@ export interface components {
             workflowId: string;
         };
         RunRow: {
+            attributes?: Record<string, unknown>;
             /** Format: date-time */
             createdAt: string;
             error?: {
@@ -1552,6 +1801,7 @@ export interface components {
             };
             events?: number;
             parentRunId?: string;
+            principal?: string;
             runId: string;
             settled?: boolean;
             /** @enum {string} */
@@ -1617,6 +1867,11 @@ export interface components {
         };
         SignIn: {
             token: string;
+        };
+        SignalOrder: {
+            id?: string | null;
+            name: string;
+            payload?: unknown;
         };
         SnapshotBundle: {
             calls?: Record<string, unknown>[];
@@ -2072,6 +2327,40 @@ export interface operations {
             };
         };
     };
+    listAuditEntries: {
+        parameters: {
+            query?: {
+                /** @description only entries before this sequence */
+                before?: number;
+                /** @description entries at most, 1 to 1000 */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description AuditEntries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditEntries"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     verifyAuditLog: {
         parameters: {
             query?: {
@@ -2093,6 +2382,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditVerification"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    listQueues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description QueueList */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueList"];
                 };
             };
             /** @description refused */
@@ -2664,6 +2982,48 @@ export interface operations {
             };
         };
     };
+    sumRunCosts: {
+        parameters: {
+            query?: {
+                /** @description model, workflow, tag, status or day */
+                by?: "model" | "workflow" | "tag" | "status" | "day";
+                /** @description only runs of this workflow */
+                workflowId?: string;
+                /** @description only runs with this tag */
+                tag?: string;
+                /** @description only runs that this principal created */
+                principal?: string;
+                /** @description only runs created at this time or later */
+                createdAfter?: string;
+                /** @description only runs created before this time */
+                createdBefore?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Costs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Costs"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     listOpenInterrupts: {
         parameters: {
             query?: {
@@ -2771,6 +3131,106 @@ export interface operations {
             };
         };
     };
+    listKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description KeyList */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    createKey: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 255 characters; equal requests with one key have one effect */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyOrder"];
+            };
+        };
+        responses: {
+            /** @description CreatedKey */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    revokeKey: {
+        parameters: {
+            query?: {
+                /** @description why; kept in the log */
+                reason?: string;
+            };
+            header?: {
+                /** @description 1 to 255 characters; equal requests with one key have one effect */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description no body */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     getOpenApi: {
         parameters: {
             query?: never;
@@ -2811,6 +3271,16 @@ export interface operations {
                 tag?: string;
                 /** @description only children of this run */
                 parentRunId?: string;
+                /** @description only runs that this principal created */
+                principal?: string;
+                /** @description NAME=VALUE: only runs with this member of the metadata; may be given several times */
+                attribute?: string[];
+                /** @description only runs whose id, workflow, creator, error, tags or metadata contain this, ignoring case */
+                text?: string;
+                /** @description only runs created at this time or later */
+                createdAfter?: string;
+                /** @description only runs created before this time */
+                createdBefore?: string;
                 /** @description rows of a page, 1 to 500 */
                 limit?: number;
                 /** @description nextCursor of the previous page */
@@ -2916,6 +3386,43 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    purgeRun: {
+        parameters: {
+            query?: {
+                /** @description why; kept in the tombstone */
+                reason?: string;
+            };
+            header?: {
+                /** @description 1 to 255 characters; equal requests with one key have one effect */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Purged */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Purged"];
+                };
             };
             /** @description refused */
             default: {
@@ -3191,13 +3698,13 @@ export interface operations {
             query?: {
                 /** @description updates, values, messages, progress, debug, or some joined by commas */
                 streamMode?: string;
-                /** @description gather frames for this many milliseconds, 0 to 5000 */
+                /** @description collects frames for this many milliseconds, 0 to 5000 */
                 bufferMs?: number;
                 /** @description a token that reads this run, for clients that cannot send headers */
                 access_token?: string;
             };
             header?: {
-                /** @description the id of the last frame seen */
+                /** @description the id of the last received frame */
                 "Last-Event-ID"?: string;
             };
             path: {
@@ -3231,7 +3738,7 @@ export interface operations {
     pollEvents: {
         parameters: {
             query?: {
-                /** @description the highest sequence already seen */
+                /** @description the highest sequence number already received */
                 lastSequence?: number;
                 /** @description another name of lastSequence */
                 since?: number;
@@ -3453,6 +3960,37 @@ export interface operations {
             };
         };
     };
+    getRunWorkflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Workflow */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workflow"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     cancelRunByVerb: {
         parameters: {
             query?: never;
@@ -3639,6 +4177,44 @@ export interface operations {
             };
         };
     };
+    signalRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1 to 255 characters; equal requests with one key have one effect */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                runId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignalOrder"];
+            };
+        };
+        responses: {
+            /** @description RunStatus */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunStatus"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
     bulkCancelRuns: {
         parameters: {
             query?: never;
@@ -3662,6 +4238,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BulkCancelled"];
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    followRuns: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description frames of events */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description refused */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
+        };
+    };
+    countRuns: {
+        parameters: {
+            query?: {
+                /** @description only runs of this workflow */
+                workflowId?: string;
+                /** @description only runs with this tag */
+                tag?: string;
+                /** @description only children of this run */
+                parentRunId?: string;
+                /** @description only runs that this principal created */
+                principal?: string;
+                /** @description NAME=VALUE: only runs with this member of the metadata; may be given several times */
+                attribute?: string[];
+                /** @description only runs whose id, workflow, creator, error, tags or metadata contain this, ignoring case */
+                text?: string;
+                /** @description only runs created at this time or later */
+                createdAfter?: string;
+                /** @description only runs created before this time */
+                createdBefore?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description RunCounts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCounts"];
                 };
             };
             /** @description refused */

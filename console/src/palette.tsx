@@ -20,6 +20,9 @@ const PAGES: Command[] = [
   { name: "Workflows", hint: "g w", to: href(["workflows"]) },
   { name: "Queues", hint: "g q", to: href(["queues"]) },
   { name: "Webhooks", hint: "g h", to: href(["webhooks"]) },
+  { name: "Spending", hint: "g p", to: href(["spending"]) },
+  { name: "Keys", hint: "", to: href(["server", "keys"]) },
+  { name: "Audit trail", hint: "", to: href(["server", "audit"]) },
   { name: "Server", hint: "g s", to: href(["server"]) },
   { name: "Failed runs", hint: "", to: href(["runs"], { status: "failed" }) },
   {

@@ -31,6 +31,8 @@ export class RunModel {
   readonly at = signal<number | null>(null);
   readonly view: ReadonlySignal<RunView>;
   private readonly stop = new AbortController();
+  private asked = 0;
+  private answered = 0;
   private readonly present = emptyView();
   private readonly fold = new Fold(this.present);
 
@@ -61,7 +63,12 @@ export class RunModel {
 
   /** Reads the snapshot again: it has what events do not tell, such as open questions. */
   async refresh(): Promise<void> {
-    this.snapshot.value = await call("get", "/v1/runs/{runId}", { path: { runId: this.id } });
+    const nth = ++this.asked;
+    const found = await call("get", "/v1/runs/{runId}", { path: { runId: this.id } });
+    // A later request may have been answered before.
+    if (nth < this.answered) return;
+    this.answered = nth;
+    this.snapshot.value = found;
   }
 
   private async load(): Promise<void> {
@@ -71,6 +78,8 @@ export class RunModel {
       await this.refresh();
       await this.backlog();
       this.graph.value = await graph;
+      // Something may have happened while the events were read.
+      await this.refresh();
       if (this.isOver()) {
         this.link.value = "ended";
         return;
@@ -113,12 +122,15 @@ export class RunModel {
           this.add(events);
           this.version.value += 1;
         },
-        (link) => (this.link.value = link),
+        (link) => {
+          this.link.value = link;
+          if (link === "live") this.later();
+        },
       );
       if (this.stop.signal.aborted) return;
       if (this.isOver()) {
         this.link.value = "ended";
-        await this.refresh();
+        this.later();
         return;
       }
       this.link.value = "lost";
@@ -140,6 +152,11 @@ export class RunModel {
       this.fold.apply(event);
       asks ||= /^(interrupt|node\.(suspended|resumed)|run)\b/.test(event.type);
     }
-    if (asks && this.link.value === "live") void this.refresh().catch(() => undefined);
+    if (asks && this.link.value === "live") this.later();
+  }
+
+  /** Refreshes; a failure leaves the page as it is. */
+  private later(): void {
+    void this.refresh().catch(() => undefined);
   }
 }

@@ -1,6 +1,6 @@
 // Small parts of every page.
 import { signal, useSignal } from "@preact/signals";
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Failure } from "./api";
 import { ago, plain, time, utc } from "./format";
@@ -119,6 +119,29 @@ function dismiss(id: number): void {
   notes.value = notes.value.filter((one) => one.id !== id);
 }
 
+/** Forgets every message: they belong to the session that caused them. */
+export function clearNotes(): void {
+  notes.value = [];
+}
+
+/** Shows an error of a page in its place, so that the rest stays usable. */
+export class Boundary extends Component<{ children: ComponentChildren }, { failed: boolean }> {
+  override state = { failed: false };
+  static override getDerivedStateFromError(): { failed: boolean } {
+    return { failed: true };
+  }
+  render() {
+    if (!this.state.failed) return this.props.children;
+    return (
+      <main class="page" id="main">
+        <Empty title="This page cannot be shown">
+          <p>Its content confused the console. Reload it, or report this with the run's bundle.</p>
+        </Empty>
+      </main>
+    );
+  }
+}
+
 export function Notes() {
   return (
     <div class="notes" role="status" aria-live="polite">
@@ -157,6 +180,7 @@ export function Dialog(props: {
   title: string;
   onClose: () => void;
   children: ComponentChildren;
+  wide?: boolean;
 }) {
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
@@ -168,6 +192,7 @@ export function Dialog(props: {
     <dialog
       ref={ref}
       aria-labelledby={id}
+      class={props.wide ? "broad" : undefined}
       onClose={props.onClose}
       onClick={(event) => {
         if (event.target === ref.current) ref.current?.close();
@@ -183,6 +208,31 @@ export function Dialog(props: {
         {props.children}
       </div>
     </dialog>
+  );
+}
+
+/** Actions that are needed rarely. */
+export function Menu({ label, children }: { label: string; children: ComponentChildren }) {
+  const ref = useRef<HTMLDetailsElement>(null);
+  const close = () => {
+    if (ref.current) ref.current.open = false;
+  };
+  return (
+    <details
+      ref={ref}
+      class="menu"
+      onBlur={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) close();
+      }}
+      onKeyDown={(event) => {
+        if (event.key === "Escape") close();
+      }}
+    >
+      <summary class="button plain">{label}</summary>
+      <div class="menu-list" onClick={close}>
+        {children}
+      </div>
+    </details>
   );
 }
 

@@ -279,6 +279,7 @@ test("the keyboard reaches every page", async () => {
     ["w", "Workflows"],
     ["q", "Queues"],
     ["h", "Webhooks"],
+    ["p", "Spending"],
     ["s", "Server"],
     ["r", "Runs"],
   ]) {
@@ -310,7 +311,10 @@ test("no page breaks a rule of accessibility or its width", async () => {
     ["#/workflows/greets?tab=edit", "#definition"],
     ["#/queues/some", ".sections, .problem"],
     ["#/webhooks", ".empty"],
+    ["#/spending", ".empty"],
     ["#/server", ".facts"],
+    ["#/server/keys", "table"],
+    ["#/server/audit", "table"],
   ];
   for (const scheme of ["light", "dark"]) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);

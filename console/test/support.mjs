@@ -68,6 +68,14 @@ export const FLOWS = [
     ],
     [],
   ),
+  flow(
+    "mends",
+    [
+      node("first", "core.noop", {}),
+      node("write", "runwright.transform", { outputs: { text: "1 / 0" } }),
+    ],
+    [["first", "write"]],
+  ),
   flow("waits", [node("delay", "core.delay", { delayMs: 3_600_000 })], []),
   flow(
     "greets",
@@ -228,7 +236,7 @@ export async function press(page, name, within = "body") {
   await page.waitForFunction(
     (wanted, where) =>
       [...document.querySelectorAll(`${where} button, ${where} a`)].some(
-        (one) => (one.getAttribute("aria-label") ?? one.innerText).trim() === wanted && !one.disabled,
+        (one) => (one.getAttribute("aria-label") ?? (one.innerText || one.textContent).split("\n")[0]).trim() === wanted && !one.disabled,
       ),
     {},
     name,
@@ -238,7 +246,7 @@ export async function press(page, name, within = "body") {
     (wanted, where) => {
       const all = [...document.querySelectorAll(`${where} button, ${where} a`)];
       all
-        .find((one) => (one.getAttribute("aria-label") ?? one.innerText).trim() === wanted)
+        .find((one) => (one.getAttribute("aria-label") ?? (one.innerText || one.textContent).split("\n")[0]).trim() === wanted)
         .click();
     },
     name,

@@ -1,28 +1,30 @@
 // What can be done with a run.
 import { useSignal } from "@preact/signals";
 import { call, may } from "../api";
-import type { Fields, Json } from "../view";
 import { asJson } from "../form";
+import { plain } from "../format";
 import { failedAt } from "../retry";
 import { go, href } from "../route";
 import type { RunModel } from "../run";
-import { Button, Dialog, download, note } from "../ui";
+import { Button, Dialog, Menu, download, note } from "../ui";
+import { ForkDialog } from "./fork";
 
 const ENDED = new Set(["completed", "failed", "cancelled"]);
 
+type Shown = "cancel" | "fork" | "pause" | "signal" | "purge" | null;
+
 export function Actions({ model }: { model: RunModel }) {
-  const dialog = useSignal<"cancel" | "fork" | "pause" | null>(null);
+  const dialog = useSignal<Shown>(null);
   const snapshot = model.snapshot.value;
   const status = snapshot?.status ?? "";
   const over = ENDED.has(status);
   const path = { runId: model.id };
   const failed = failedStep(model);
   const close = () => (dialog.value = null);
-  const fork = async (fromSeq: number, overlay: Fields) => {
-    const made = await call("post", "/v1/runs/{runId}:fork", {
-      path,
-      body: { mode: "branch", fromSeq, runOptionsOverlay: overlay },
-    });
+  const open = (which: Shown) => () => void (dialog.value = which);
+  const again = async () => {
+    const body = { mode: "branch" as const, fromSeq: failed };
+    const made = await call("post", "/v1/runs/{runId}:fork", { path, body });
     go(href(["runs", made.runId]));
   };
   const replay = async () => {
@@ -43,7 +45,7 @@ export function Actions({ model }: { model: RunModel }) {
   return (
     <div class="actions">
       {!over && status !== "paused" && may("runs:cancel") && (
-        <Button onClick={() => void (dialog.value = "pause")}>Pause…</Button>
+        <Button onClick={open("pause")}>Pause…</Button>
       )}
       {status === "paused" && may("runs:cancel") && (
         <Button
@@ -57,31 +59,51 @@ export function Actions({ model }: { model: RunModel }) {
         </Button>
       )}
       {failed !== null && may("runs:create") && (
-        <Button kind="main" onClick={() => fork(failed, {})} title="A new run continues before the step that failed">
+        <Button kind="main" onClick={again} title="A new run continues before the step that failed">
           Retry from the failed step
         </Button>
       )}
       {may("runs:create") && (
-        <>
-          <Button onClick={() => void (dialog.value = "fork")}>
-            {model.at.value === null ? "Fork…" : `Fork from event ${model.at.value}…`}
-          </Button>
-          <Button onClick={replay} title="Decides the log again without running anything">
-            Replay
-          </Button>
-        </>
+        <Button onClick={open("fork")}>
+          {model.at.value === null ? "Fork…" : `Fork from event ${model.at.value}…`}
+        </Button>
       )}
-      <Button onClick={bundle} title="State, events and annotations in one file">
-        Bundle
-      </Button>
       {!over && may("runs:cancel") && (
-        <Button kind="danger" onClick={() => void (dialog.value = "cancel")}>
+        <Button kind="danger" onClick={open("cancel")}>
           Cancel…
         </Button>
       )}
+      <Menu label="More">
+        {may("runs:create") && (
+          <Button onClick={replay} title="Decides the log again without running anything">
+            Replay
+          </Button>
+        )}
+        {may("runs:create") && may("manifest:read") && (
+          <a
+            class="button"
+            href={href(["workflows", snapshot?.workflowId ?? ""], { tab: "start", like: model.id })}
+          >
+            Start one like it
+          </a>
+        )}
+        {!over && may("runs:cancel") && <Button onClick={open("signal")}>Signal…</Button>}
+        <Button onClick={bundle} title="State, events and annotations in one file">
+          Bundle
+        </Button>
+        {over && may("runs:cancel") && (
+          <Button kind="danger" onClick={open("purge")}>
+            Purge…
+          </Button>
+        )}
+      </Menu>
       {dialog.value === "pause" && <PauseDialog model={model} onClose={close} />}
       {dialog.value === "cancel" && <CancelDialog model={model} onClose={close} />}
-      {dialog.value === "fork" && <ForkDialog model={model} onClose={close} fork={fork} />}
+      {dialog.value === "fork" && (
+        <ForkDialog model={model} from={model.at.value ?? failed} onClose={close} />
+      )}
+      {dialog.value === "signal" && <SignalDialog model={model} onClose={close} />}
+      {dialog.value === "purge" && <PurgeDialog model={model} onClose={close} />}
     </div>
   );
 }
@@ -148,54 +170,48 @@ function CancelDialog({ model, onClose }: { model: RunModel; onClose: () => void
   );
 }
 
-function ForkDialog(props: {
-  model: RunModel;
-  onClose: () => void;
-  fork: (fromSeq: number, overlay: Fields) => Promise<void>;
-}) {
-  const { model } = props;
-  const last = model.events.at(-1)?.sequence ?? 0;
-  const from = useSignal(String(model.at.value ?? failedStep(model) ?? last));
-  const configurable = useSignal(
-    JSON.stringify(model.snapshot.value?.configurable ?? {}, null, 2),
-  );
+function SignalDialog({ model, onClose }: { model: RunModel; onClose: () => void }) {
+  const waits = (model.snapshot.value?.interrupts ?? []).map((one) => one.payload.key);
+  const name = useSignal(waits[0] ?? "");
+  const payload = useSignal("null");
   const wrong = useSignal("");
-  const submit = async () => {
-    const entry = asJson(configurable.value);
+  const send = async () => {
+    const entry = asJson(payload.value);
     if ("wrong" in entry) {
       wrong.value = entry.wrong;
       return;
     }
-    const overlay: Fields = {};
-    if (entry.value && Object.keys(entry.value as object).length > 0) {
-      overlay.configurable = entry.value as Json;
-    }
-    await props.fork(Number(from.value), overlay);
-    props.onClose();
+    await call("post", "/v1/runs/{runId}:signal", {
+      path: { runId: model.id },
+      body: { name: name.value.trim(), payload: entry.value ?? null },
+    });
+    note("done", "The run has the signal.");
+    await model.refresh();
+    onClose();
   };
   return (
-    <Dialog title="Fork this run" onClose={props.onClose}>
+    <Dialog title="Signal this run" onClose={onClose}>
       <p>
-        A new run copies the log up to an event and continues from there. Later steps happen again,
-        outside too.
+        The run keeps the signal until a node waits for its name.
+        {waits.length > 0 && <> It waits for {waits.map(plain).join(", ")}.</>}
       </p>
       <label class="filter">
-        <span>From event</span>
+        <span>Name</span>
         <input
-          type="number"
-          min={0}
-          max={last}
-          value={from.value}
-          onInput={(event) => (from.value = event.currentTarget.value)}
+          type="text"
+          defaultValue={name.value}
+          maxLength={256}
+          onInput={(event) => (name.value = event.currentTarget.value)}
         />
       </label>
       <label class="filter">
-        <span>Settings of the new run (configurable)</span>
+        <span>Value (JSON)</span>
         <textarea
-          rows={6}
+          rows={4}
           class="mono"
-          value={configurable.value}
-          onInput={(event) => (configurable.value = event.currentTarget.value)}
+          spellcheck={false}
+          defaultValue={payload.value}
+          onInput={(event) => (payload.value = event.currentTarget.value)}
         />
       </label>
       {wrong.value && (
@@ -204,9 +220,45 @@ function ForkDialog(props: {
         </p>
       )}
       <footer>
-        <Button onClick={props.onClose}>Close</Button>
-        <Button kind="main" onClick={submit}>
-          Fork
+        <Button onClick={onClose}>Close</Button>
+        <Button kind="main" onClick={send} disabled={name.value.trim() === ""}>
+          Send
+        </Button>
+      </footer>
+    </Dialog>
+  );
+}
+
+function PurgeDialog({ model, onClose }: { model: RunModel; onClose: () => void }) {
+  const reason = useSignal("");
+  return (
+    <Dialog title="Purge this run?" onClose={onClose}>
+      <p>
+        Its events, artifacts and files are erased for good, and those of the runs that it started.
+        Its id, the end of its hash chain and the reason remain.
+      </p>
+      <label class="filter">
+        <span>Reason</span>
+        <input
+          type="text"
+          maxLength={256}
+          onInput={(event) => (reason.value = event.currentTarget.value)}
+        />
+      </label>
+      <footer>
+        <Button onClick={onClose}>Keep it</Button>
+        <Button
+          kind="danger"
+          onClick={async () => {
+            await call("delete", "/v1/runs/{runId}", {
+              path: { runId: model.id },
+              query: { reason: reason.value.trim() },
+            });
+            note("done", "The run is erased.");
+            go(href(["runs"]));
+          }}
+        >
+          Purge the run
         </Button>
       </footer>
     </Dialog>

@@ -11,7 +11,8 @@ import { Button, Problems, Text, download } from "../ui";
 export function DataTab(props: { model: RunModel; view: RunView; offline: boolean }) {
   const { model, view } = props;
   const snapshot = model.snapshot.value;
-  const now = model.at.value === null;
+  // The snapshot is read at some events only; while the run goes on, the events know more.
+  const now = model.at.value === null && model.link.value !== "live";
   const variables = now
     ? ((snapshot?.variables ?? {}) as Fields)
     : (Object.fromEntries(view.variables) as Fields);

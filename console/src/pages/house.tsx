@@ -1,32 +1,26 @@
-// The rest of the house: queues, webhooks, the audit trail, the server itself.
+// The rest of the house: queues and webhooks.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { type Schemas, call, may, session } from "../api";
+import { type Schemas, call } from "../api";
 import { type Json, fields, text } from "../view";
-import { plain } from "../format";
-import { Tree, Value } from "../json";
+import { plain, short } from "../format";
+import { Tree } from "../json";
 import { go, href } from "../route";
 import { Button, Empty, Problems, Sign, Time, note } from "../ui";
 
-const QUEUES = "runwright.queues";
-
-function known(): string[] {
-  try {
-    const found: unknown = JSON.parse(localStorage.getItem(QUEUES) ?? "[]");
-    return Array.isArray(found) ? found.filter((one) => typeof one === "string") : [];
-  } catch {
-    return [];
-  }
-}
+type QueueRow = Schemas["QueueList"]["queues"][number];
 
 export function QueuesPage({ name }: { name: string | undefined }) {
-  const names = useSignal(known());
-  const open = (queue: string) => go(href(["queues", queue]));
-  useEffect(() => {
-    if (!name || names.value.includes(name)) return;
-    names.value = [name, ...names.value].slice(0, 20);
-    localStorage.setItem(QUEUES, JSON.stringify(names.value));
-  }, [name]);
+  const list = useSignal<QueueRow[] | null>(null);
+  const error = useSignal<unknown>(null);
+  useRepeated(async () => {
+    try {
+      list.value = (await call("get", "/v1/coordinator")).queues;
+      error.value = null;
+    } catch (failed) {
+      error.value = failed;
+    }
+  }, []);
   return (
     <main class="page" id="main">
       <header class="page-head">
@@ -39,32 +33,56 @@ export function QueuesPage({ name }: { name: string | undefined }) {
             placeholder="name"
             onKeyDown={(event) => {
               const queue = event.currentTarget.value.trim();
-              if (event.key === "Enter" && queue) open(queue);
+              if (event.key === "Enter" && queue) go(href(["queues", queue]));
             }}
           />
         </label>
       </header>
-      {names.value.length > 0 && (
-        <div class="chips" role="group" aria-label="Queues seen in this browser">
-          {names.value.map((one) => (
-            <a
-              key={one}
-              class="chip"
-              aria-current={one === name ? "page" : undefined}
-              href={href(["queues", one])}
-            >
-              {plain(one)}
-            </a>
-          ))}
+      {error.value !== null && <Problems error={error.value} />}
+      {list.value !== null && list.value.length > 0 && (
+        <div class="scroll">
+          <table class="rows queues">
+            <thead>
+              <tr>
+                <th>Queue</th>
+                <th class="end">Waiting</th>
+                <th class="end">At work</th>
+                <th>Changed</th>
+              </tr>
+            </thead>
+            <tbody>
+              {list.value.map((row) => (
+                <tr key={row.queue} class={row.queue === name ? "chosen" : undefined}>
+                  <td>
+                    <a
+                      href={href(["queues", row.queue])}
+                      aria-current={row.queue === name ? "page" : undefined}
+                    >
+                      {plain(row.queue)}
+                    </a>
+                  </td>
+                  <td class="end num">{row.pending.toLocaleString("en")}</td>
+                  <td class="end num">{row.notified.toLocaleString("en")}</td>
+                  <td>
+                    <Time at={row.changed_at} relative />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
         </div>
       )}
       {name ? (
         <Queue key={name} name={name} />
       ) : (
-        <Empty title="Look at a queue">
-          <p>Type its name above. A worker for it is started with</p>
-          <pre class="command">runwright worker --queue NAME --server {location.origin} -- COMMAND</pre>
-        </Empty>
+        list.value?.length === 0 && (
+          <Empty title="No queue has had work">
+            <p>A worker for a queue is started with</p>
+            <pre class="command">
+              runwright worker --queue NAME --server {location.origin} -- COMMAND
+            </pre>
+          </Empty>
+        )
       )}
     </main>
   );
@@ -78,38 +96,28 @@ interface Standing {
 function Queue({ name }: { name: string }) {
   const standing = useSignal<Standing | null>(null);
   const error = useSignal<unknown>(null);
-  useEffect(() => {
-    let timer = 0;
-    let stopped = false;
+  useRepeated(async () => {
     const path = { queue: name };
-    const ask = async () => {
-      try {
-        const [snapshot, workers] = await Promise.all([
-          call("get", "/v1/coordinator/{queue}/snapshot", { path }),
-          call("get", "/v1/coordinator/{queue}/workers", { path }),
-        ]);
-        standing.value = { snapshot, workers };
-        error.value = null;
-      } catch (failed) {
-        error.value = failed;
-      }
-      if (!stopped) timer = window.setTimeout(() => void ask(), 1500);
-    };
-    void ask();
-    return () => {
-      stopped = true;
-      clearTimeout(timer);
-    };
+    try {
+      const [snapshot, workers] = await Promise.all([
+        call("get", "/v1/coordinator/{queue}/snapshot", { path }),
+        call("get", "/v1/coordinator/{queue}/workers", { path }),
+      ]);
+      standing.value = { snapshot, workers };
+      error.value = null;
+    } catch (failed) {
+      error.value = failed;
+    }
   }, [name]);
   if (error.value !== null) return <Problems error={error.value} />;
   const found = standing.value;
   if (!found) return <p class="faint pad">Reading the queue…</p>;
   const { snapshot, workers } = found;
   return (
-    <div class="sections">
+    <div class="sections queue">
       <section>
         <h2>
-          {snapshot.readiness.ready ? "Ready" : "Not ready"}
+          {plain(name)}: {snapshot.readiness.ready ? "ready" : "not ready"}
           {snapshot.readiness.reasons.length > 0 && (
             <span class="faint">: {snapshot.readiness.reasons.map(plain).join(", ")}</span>
           )}
@@ -193,11 +201,21 @@ export function WebhooksPage({ id }: { id: string | undefined }) {
   useEffect(() => void read(), []);
   useEffect(() => {
     report.value = null;
-    if (!id) return;
-    call("get", "/v1/webhooks/{webhookId}", { path: { webhookId: id } })
-      .then((found) => (report.value = found as unknown as Json))
-      .catch((failed: unknown) => (error.value = failed));
+    error.value = null;
   }, [id]);
+  useRepeated(
+    async (isOver) => {
+      if (!id) return;
+      try {
+        const found = await call("get", "/v1/webhooks/{webhookId}", { path: { webhookId: id } });
+        // Another webhook may have been chosen meanwhile.
+        if (!isOver()) report.value = found as unknown as Json;
+      } catch (failed) {
+        if (!isOver()) error.value = failed;
+      }
+    },
+    [id],
+  );
   return (
     <main class="page" id="main">
       <header class="page-head">
@@ -250,101 +268,89 @@ export function WebhooksPage({ id }: { id: string | undefined }) {
           </table>
         </div>
       )}
-      {report.value !== null && (
-        <section class="sections">
-          <h2>Deliveries</h2>
-          <Value name="deliveries" value={fields(report.value).deliveries ?? report.value} />
-        </section>
-      )}
+      {report.value !== null && <Deliveries of={fields(report.value).deliveries ?? null} />}
     </main>
   );
 }
 
-export function ServerPage() {
-  const ready = useSignal("…");
-  const about = useSignal<Json | null>(null);
-  const audit = useSignal<Json | null>(null);
-  const who = session.value;
+/** The state of a webhook's deliveries. */
+function Deliveries({ of }: { of: Json }) {
+  const { waiting, deadLetters, status, ...rest } = fields(of);
+  const lists: [string, Json | undefined, string][] = [
+    ["Waiting for another attempt", waiting, "No event waits."],
+    ["Given up", deadLetters, "No event was given up."],
+  ];
+  return (
+    <div class="sections">
+      <section>
+        <h2>Deliveries: {plain(text(status))}</h2>
+        <Tree value={rest} depth={0} />
+      </section>
+      {lists.map(([title, items, none]) => (
+        <section key={title}>
+          <h2>{title}</h2>
+          {Array.isArray(items) && items.length > 0 ? (
+            <div class="scroll">
+              <table class="rows">
+                <thead>
+                  <tr>
+                    <th>Event</th>
+                    <th>Run</th>
+                    <th class="end">Attempts</th>
+                    <th>When</th>
+                    <th>Why</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {items.map(fields).map((one, at) => (
+                    <tr key={at}>
+                      <td class="mono">{plain(text(one.type))}</td>
+                      <td>
+                        <a
+                          class="mono"
+                          href={href(["runs", text(one.runId)], {
+                            tab: "events",
+                            seq: String(one.sequence ?? ""),
+                          })}
+                        >
+                          {plain(short(text(one.runId)))} · {String(one.sequence ?? "")}
+                        </a>
+                      </td>
+                      <td class="end num">{String(one.attempts ?? "")}</td>
+                      <td>
+                        <Time at={text(one.at) || text(one.retryAt) || null} relative />
+                      </td>
+                      <td>{plain(text(one.lastError))}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          ) : (
+            <p class="faint">{none}</p>
+          )}
+        </section>
+      ))}
+    </div>
+  );
+}
+
+/** Repeats a reading while the page is shown. `isOver` says that its answer is no longer wanted. */
+function useRepeated(
+  read: (isOver: () => boolean) => Promise<void>,
+  inputs: readonly unknown[],
+): void {
   useEffect(() => {
-    call("get", "/readyz")
-      .then((found) => (ready.value = found.status))
-      .catch((failed: unknown) => (ready.value = failed instanceof Error ? failed.message : "not ready"));
-    call("get", "/.well-known/openwop")
-      .then((found) => (about.value = found as unknown as Json))
-      .catch(() => undefined);
-  }, []);
-  return (
-    <main class="page" id="main">
-      <header class="page-head">
-        <h1>Server</h1>
-        <Sign status={ready.value === "ready" ? "completed" : "failed"} />
-        <span>{plain(ready.value)}</span>
-      </header>
-      <div class="sections">
-        <section>
-          <h2>You</h2>
-          <dl class="facts">
-            <div>
-              <dt>Tenant</dt>
-              <dd>{plain(who?.tenant ?? "")}</dd>
-            </div>
-            {who?.workspace && (
-              <div>
-                <dt>Workspace</dt>
-                <dd>{plain(who.workspace)}</dd>
-              </div>
-            )}
-            <div>
-              <dt>Principal</dt>
-              <dd class="mono">{plain(who?.principal ?? "")}</dd>
-            </div>
-            <div>
-              <dt>Scopes</dt>
-              <dd>{(who?.scopes ?? []).map(plain).join(", ")}</dd>
-            </div>
-            {who?.expiresAt && (
-              <div>
-                <dt>Session ends</dt>
-                <dd>
-                  <Time at={who.expiresAt} />
-                </dd>
-              </div>
-            )}
-          </dl>
-        </section>
-        {may("audit:read") && (
-          <section>
-            <h2>Audit trail</h2>
-            <p>
-              <Button
-                onClick={async () => {
-                  audit.value = (await call("get", "/v1/audit/verify")) as unknown as Json;
-                }}
-              >
-                Verify
-              </Button>{" "}
-              {audit.value !== null && <Verdict found={audit.value} />}
-            </p>
-            {audit.value !== null && <Tree value={audit.value} depth={0} />}
-          </section>
-        )}
-        {about.value !== null && (
-          <section>
-            <h2>What this server provides</h2>
-            <p class="faint">Version {plain(text(fields(about.value).protocolVersion))} of the protocol.</p>
-            <Value name="capabilities" value={about.value} />
-          </section>
-        )}
-      </div>
-    </main>
-  );
-}
-
-function Verdict({ found }: { found: Json }) {
-  const valid = fields(found).chainValid === true;
-  return (
-    <>
-      <Sign status={valid ? "completed" : "failed"} /> {valid ? "every entry is as it was written" : "the trail was changed"}
-    </>
-  );
+    let timer = 0;
+    let over = false;
+    const ask = async () => {
+      if (document.visibilityState === "visible") await read(() => over);
+      if (!over) timer = window.setTimeout(() => void ask(), 1500);
+    };
+    void ask();
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, inputs);
 }

@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { type Question, call, may } from "../api";
 import { type Fields, type Json, fields, text } from "../view";
-import { type Entry, type Field, Form, fieldsOf, read } from "../form";
+import { type Entry, type Field, Form, asJson, fieldsOf, read } from "../form";
 import { plain, short } from "../format";
 import { Value } from "../json";
 import type { RunModel } from "../run";
@@ -32,12 +32,17 @@ export function QuestionForm(props: {
 }) {
   const { run, question } = props;
   const data = fields(question.payload.data as Json);
-  const title = text(data.title) || text(data.question) || text(data.prompt) || "A question";
+  const title =
+    text(data.title) || text(data.question) || text(data.prompt) || TITLES[question.kind] || "A question";
+  const rest = Object.fromEntries(
+    Object.entries(data).filter(([name, value]) => !SHOWN.has(name) && value !== null),
+  );
   const send = async (value: Json) => {
     const path = { runId: run, nodeId: question.nodeId };
     await call("post", "/v1/runs/{runId}/interrupts/{nodeId}", {
       path,
-      body: { resumeValue: value },
+      // An answer is for the question that is on the page, not for a later one of its node.
+      body: { resumeValue: value, interruptId: question.interruptId ?? null },
     });
     note("done", "Answered");
     await props.onDone();
@@ -58,9 +63,15 @@ export function QuestionForm(props: {
           )}
         </span>
       </header>
+      {text(data.description) && (
+        <p class="said">
+          <Text value={text(data.description)} />
+        </p>
+      )}
       {data.artifactData !== undefined && data.artifactData !== null && (
         <Shown value={data.artifactData} />
       )}
+      {Object.keys(rest).length > 0 && <Value name="question" value={rest} />}
       {may("approvals:respond") ? (
         <Answer question={question} data={data} send={send} />
       ) : (
@@ -69,6 +80,16 @@ export function QuestionForm(props: {
     </section>
   );
 }
+
+const TITLES: Record<string, string> = {
+  "low-confidence": "May this decision be carried out?",
+};
+
+/** Members of a question that the page shows in a form of their own. */
+const SHOWN = new Set([
+  "title", "question", "prompt", "description", "artifactData", "artifactId", "artifactType",
+  "actions", "questions",
+]);
 
 /** What is to be judged: text as it is, anything else as a value. */
 function Shown({ value }: { value: Json }) {
@@ -94,17 +115,40 @@ function Answer(props: { question: Question; data: Fields; send: (value: Json) =
   const comment = useSignal("");
   const entries = useSignal<Record<string, Entry>>({});
   const wrong = useSignal("");
-  if (question.kind === "approval") {
-    const actions = (Array.isArray(data.actions) ? data.actions : ["accept", "reject"])
-      .filter((one) => typeof one === "string")
-      .filter((one) => one !== "edit-accept");
+  const edited = useSignal(JSON.stringify(data.artifactData ?? null, null, 2));
+  if (question.kind === "approval" || question.kind === "low-confidence") {
+    const actions = (Array.isArray(data.actions) ? data.actions : ["accept", "reject"]).filter(
+      (one) => typeof one === "string",
+    );
     const answer = (action: string) => {
       const value: Fields = { action };
-      if (comment.value.trim()) value.comment = comment.value.trim();
+      const said = comment.value.trim();
+      if (said) value.comment = said;
+      if (action === "refine") {
+        if (!said) throw new Error("Say in the comment what is to be changed.");
+        value.refineFeedback = { scope: "whole", text: said };
+      }
+      if (action === "edit-accept") {
+        const entry = asJson(edited.value);
+        if ("wrong" in entry) throw new Error(`The edited content is not JSON: ${entry.wrong}`);
+        value.editedArtifactData = entry.value ?? null;
+      }
       return send(value);
     };
     return (
       <div class="answer">
+        {actions.includes("edit-accept") && (
+          <label class="edited">
+            <span>Content, to be edited (JSON)</span>
+            <textarea
+              rows={6}
+              class="mono"
+              spellcheck={false}
+              defaultValue={edited.peek()}
+              onInput={(event) => (edited.value = event.currentTarget.value)}
+            />
+          </label>
+        )}
         <label class="filter grow">
           <span>Comment</span>
           <input type="text" onInput={(event) => (comment.value = event.currentTarget.value)} />
@@ -113,7 +157,7 @@ function Answer(props: { question: Question; data: Fields; send: (value: Json) =
           <Button
             key={action}
             kind={action === "accept" ? "main" : action === "reject" ? "danger" : "plain"}
-            onClick={() => answer(action)}
+            onClick={async () => answer(action)}
           >
             {ACTIONS[action] ?? plain(action)}
           </Button>

@@ -108,9 +108,15 @@ function Comparison({ a, model }: { a: string; model: RunModel }) {
   useEffect(() => {
     other.value = null;
     error.value = null;
+    let over = false;
     readAll(a)
-      .then((events) => (other.value = events))
-      .catch((failed: unknown) => (error.value = failed));
+      .then((events) => {
+        if (!over) other.value = events;
+      })
+      .catch((failed: unknown) => {
+        if (!over) error.value = failed;
+      });
+    return () => void (over = true);
   }, [a]);
   if (error.value !== null) return <Problems error={error.value} />;
   if (!other.value) return <p class="faint">Reading the other run…</p>;

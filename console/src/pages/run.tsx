@@ -274,7 +274,7 @@ function Slider({ model }: { model: RunModel }) {
         <span class="faint">{end}</span>
       ) : (
         <span>
-          after event {at} <span class="mono">{event?.type}</span>{" "}
+          after event {at} <span class="mono">{plain(event?.type ?? "")}</span>{" "}
           <Time at={event?.timestamp ?? null} />{" "}
           <button type="button" class="more" onClick={() => (model.at.value = null)}>
             Back to {end}

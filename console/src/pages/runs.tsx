@@ -1,7 +1,8 @@
 // The list of runs: filters in the address, live, with actions on several.
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
-import { type RunRow, call, may } from "../api";
+import { useEffect, useRef } from "preact/hooks";
+import { type RunRow, type Schemas, call, may, session } from "../api";
+import { following, throttled, useChanges } from "../changes";
 import { count, duration, plain, short } from "../format";
 import { retry } from "../retry";
 import { go, href, requery, route } from "../route";
@@ -19,80 +20,88 @@ const STATUSES = [
   "cancelled",
 ];
 const PAGE = 100;
-/** How often the list asks for changes while it is visible. */
-const EVERY = 1000;
-const VIEWS = "runwright.views";
+/** The most rows that are kept live; more are read once. */
+const LIVE_ROWS = 500;
+/** The least time between two readings of the list, and of the counts. */
+const EVERY = 150;
+const COUNTS_EVERY = 1000;
+/** Where this browser keeps the saved views of a tenant. */
+const views = () => `runwright.views ${session.value?.tenant ?? ""}`;
 
 interface View {
   name: string;
   query: string;
 }
 
+/** The periods of the address, in hours. */
+const PERIODS: Record<string, number> = { "1h": 1, "24h": 24, "7d": 168, "30d": 720 };
+
+interface Filter {
+  workflowId: string;
+  tag: string;
+  text: string;
+  principal: string;
+  attribute: string[];
+  since: string;
+  from: string;
+  to: string;
+}
+
+function filterOf(query: URLSearchParams): Filter {
+  const of = (name: string) => query.get(name) ?? "";
+  return {
+    workflowId: of("workflow"),
+    tag: of("tag"),
+    text: of("text"),
+    principal: of("by"),
+    attribute: query.getAll("attr").filter((one) => /^[^=]+=/.test(one)),
+    since: of("since") in PERIODS ? of("since") : "",
+    from: of("from"),
+    to: of("to"),
+  };
+}
+
+/** The conditions of a filter as the server reads them. */
+function conditions({ since, from, to, ...rest }: Filter) {
+  const iso = (local: string) => {
+    const ms = Date.parse(local);
+    return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
+  };
+  const hours = PERIODS[since];
+  const ago = hours && new Date(Date.now() - hours * 3_600_000).toISOString();
+  return { ...rest, createdAfter: ago || iso(from), createdBefore: iso(to) };
+}
+
 export function RunsPage() {
   const { query } = route.value;
   const statuses = query.getAll("status");
-  const filter = {
-    status: statuses,
-    workflowId: query.get("workflow") ?? "",
-    tag: query.get("tag") ?? "",
-  };
-  const key = JSON.stringify(filter);
-  const rows = useSignal<RunRow[] | null>(null);
-  const next = useSignal<string | null>(null);
-  const error = useSignal<unknown>(null);
-  const chosen = useSignal<Set<string>>(new Set());
-
-  useEffect(() => {
-    const stop = new AbortController();
-    rows.value = null;
-    chosen.value = new Set();
-    let timer = 0;
-    let shown = "";
-    const ask = async () => {
-      try {
-        if (document.visibilityState === "visible" || rows.value === null) {
-          const page = await list(filter, null, stop.signal);
-          error.value = null;
-          const text = JSON.stringify(page.runs);
-          if (text !== shown) {
-            shown = text;
-            // Rows of later pages stay where they are.
-            const fresh = new Set(page.runs.map((row) => row.runId));
-            const rest = (rows.value ?? []).slice(PAGE).filter((row) => !fresh.has(row.runId));
-            if (rest.length === 0) next.value = page.nextCursor ?? null;
-            rows.value = [...page.runs, ...rest];
-          }
-        }
-      } catch (failed) {
-        if (!stop.signal.aborted) error.value = failed;
-      }
-      if (!stop.signal.aborted) timer = window.setTimeout(() => void ask(), EVERY);
-    };
-    void ask();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [key]);
-
-  const more = async () => {
-    const page = await list(filter, next.value);
-    next.value = page.nextCursor ?? null;
-    rows.value = [...(rows.value ?? []), ...page.runs];
-  };
+  const filter = filterOf(query);
+  const key = JSON.stringify([statuses, filter]);
+  const list = useList(key, statuses, filter);
+  const counts = useCounts(key, filter);
+  const { rows, next, error, chosen } = list;
   const toggle = (status: string) =>
     requery({
       status: statuses.includes(status)
         ? statuses.filter((one) => one !== status)
         : [...statuses, status],
     });
-  const filtered = statuses.length > 0 || filter.workflowId !== "" || filter.tag !== "";
+  const filtered = statuses.length > 0 || Object.values(filter).some((one) => one.length > 0);
   const live = (rows.value ?? []).filter((row) => chosen.value.has(row.runId));
 
   return (
     <main class="page" id="main">
       <header class="page-head">
         <h1>Runs</h1>
+        {counts.value && (
+          <span class="faint">
+            {counts.value.complete ? "" : "more than "}
+            {count(counts.value.total, "run")}
+          </span>
+        )}
+        <span class={`link ${following.value}`}>
+          {following.value === "live" ? "live" : "connection lost, trying again"}
+        </span>
         <span class="spacer" />
         <Views filtered={filtered} />
         {may("runs:create") && (
@@ -113,33 +122,44 @@ export function RunsPage() {
             >
               <Sign status={status} />
               {status.replace("-", " ")}
+              {counts.value?.byStatus[status] ? (
+                <span class="count">{counts.value.byStatus[status].toLocaleString("en")}</span>
+              ) : null}
             </button>
           ))}
         </div>
-        <Field name="workflow" label="Workflow" value={filter.workflowId} />
-        <Field name="tag" label="Tag" value={filter.tag} />
-        <FindRun />
+        <Filters filter={filter} />
       </div>
       {error.value !== null && <Problems error={error.value} />}
       {live.length > 0 && <Selected rows={live} onDone={() => (chosen.value = new Set())} />}
       {rows.value === null ? (
         error.value === null && <p class="faint pad">Reading the list…</p>
       ) : rows.value.length === 0 ? (
-        <NoRuns filtered={filtered} />
+        next.value ? (
+          <p class="pad">
+            None of the runs searched so far has all of these.{" "}
+            <Button onClick={list.more}>Search older runs</Button>
+          </p>
+        ) : (
+          <NoRuns filtered={filtered} />
+        )
       ) : (
         <>
           <Table
             rows={rows.value}
             chosen={chosen.value}
-            onChoose={(id) => {
+            onChoose={(ids, on) => {
               const set = new Set(chosen.value);
-              if (!set.delete(id)) set.add(id);
+              for (const id of ids) {
+                if (on) set.add(id);
+                else set.delete(id);
+              }
               chosen.value = set;
             }}
           />
           {next.value && (
             <p class="pad">
-              <Button onClick={more}>Show older runs</Button>
+              <Button onClick={list.more}>Show older runs</Button>
             </p>
           )}
         </>
@@ -148,25 +168,167 @@ export function RunsPage() {
   );
 }
 
-interface Filter {
-  status: string[];
-  workflowId: string;
-  tag: string;
+/** The rows that match, kept live. */
+function useList(key: string, statuses: string[], filter: Filter) {
+  const rows = useSignal<RunRow[] | null>(null);
+  const next = useSignal<string | null>(null);
+  const error = useSignal<unknown>(null);
+  const chosen = useSignal<Set<string>>(new Set());
+  const again = useRef<() => void>(() => undefined);
+  const read = (limit: number, cursor?: string, stop?: AbortSignal) => {
+    const query = { ...conditions(filter), status: statuses, limit, cursor };
+    return call("get", "/v1/runs", stop ? { query, signal: stop } : { query });
+  };
+  useEffect(() => {
+    const stop = new AbortController();
+    rows.value = null;
+    chosen.value = new Set();
+    const reading = throttled(EVERY, async () => {
+      const known = rows.value ?? [];
+      const limit = Math.min(Math.max(PAGE, known.length), LIVE_ROWS);
+      try {
+        const page = await read(limit, undefined, stop.signal);
+        error.value = null;
+        // Rows that are older than these stay where they are.
+        const last = page.runs.at(-1);
+        const rest = last && page.nextCursor ? known.filter((row) => isOlder(row, last)) : [];
+        if (rest.length === 0) next.value = page.nextCursor ?? null;
+        const shown = [...page.runs, ...rest];
+        if (JSON.stringify(shown) !== JSON.stringify(rows.value)) rows.value = shown;
+      } catch (failed) {
+        if (!stop.signal.aborted) error.value = failed;
+      }
+    });
+    again.current = reading.ask;
+    reading.ask();
+    return () => {
+      stop.abort();
+      reading.end();
+    };
+  }, [key]);
+  useChanges(() => again.current());
+  const latest = useRef(key);
+  latest.current = key;
+  const more = async () => {
+    const page = await read(PAGE, next.value ?? undefined);
+    // The filter may have changed meanwhile.
+    if (latest.current !== key) return;
+    next.value = page.nextCursor ?? null;
+    rows.value = [...(rows.value ?? []), ...page.runs];
+  };
+  return { rows, next, error, chosen, more };
 }
 
-function list(filter: Filter, cursor: string | null, stop?: AbortSignal) {
-  const query = { ...filter, limit: PAGE, cursor: cursor ?? undefined };
-  return call("get", "/v1/runs", stop ? { query, signal: stop } : { query });
+/** Whether a row comes after another one in a list, newest first. */
+function isOlder(row: RunRow, than: RunRow): boolean {
+  if (row.createdAt !== than.createdAt) return row.createdAt < than.createdAt;
+  return row.runId < than.runId;
 }
 
-function Field({ name, label, value }: { name: string; label: string; value: string }) {
+/** How many runs match, by status; the chosen statuses do not matter. */
+function useCounts(key: string, filter: Filter) {
+  const counts = useSignal<Schemas["RunCounts"] | null>(null);
+  const again = useRef<() => void>(() => undefined);
+  useEffect(() => {
+    const stop = new AbortController();
+    const reading = throttled(COUNTS_EVERY, async () => {
+      const query = conditions(filter);
+      try {
+        counts.value = await call("get", "/v1/runs:count", { query, signal: stop.signal });
+      } catch {
+        // The list reports why.
+        if (!stop.signal.aborted) counts.value = null;
+      }
+    });
+    again.current = reading.ask;
+    reading.ask();
+    return () => {
+      stop.abort();
+      reading.end();
+    };
+  }, [key]);
+  useChanges(() => again.current());
+  return counts;
+}
+
+function Filters({ filter }: { filter: Filter }) {
+  const rare = filter.principal !== "" || filter.attribute.length > 0;
+  const ranged = filter.from !== "" || filter.to !== "";
+  return (
+    <>
+      <Field name="text" label="Text" value={filter.text} hint="id, workflow, tag, error…" />
+      <Field name="workflow" label="Workflow" value={filter.workflowId} />
+      <Field name="tag" label="Tag" value={filter.tag} />
+      <label class="filter">
+        <span>Created</span>
+        <select
+          value={ranged ? "range" : filter.since}
+          onChange={(event) => {
+            const since = event.currentTarget.value;
+            const day = new Date(Date.now() - 86_400_000);
+            const from = since === "range" ? local(day) : null;
+            requery({ since: since === "range" ? null : since, from, to: null });
+          }}
+        >
+          <option value="">at any time</option>
+          <option value="1h">in the last hour</option>
+          <option value="24h">in the last 24 hours</option>
+          <option value="7d">in the last 7 days</option>
+          <option value="30d">in the last 30 days</option>
+          <option value="range">from … to …</option>
+        </select>
+      </label>
+      {ranged && (
+        <>
+          <Moment name="from" label="From" value={filter.from} />
+          <Moment name="to" label="To" value={filter.to} />
+        </>
+      )}
+      <details class="rare" open={rare}>
+        <summary>More filters</summary>
+        <div class="filters">
+          <Field name="by" label="Created by" value={filter.principal} />
+          <Field name="attr" label="Metadata" value={filter.attribute[0] ?? ""} hint="name=value" />
+          <FindRun />
+        </div>
+      </details>
+    </>
+  );
+}
+
+/** A time as a control writes it, in the viewer's zone. */
+function local(at: Date): string {
+  const shifted = new Date(at.getTime() - at.getTimezoneOffset() * 60_000);
+  return shifted.toISOString().slice(0, 16);
+}
+
+function Moment({ name, label, value }: { name: string; label: string; value: string }) {
   return (
     <label class="filter">
       <span>{label}</span>
       <input
-        type="search"
+        type="datetime-local"
         value={value}
-        onChange={(event) => requery({ [name]: event.currentTarget.value.trim() })}
+        onChange={(event) => requery({ [name]: event.currentTarget.value })}
+      />
+    </label>
+  );
+}
+
+function Field(props: { name: string; label: string; value: string; hint?: string }) {
+  // The text is kept while it is typed: the page is drawn again at each change of a run.
+  const typed = useSignal(props.value);
+  useEffect(() => void (typed.value = props.value), [props.value]);
+  return (
+    <label class="filter">
+      <span>{props.label}</span>
+      <input
+        type="search"
+        value={typed.value}
+        placeholder={props.hint}
+        maxLength={256}
+        onInput={(event) => (typed.value = event.currentTarget.value)}
+        onChange={(event) => requery({ [props.name]: event.currentTarget.value.trim() })}
       />
     </label>
   );
@@ -192,9 +354,11 @@ function FindRun() {
 function Table(props: {
   rows: RunRow[];
   chosen: Set<string>;
-  onChoose: (id: string) => void;
+  onChoose: (ids: string[], on: boolean) => void;
 }) {
   const acts = may("runs:cancel") || may("runs:create");
+  const able = props.rows.filter((row) => canCancel(row) || canRetry(row)).map((row) => row.runId);
+  const all = able.length > 0 && able.every((id) => props.chosen.has(id));
   return (
     <div class="scroll">
       <table class="rows runs">
@@ -202,7 +366,13 @@ function Table(props: {
           <tr>
             {acts && (
               <th class="narrow">
-                <span class="hidden">Select</span>
+                <input
+                  type="checkbox"
+                  aria-label="Select every run of the list that can be cancelled or retried"
+                  checked={all}
+                  disabled={able.length === 0}
+                  onChange={() => props.onChoose(able, !all)}
+                />
               </th>
             )}
             <th>Status</th>
@@ -224,7 +394,7 @@ function Table(props: {
                     aria-label={`Select run ${short(row.runId)}`}
                     checked={props.chosen.has(row.runId)}
                     disabled={!canCancel(row) && !canRetry(row)}
-                    onChange={() => props.onChoose(row.runId)}
+                    onChange={() => props.onChoose([row.runId], !props.chosen.has(row.runId))}
                   />
                 </td>
               )}
@@ -277,13 +447,17 @@ function Selected({ rows, onDone }: { rows: RunRow[]; onDone: () => void }) {
   const open = rows.filter(canCancel);
   const failed = rows.filter(canRetry);
   const cancel = async () => {
-    const runIds = open.slice(0, 100).map((row) => row.runId);
-    const { results } = await call("post", "/v1/runs:bulk-cancel", {
-      body: { runIds, reason: "cancelled in the console" },
-    });
-    const refused = results.filter((one) => !one.ok).length;
+    let [cancelled, refused] = [0, 0];
+    for (let from = 0; from < open.length; from += 100) {
+      const runIds = open.slice(from, from + 100).map((row) => row.runId);
+      const { results } = await call("post", "/v1/runs:bulk-cancel", {
+        body: { runIds, reason: "cancelled in the console" },
+      });
+      cancelled += results.filter((one) => one.ok).length;
+      refused += results.filter((one) => !one.ok).length;
+    }
     if (refused > 0) report(new Error(`${count(refused, "run")} could not be cancelled.`));
-    else note("done", `${count(results.length, "run")} cancelled`);
+    if (cancelled > 0) note("done", `${count(cancelled, "run")} cancelled`);
     onDone();
   };
   const again = async () => {
@@ -339,7 +513,7 @@ function NoRuns({ filtered }: { filtered: boolean }) {
 
 function stored(): View[] {
   try {
-    const found: unknown = JSON.parse(localStorage.getItem(VIEWS) ?? "[]");
+    const found: unknown = JSON.parse(localStorage.getItem(views()) ?? "[]");
     return Array.isArray(found) ? (found as View[]) : [];
   } catch {
     return [];
@@ -348,27 +522,27 @@ function stored(): View[] {
 
 /** Filters that this browser keeps under a name. */
 function Views({ filtered }: { filtered: boolean }) {
-  const views = useSignal(stored());
+  const kept = useSignal(stored());
   const keep = (list: View[]) => {
-    views.value = list;
-    localStorage.setItem(VIEWS, JSON.stringify(list));
+    kept.value = list;
+    localStorage.setItem(views(), JSON.stringify(list));
   };
   const current = location.hash.split("?")[1] ?? "";
-  const known = views.value.find((view) => view.query === current);
+  const known = kept.value.find((view) => view.query === current);
   const save = () => {
     const name = prompt("Name of this view")?.trim();
-    if (name) keep([...views.value.filter((view) => view.name !== name), { name, query: current }]);
+    if (name) keep([...kept.value.filter((view) => view.name !== name), { name, query: current }]);
   };
   return (
     <div class="views">
-      {views.value.length > 0 && (
+      {kept.value.length > 0 && (
         <select
           aria-label="Saved views"
           value={known?.query ?? ""}
           onChange={(event) => go(`#/runs?${event.currentTarget.value}`)}
         >
           <option value="">Saved views</option>
-          {views.value.map((view) => (
+          {kept.value.map((view) => (
             <option key={view.name} value={view.query}>
               {plain(view.name)}
             </option>
@@ -376,7 +550,7 @@ function Views({ filtered }: { filtered: boolean }) {
         </select>
       )}
       {filtered && !known && <Button onClick={save}>Save view</Button>}
-      {known && <Button onClick={() => keep(views.value.filter((one) => one !== known))}>Forget view</Button>}
+      {known && <Button onClick={() => keep(kept.value.filter((one) => one !== known))}>Forget view</Button>}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 // Signing in: the key goes to the server once and comes back as a cookie that no script reads.
 import { useSignal } from "@preact/signals";
-import { call, session } from "../api";
+import { signIn } from "../api";
 import { words } from "../ui";
 
 export function SignIn() {
@@ -13,7 +13,7 @@ export function SignIn() {
     busy.value = true;
     wrong.value = "";
     try {
-      session.value = await call("post", "/console/session", { body: { token } });
+      await signIn(token);
     } catch (error) {
       wrong.value = words(error);
     } finally {

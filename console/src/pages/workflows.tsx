@@ -103,6 +103,7 @@ export function WorkflowPage({ id }: { id: string }) {
   const definition = useSignal<Fields | null>(isNew ? (NEW as Fields) : null);
   const graph = useSignal<Graph | null>(null);
   const error = useSignal<unknown>(null);
+  const saved = useSignal(0);
   const tab = route.value.query.get("tab") ?? (isNew ? "edit" : "graph");
   useEffect(() => {
     if (isNew) return;
@@ -116,7 +117,7 @@ export function WorkflowPage({ id }: { id: string }) {
         graph.value = drawing;
       })
       .catch((failed: unknown) => (error.value = failed));
-  }, [id]);
+  }, [id, saved.value]);
   const document = definition.value;
   const tabs = isNew
     ? [{ id: "edit", name: "Definition" }]
@@ -153,7 +154,9 @@ export function WorkflowPage({ id }: { id: string }) {
         <GraphWithConfig graph={graph.value} document={document} />
       )}
       {document && tab === "start" && <Start id={id} document={document} />}
-      {document && tab === "edit" && <Editor document={document} first={graph.value} />}
+      {document && tab === "edit" && (
+        <Editor document={document} first={graph.value} onSave={() => (saved.value += 1)} />
+      )}
     </main>
   );
 }
@@ -200,7 +203,23 @@ const TYPES: Record<string, string> = {
 };
 
 function Start({ id, document }: { id: string; document: Fields }) {
-  const entries = useSignal<Record<string, Entry>>({});
+  const like = route.value.query.get("like");
+  const given = useSignal<Fields | null>(like ? null : {});
+  useEffect(() => {
+    if (!like) return;
+    call("get", "/v1/runs/{runId}", { path: { runId: like } })
+      .then((found) => (given.value = fields(found.inputs as Fields | undefined)))
+      .catch(() => (given.value = {}));
+  }, [like]);
+  if (!given.value) return <p class="faint pad">Reading the inputs…</p>;
+  return <StartForm id={id} document={document} given={given.value} />;
+}
+
+function StartForm(props: { id: string; document: Fields; given: Fields }) {
+  const { id, document, given } = props;
+  const entries = useSignal<Record<string, Entry>>(
+    Object.fromEntries(Object.entries(given).map(([name, value]) => [name, { value }])),
+  );
   const tags = useSignal("");
   const wrong = useSignal("");
   const variables = Array.isArray(document.variables) ? document.variables : [];
@@ -214,6 +233,8 @@ function Start({ id, document }: { id: string; document: Fields }) {
       required: of.required === true,
     };
     if (of.defaultValue !== undefined) field.initial = of.defaultValue;
+    const known = given[field.name];
+    if (known !== undefined) field.initial = known;
     if (text(of.description)) field.hint = text(of.description);
     return field;
   });
@@ -252,7 +273,8 @@ function Start({ id, document }: { id: string; document: Fields }) {
 type Check = Schemas["WorkflowCheck"];
 
 /** The definition as text, checked while it is typed, with its graph. */
-function Editor({ document, first }: { document: Fields; first: Graph | null }) {
+function Editor(props: { document: Fields; first: Graph | null; onSave: () => void }) {
+  const { document, first } = props;
   const typed = useSignal(JSON.stringify(document, null, 2));
   const checked = useSignal<Check | null>(null);
   const syntax = useSignal("");
@@ -273,6 +295,7 @@ function Editor({ document, first }: { document: Fields; first: Graph | null }) 
   const save = async () => {
     const made = await call("post", "/v1/workflows", { body: typed.value as never });
     note("done", `Registered ${made.workflowId} ${made.version}`);
+    props.onSave();
     go(href(["workflows", made.workflowId]));
   };
   const problems = checked.value?.problems ?? [];

@@ -98,6 +98,14 @@ fn the_console_works_in_a_real_browser() {
 }
 
 #[test]
+fn every_action_of_the_console_works_in_a_real_browser() {
+    browse(
+        "every_action_of_the_console_works_in_a_real_browser",
+        "actions.test.mjs",
+    );
+}
+
+#[test]
 fn hostile_runs_do_nothing_in_a_real_browser() {
     browse(
         "hostile_runs_do_nothing_in_a_real_browser",

@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 fn page(bundle: &Value, graph: Option<Value>) -> String {
     let mut run = bundle["run"].clone();
     // A bundle has fewer words for a status than a run.
-    if let Some(status) = bundle.get("runStatus") {
+    if let Some(status) = bundle["run"].get("runStatus") {
         run["status"] = status.clone();
     }
     server::offline_page(&json!({
