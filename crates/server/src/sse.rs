@@ -4,9 +4,11 @@
 //! subscriber lags and costs one page of memory. Hints of this process wake it; as hints may be
 //! lost and other processes write too, it also polls.
 
+pub(crate) mod paced;
 mod remarks;
 
 use std::convert::Infallible;
+use std::fmt::Display;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +18,7 @@ use faces::openwop::v2;
 use futures_util::stream::{self, Stream};
 use kernel::run::Run;
 use runtime::api::{LogPage, Tail};
+use serde::Serialize;
 use serde_json::Value;
 use store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
@@ -244,7 +247,8 @@ fn state_frame(contract: Contract, run: &Run, urgent: bool) -> Option<Frame> {
     }
 }
 
-fn write(out: &mut Vec<u8>, id: u64, event: &str, data: &Value) {
+/// Writes a frame.
+pub(crate) fn write(out: &mut Vec<u8>, id: impl Display, event: &str, data: &impl Serialize) {
     out.extend_from_slice(format!("id: {id}\nevent: {event}\ndata: ").as_bytes());
     // JSON has line breaks only within texts, where they are escaped.
     let _ = serde_json::to_writer(&mut *out, data);

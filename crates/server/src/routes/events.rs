@@ -1,11 +1,9 @@
 //! Events of a run: by polling, and as a stream.
 
-use axum::body::Body;
-use axum::response::Response;
 use faces::Mask;
 use faces::openwop::v1::{self, StreamMode, StreamModes, UnsupportedModes};
 use faces::openwop::v2;
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::ACCEPT;
 use hyper::{HeaderMap, Method, StatusCode};
 use kernel::ids::Seq;
 use kernel::run::Event;
@@ -24,7 +22,7 @@ use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{ACCESS_TOKEN, Access, Cx, Doc, Route};
 use crate::routes::workbench::view;
-use crate::sse::{self, Form, Subscription};
+use crate::sse::{self, Form, Subscription, paced};
 
 /// The most events of a poll's response.
 const POLL_EVENTS: usize = 1_000;
@@ -208,9 +206,7 @@ pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Probl
         Wanted::Json => return whole_log(tail, &modes, contract).await,
         Wanted::Other => return Err(no_such_form()),
     }
-    let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
-        return Err(view::too_many_streams(contract));
-    };
+    let slot = paced::slot(&cx.app, contract)?;
     let pass = CredentialRecheck::new(&cx, Action::ReadRun)?;
     let form = Form {
         modes,
@@ -218,13 +214,7 @@ pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Probl
         contract,
     };
     let subscription = Subscription::new(cx.app.clone(), tail, form, (slot, pass)).await?;
-    let mut response = Response::new(Body::from_stream(sse::frames(subscription)));
-    let headers = response.headers_mut();
-    let text = HeaderValue::from_static;
-    headers.insert(CONTENT_TYPE, text("text/event-stream"));
-    headers.insert(CACHE_CONTROL, text("no-cache"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), text("no"));
-    Ok(Reply::Ready(response))
+    Ok(paced::reply(sse::frames(subscription)))
 }
 
 fn no_such_form() -> Problem {

@@ -1,32 +1,32 @@
 //! The events of a queue: by pages that may be held, and as a stream.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::response::Response;
-use bytes::Bytes;
 use faces::coordinator::EventJson;
-use futures_util::stream;
 use hyper::Method;
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::ACCEPT;
 use kernel::coordinator::{Event, event_name};
-use runtime::access::Action;
+use runtime::access::{Action, Principal};
 use runtime::api::{QueueEvents, QueueWatch};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{MAX_WAIT_MS, queue};
 use crate::app::App;
+use crate::contract::Contract;
 use crate::problem::Problem;
 use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
+use crate::sse::paced::{self, Frames, Source};
+use crate::sse::write;
 
 /// The largest page of events, and the default.
 const MAX_EVENTS: u64 = 1_000;
 const EVENTS: u64 = 100;
+/// Events of a stream read at a time.
+const AT_A_TIME: usize = 64;
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -93,7 +93,7 @@ async fn events(cx: Cx) -> Result<Reply, Problem> {
 
 async fn page(
     app: &App,
-    who: &runtime::access::Principal,
+    who: &Principal,
     queue: &str,
     after: Option<&str>,
     limit: usize,
@@ -136,16 +136,13 @@ impl From<&Event> for EventDoc {
     }
 }
 
-/// A subscriber's place in the events of a queue.
-struct Subscription {
-    cx: Cx,
-    pass: CredentialRecheck,
+/// The events of a queue as they come.
+struct News {
+    app: App,
+    who: Arc<Principal>,
     queue: String,
     watch: QueueWatch,
     after: Option<String>,
-    ready: VecDeque<Bytes>,
-    spoke: Instant,
-    _slot: tokio::sync::OwnedSemaphorePermit,
 }
 
 async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
@@ -153,78 +150,34 @@ async fn streamed(cx: Cx, after: Option<String>) -> Result<Reply, Problem> {
     let watch = cx.app.api().watch_queue(&who, Action::ReadQueue, &queue)?;
     // An invalid cursor is rejected before the stream begins.
     page(&cx.app, &who, &queue, after.as_deref(), 1).await?;
-    let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
-        return Err(Problem::unavailable(
-            "the server has the most open streams that it serves; try again, or poll",
-        ));
-    };
-    let subscription = Subscription {
-        pass: CredentialRecheck::new(&cx, Action::ReadQueue)?,
-        cx,
+    let news = News {
+        app: cx.app.clone(),
+        who,
         queue,
         watch,
         after,
-        ready: VecDeque::new(),
-        spoke: Instant::now(),
-        _slot: slot,
     };
-    let frames = stream::unfold(subscription, |mut subscription| async move {
-        let bytes = subscription.next().await?;
-        Some((Ok::<_, Infallible>(bytes), subscription))
-    });
-    let mut response = Response::new(Body::from_stream(frames));
-    let headers = response.headers_mut();
-    let text = HeaderValue::from_static;
-    headers.insert(CONTENT_TYPE, text("text/event-stream"));
-    headers.insert(CACHE_CONTROL, text("no-cache"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), text("no"));
-    Ok(Reply::Ready(response))
+    paced::answer(&cx, Contract::One, Action::ReadQueue, news)
 }
 
-impl Subscription {
-    /// The next bytes to send; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            if let Some(frame) = self.ready.pop_front() {
-                self.spoke = Instant::now();
-                return Some(frame);
-            }
-            if self.cx.app.draining().is_cancelled() || self.pass.check().await.is_err() {
-                return None;
-            }
-            let (who, limit) = (self.cx.who().ok()?, 64);
-            let after = self.after.as_deref();
-            let page = page(&self.cx.app, &who, &self.queue, after, limit).await;
-            for event in &page.ok()?.events {
-                self.after = Some(event_name(event.n));
-                self.ready.push_back(frame(event));
-            }
-            if !self.ready.is_empty() {
-                continue;
-            }
-            let heartbeat = self.spoke + self.cx.app.limits().heartbeat;
-            let draining = self.cx.app.draining().clone();
-            tokio::select! {
-                () = self.watch.changed() => {}
-                () = tokio::time::sleep_until(self.pass.due) => {}
-                () = draining.cancelled() => {}
-                () = tokio::time::sleep_until(heartbeat) => {
-                    self.spoke = Instant::now();
-                    return Some(Bytes::from_static(b":keepalive\n\n"));
-                }
-            }
+impl Source for News {
+    async fn read(&mut self) -> Frames {
+        let after = self.after.as_deref();
+        let Ok(page) = page(&self.app, &self.who, &self.queue, after, AT_A_TIME).await else {
+            return Frames::Last(Vec::new());
+        };
+        let mut out = Vec::new();
+        for event in &page.events {
+            let name = event_name(event.n);
+            let data = serde_json::to_value(EventJson::from(&event.body)).unwrap_or_default();
+            let kind = data["event"].as_str().unwrap_or_default();
+            write(&mut out, &name, kind, &EventJson::from(&event.body));
+            self.after = Some(name);
         }
+        Frames::More(out)
     }
-}
 
-fn frame(event: &Event) -> Bytes {
-    let data = serde_json::to_value(EventJson::from(&event.body)).unwrap_or_default();
-    let name = data["event"].as_str().unwrap_or_default().to_owned();
-    // JSON has line breaks only within texts, where they are escaped.
-    let data = serde_json::to_string(&EventJson::from(&event.body)).unwrap_or_default();
-    format!(
-        "id: {}\nevent: {name}\ndata: {data}\n\n",
-        event_name(event.n)
-    )
-    .into()
+    async fn changed(&mut self) {
+        self.watch.changed().await;
+    }
 }

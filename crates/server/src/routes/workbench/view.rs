@@ -1,35 +1,31 @@
 //! The run of a document, at the paths of runs. Read-only except for its gates: the browser
 //! executes it.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::response::Response;
 use bytes::Bytes;
-use faces::openwop::v1::{Diff, Frame, StreamModes};
+use faces::openwop::v1::{Diff, StreamModes};
 use faces::openwop::v2;
 use faces::workbench::{run_events, run_view};
-use futures_util::stream;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LINK};
+use hyper::header::{CACHE_CONTROL, ETAG, LINK};
 use hyper::{HeaderMap, StatusCode};
 use kernel::document::{Document, DocumentRejection, GateDecision};
 use kernel::ids::StreamId;
 use runtime::access::{Action, Principal};
 use runtime::api::{Api, ApiError, DocumentError, DocumentViewTail, ResourceKind};
 use serde_json::json;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::super::snapshots;
 use super::gates::MAX_NOTE;
-use crate::app::App;
 use crate::contract::Contract;
-use crate::problem::{Problem, RETRY_AFTER};
+use crate::problem::Problem;
 use crate::recheck::CredentialRecheck;
 use crate::reply::Reply;
 use crate::route::Cx;
 use crate::routes::runs::is_known;
+use crate::sse::paced::{self, Frames, Source};
+use crate::sse::write;
 
 /// Whether an id is that of a document, or a client's id of one.
 pub(crate) fn is_document(run: &StreamId) -> bool {
@@ -213,27 +209,12 @@ pub(crate) async fn poll(
     }
 }
 
-/// The refusal of a stream over the limit: version 2 counts it as a rate.
-pub(in crate::routes) fn too_many_streams(contract: Contract) -> Problem {
-    let message = "the server has the most open streams that it serves; try again, or poll";
-    match contract {
-        Contract::Two => Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
-            .retry_after(RETRY_AFTER),
-        Contract::One | Contract::Workbench => Problem::unavailable(message),
-    }
-}
-
-/// A subscriber's place in the log.
-struct Subscription {
-    app: App,
+/// The events of a document.
+struct Events {
     tail: DocumentViewTail,
     modes: StreamModes,
     contract: Contract,
     next: u64,
-    pass: CredentialRecheck,
-    spoke: Instant,
-    is_over: bool,
-    _slot: OwnedSemaphorePermit,
 }
 
 /// Events as they arrive. The stream ends with the run; later saves of the document are only in the
@@ -246,83 +227,40 @@ pub(crate) async fn stream(
 ) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let tail = cx.app.api().follow_document_view(&who, &run).await?;
-    let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
-        return Err(too_many_streams(contract));
-    };
-    let subscription = Subscription {
-        app: cx.app.clone(),
+    let events = Events {
         tail,
         modes,
         contract,
         next: after.map_or(0, |after| after.saturating_add(1)),
-        pass: CredentialRecheck::new(&cx, Action::ReadRun)?,
-        spoke: Instant::now(),
-        is_over: false,
-        _slot: slot,
     };
-    let frames = stream::unfold(subscription, |mut subscription| async move {
-        let bytes = subscription.next().await?;
-        Some((Ok::<_, Infallible>(bytes), subscription))
-    });
-    let mut response = Response::new(Body::from_stream(frames));
-    let headers = response.headers_mut();
-    let text = HeaderValue::from_static;
-    headers.insert(CONTENT_TYPE, text("text/event-stream"));
-    headers.insert(CACHE_CONTROL, text("no-cache"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), text("no"));
-    Ok(Reply::Ready(response))
+    paced::answer(&cx, contract, Action::ReadRun, events)
 }
 
-impl Subscription {
-    /// The next bytes to send; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        while !self.is_over {
-            if self.pass.check().await.is_err() {
-                return None;
-            }
-            // The deletion of a run ends its stream.
-            let document = self.tail.look().await.ok()?;
-            self.is_over = document.view().has_ended();
-            let mut frames = run_events::frames(&document, self.next, &self.modes);
-            if self.contract == Contract::Two {
-                let owner = &document.header().owner;
-                frames = frames
-                    .into_iter()
-                    .map(|frame| v2::project_frame(owner, frame))
-                    .collect();
-            }
-            self.next = self.next.max(document.next_seq());
-            if !frames.is_empty() {
-                self.spoke = Instant::now();
-                return Some(written(&frames));
-            }
-            if self.is_over {
-                return None;
-            }
-            let heartbeat = self.spoke + self.app.limits().heartbeat;
-            let draining = self.app.draining().clone();
-            tokio::select! {
-                () = self.tail.changed() => {}
-                () = tokio::time::sleep_until(heartbeat) => {
-                    self.spoke = Instant::now();
-                    return Some(Bytes::from_static(b":keepalive\n\n"));
-                }
-                () = tokio::time::sleep_until(self.pass.due) => {}
-                () = draining.cancelled() => self.is_over = true,
-            }
+impl Source for Events {
+    async fn read(&mut self) -> Frames {
+        // The deletion of a run ends its stream.
+        let Ok(document) = self.tail.look().await else {
+            return Frames::Last(Vec::new());
+        };
+        let mut frames = run_events::frames(&document, self.next, &self.modes);
+        if self.contract == Contract::Two {
+            let owner = &document.header().owner;
+            let project = |frame| v2::project_frame(owner, frame);
+            frames = frames.into_iter().map(project).collect();
         }
-        None
+        self.next = self.next.max(document.next_seq());
+        let mut out = Vec::new();
+        for frame in &frames {
+            write(&mut out, frame.id, frame.event, &frame.data);
+        }
+        if document.view().has_ended() {
+            Frames::Last(out)
+        } else {
+            Frames::More(out)
+        }
     }
-}
 
-fn written(frames: &[Frame]) -> Bytes {
-    let mut out = Vec::new();
-    for frame in frames {
-        let head = format!(
-            "id: {}\nevent: {}\ndata: {}\n\n",
-            frame.id, frame.event, frame.data
-        );
-        out.extend_from_slice(head.as_bytes());
+    async fn changed(&mut self) {
+        self.tail.changed().await;
     }
-    out.into()
 }
