@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::ids::{NodeId, Seq, StreamId, TenantId, WorkflowId};
 use crate::json;
+use crate::json::is_default;
 use crate::time::Timestamp;
 use crate::trace::{TraceContext, run_span};
 
@@ -139,7 +140,7 @@ pub struct Policy {
     /// The queue whose workers drive this run.
     pub queue: String,
     /// Greater priorities go first within a queue.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub priority: i32,
     /// At most one run with the same key (per tenant) is held at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,16 +165,8 @@ pub struct Policy {
     pub budget: BTreeMap<String, u64>,
     /// Whether the budget is only a part of the parent's: a call has to fit into it, as far as that
     /// can be estimated. At most one of several concurrent runs may exceed the whole.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "is_default")]
     pub part_of_budget: bool,
-}
-
-fn is_false(is: &bool) -> bool {
-    !*is
-}
-
-fn is_zero(n: &i32) -> bool {
-    *n == 0
 }
 
 impl Default for Policy {

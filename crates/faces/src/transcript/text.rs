@@ -276,7 +276,7 @@ pub(super) fn text(event: &Event) -> String {
             value: written,
             reducer,
             ..
-        } => format!("{channel} {reducer} {}", value(written)),
+        } => format!("{channel} {} {}", reducer.as_str(), value(written)),
         E::VariableChanged { name, next, .. } => format!("{name} = {}", value(next)),
         E::ArtifactCreated { artifact, .. } => artifact_text(artifact),
         E::OutputChunk {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kernel::definition::Reducer;
 use kernel::digest::Digest;
 use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
@@ -511,7 +512,7 @@ fn data_events() -> Vec<RunEvent> {
         RunEvent::ChannelWritten {
             channel: "sent".into(),
             value: json!({ "to": "Ada" }),
-            reducer: "append".into(),
+            reducer: Reducer::Append,
             written_at: later(5),
             schema_version: 1,
             stamped: false,
@@ -520,7 +521,7 @@ fn data_events() -> Vec<RunEvent> {
         RunEvent::ChannelWritten {
             channel: "lately".into(),
             value: json!("Ada"),
-            reducer: "append".into(),
+            reducer: Reducer::Append,
             written_at: later(6),
             schema_version: 1,
             stamped: true,

@@ -6,7 +6,7 @@ use super::Log;
 use super::nodes::{Place, WaitsFor};
 use super::rules::Judgement;
 use crate::coordinator::WORKER_NODE;
-use crate::definition::NodeIx;
+use crate::definition::{NodeIx, Reducer};
 use crate::ids::Seq;
 use crate::limits;
 use crate::run::event::{CapKind, ChainPhase, DrainPolicy, Ending};
@@ -178,7 +178,7 @@ impl Log<'_> {
                 channel, reducer, ..
             } => {
                 let declared = self.plan.channels.get(channel);
-                let expected = declared.map_or("replace", |channel| channel.reducer.as_str());
+                let expected = declared.map_or(&Reducer::Replace, |channel| &channel.reducer);
                 self.require(reducer == expected, || {
                     "a channel is written by another reducer than it has".into()
                 });

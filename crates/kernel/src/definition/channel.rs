@@ -1,5 +1,6 @@
 //! Declared channels: shared state of a run that is written through a reducer.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A declared channel.
@@ -29,7 +30,8 @@ pub struct Channel {
 }
 
 /// How a write changes a channel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Reducer {
     /// The written value replaces the old one.
     Replace,
@@ -85,6 +87,20 @@ impl Reducer {
     }
 }
 
+impl From<Reducer> for String {
+    fn from(reducer: Reducer) -> Self {
+        reducer.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for Reducer {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        Self::parse(&name).ok_or("unknown reducer")
+    }
+}
+
 fn is_vendor_name(name: &str) -> bool {
     let mut parts = name.split('.');
     let word = |part: Option<&str>| {
@@ -137,4 +153,18 @@ fn allows(list: Option<&[String]>, node_id: &str, type_id: &str) -> bool {
         Some(prefix) => type_id.starts_with(prefix),
         None => entry == node_id || entry == type_id,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_reducer_of_an_event_is_an_error() {
+        for name in ["replace", "vendor.acme.latest"] {
+            let reducer: Reducer = serde_json::from_value(name.into()).unwrap();
+            assert_eq!(serde_json::to_value(reducer).unwrap(), name);
+        }
+        assert!(serde_json::from_value::<Reducer>("latest".into()).is_err());
+    }
 }

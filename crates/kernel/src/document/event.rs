@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::body::Residual;
 use super::text::Edit;
 use crate::digest::Digest;
+use crate::json::is_default;
 use crate::log;
 use crate::run::RunEvent;
 
@@ -56,14 +57,10 @@ pub struct Saved {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<String>,
     /// Number of earlier events made here that the client did not know and that were put back.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub put_back: u64,
     /// The document.
     pub form: Form,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 crate::words! {

@@ -106,6 +106,11 @@ pub fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     }
 }
 
+/// Whether a field has its default and is left out of the stored JSON.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// How deep arrays and objects are nested in a value; 0 for anything else.
 ///
 /// Takes as much stack as the value is deep, so only for values that were read or computed here.

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::definition::Reducer;
 use crate::ids::{AttemptId, InterruptId, NodeId, Seq, StreamId, WorkflowId};
+use crate::json::is_default;
 use crate::run::InterruptKind;
 use crate::run::cause::Cause;
 use crate::run::report::{
@@ -169,7 +171,7 @@ pub enum RunEvent {
         node_id: NodeId,
         type_id: String,
         /// Number of earlier visits of the node.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// Number of earlier attempts of this visit.
         attempt: u32,
@@ -187,7 +189,7 @@ pub enum RunEvent {
     #[serde(rename = "runwright.attempt.restarted")]
     AttemptRestarted {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The attempt, unchanged.
         attempt: u32,
@@ -198,7 +200,7 @@ pub enum RunEvent {
     #[serde(rename = "node.completed")]
     NodeCompleted {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The attempt that succeeded.
         attempt: u32,
@@ -218,7 +220,7 @@ pub enum RunEvent {
     #[serde(rename = "node.failed")]
     NodeFailed {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The last error.
         error: NodeError,
@@ -232,7 +234,7 @@ pub enum RunEvent {
     #[serde(rename = "node.retried")]
     NodeRetried {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The next attempt.
         attempt: u32,
@@ -245,7 +247,7 @@ pub enum RunEvent {
     #[serde(rename = "node.skipped")]
     NodeSkipped {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         reason: SkipReason,
     },
@@ -253,7 +255,7 @@ pub enum RunEvent {
     #[serde(rename = "node.cancelled")]
     NodeCancelled {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         reason: String,
     },
@@ -261,7 +263,7 @@ pub enum RunEvent {
     #[serde(rename = "node.suspended")]
     NodeSuspended {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The interrupt it waits for.
         interrupt_id: InterruptId,
@@ -275,7 +277,7 @@ pub enum RunEvent {
     #[serde(rename = "node.resumed")]
     NodeResumed {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The interrupt that was resolved.
         interrupt_id: InterruptId,
@@ -284,7 +286,7 @@ pub enum RunEvent {
     #[serde(rename = "node.dispatched")]
     NodeDispatched {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         child_run_id: StreamId,
         child_workflow_id: WorkflowId,
@@ -327,7 +329,7 @@ pub enum RunEvent {
     #[serde(rename = "agent.decided")]
     AgentDecided {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         agent_id: String,
         decision: Value,
@@ -340,7 +342,7 @@ pub enum RunEvent {
     AgentHandedOff {
         /// The node that hands off.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The agent that had the work.
         from_agent_id: String,
@@ -354,7 +356,7 @@ pub enum RunEvent {
     OrchestratorDecided {
         /// The supervisor.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The run's orchestrator.
         agent_id: String,
@@ -368,14 +370,14 @@ pub enum RunEvent {
     ChainStepped {
         /// The dispatch node.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The step.
         phase: ChainPhase,
         /// The worker: the id of its workflow.
         worker_id: String,
         /// Its place in the decision.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         worker: u32,
         /// Its run, once created.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -395,7 +397,7 @@ pub enum RunEvent {
     FannedOut {
         /// The dispatch node.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// Number of workers.
         child_count: u32,
@@ -409,7 +411,7 @@ pub enum RunEvent {
     Joined {
         /// The dispatch node.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         join_outcome: JoinOutcome,
         /// Workers that completed.
@@ -425,7 +427,7 @@ pub enum RunEvent {
     #[serde(rename = "core.workflowChain.confidence-escalated")]
     ConfidenceEscalated {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         confidence: f64,
         /// The required confidence.
@@ -455,13 +457,13 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The node that asks.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         kind: InterruptKind,
         /// The key a signal resolves it by.
         key: String,
         /// How often the run has asked with this key before.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         asked_before: u32,
         /// The question, in the form of its kind.
         data: Value,
@@ -491,7 +493,7 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The artifact to approve.
         artifact_id: String,
@@ -514,7 +516,7 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The decision.
         action: ApprovalAction,
@@ -540,7 +542,7 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The person.
         principal: String,
@@ -558,7 +560,7 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The person.
         principal: String,
@@ -574,7 +576,7 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The person.
         principal: String,
@@ -589,7 +591,7 @@ pub enum RunEvent {
         interrupt_id: InterruptId,
         /// The gate.
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// Their answer.
         #[serde(flatten)]
@@ -600,7 +602,7 @@ pub enum RunEvent {
     ClarificationRequested {
         interrupt_id: InterruptId,
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The questions: `id`, `question` and, if the answer has one, `schema`.
         questions: Vec<Value>,
@@ -610,7 +612,7 @@ pub enum RunEvent {
     ClarificationResolved {
         interrupt_id: InterruptId,
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         /// The answers by question.
         answers: Map<String, Value>,
@@ -635,13 +637,13 @@ pub enum RunEvent {
         /// The write input.
         value: Value,
         /// The reducer at the time of the write.
-        reducer: String,
+        reducer: Reducer,
         /// The time stamp of the write, for time-to-live.
         written_at: Timestamp,
         /// The channel's schema version at the time of the write.
         schema_version: u32,
         /// The channel's entries expire: they are kept with the time of their write.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "is_default")]
         stamped: bool,
         /// The writing node.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -668,12 +670,12 @@ pub enum RunEvent {
     #[serde(rename = "output.chunk")]
     OutputChunk {
         node_id: NodeId,
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         visit: u32,
         attempt: u32,
         /// How often the attempt had been restarted: a restart repeats the output of an earlier
         /// start.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         restart: u32,
         channel: OutputChannel,
         /// The text; invalid UTF-8 is replaced, the artifact has the bytes.
@@ -770,12 +772,4 @@ pub enum RunEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         divergence_point: Option<String>,
     },
-}
-
-fn is_zero(n: &u32) -> bool {
-    *n == 0
-}
-
-fn is_false(b: &bool) -> bool {
-    !*b
 }

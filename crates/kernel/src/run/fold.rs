@@ -10,7 +10,7 @@ mod node;
 use crate::run::RunStatus;
 use serde_json::{Map, Value};
 
-use crate::definition::{NodeIx, PlanNode, Reducer};
+use crate::definition::{NodeIx, PlanNode};
 use crate::ids::NodeId;
 use crate::run::budget::Budget;
 use crate::run::cause::CausedBy;
@@ -190,13 +190,12 @@ impl Run {
                 written_at,
                 ..
             } => {
-                let reducer = Reducer::parse(reducer).unwrap_or(Reducer::Replace);
                 let declared = self.plan.channels.get(channel);
                 if let Some(channels) = facts.channels.as_object_mut() {
                     let slot = channels
                         .entry(channel.clone())
-                        .or_insert_with(|| channel::initial(&reducer, declared));
-                    channel::reduce_in_place(&reducer, declared, slot, value, *written_at);
+                        .or_insert_with(|| channel::initial(reducer, declared));
+                    channel::reduce_in_place(reducer, declared, slot, value, *written_at);
                     if declared.is_some_and(|channel| channel.in_variable)
                         && let Some(variables) = facts.variables.as_object_mut()
                     {

@@ -13,6 +13,7 @@ use crate::definition::Plan;
 use crate::digest::Digest;
 use crate::document::ModelUse;
 use crate::ids::{InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
+use crate::json::is_default;
 use crate::run::InterruptKind;
 use crate::run::budget::Budget;
 use crate::run::event::{
@@ -224,12 +225,12 @@ pub struct NodeRun {
     /// When the visit settled.
     pub settled_at: Option<Timestamp>,
     /// Number of questions of its current attempt.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub asked: u32,
     /// The resolved values of its ports, while it is active.
     pub inputs: Option<Map<String, Value>>,
     /// Its current worker, by its place in the decision.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub worker: u32,
     /// The sequence of the last step of each worker of this visit, by its place in the decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -269,10 +270,6 @@ pub struct Held {
     pub confidence: f64,
     /// The required confidence.
     pub floor: f64,
-}
-
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
 
 fn none_yet(n: &u64) -> bool {
@@ -381,7 +378,7 @@ pub struct OpenInterrupt {
     /// The key a signal resolves it by.
     pub key: String,
     /// How often the run had asked with this key before.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub asked_before: u32,
     /// The data of the question.
     pub data: Value,
@@ -458,7 +455,7 @@ pub struct Child {
     /// How it ended; `None` while it runs.
     pub status: Option<ChildStatus>,
     /// The place of a worker in the decision.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub worker: u32,
     /// The status it waits in, as reported, and the length of its log at that report.
     #[serde(default, skip_serializing_if = "Option::is_none")]

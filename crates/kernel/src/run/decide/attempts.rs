@@ -238,9 +238,7 @@ impl Decision {
     ) -> Result<(), NodeError> {
         self.check_channel(ix, write, self.facts().channels.get(&write.channel))?;
         let declared = self.run.plan.channels.get(&write.channel);
-        let reducer = declared
-            .map_or("replace", |channel| channel.reducer.as_str())
-            .to_owned();
+        let reducer = declared.map_or(Reducer::Replace, |channel| channel.reducer.clone());
         let schema_version = declared.map_or(1, |channel| channel.schema_version);
         let stamped = declared.is_some_and(channel::keeps_times);
         self.emit(RunEvent::ChannelWritten {

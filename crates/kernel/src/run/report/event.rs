@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::NodeId;
+use crate::json::is_default;
 use crate::run::event::{NodeError, Usage};
 
 /// The usage of a provider's call during an attempt.
@@ -15,7 +16,7 @@ use crate::run::event::{NodeError, Usage};
 #[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct Used {
     pub node_id: NodeId,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     pub attempt: u32,
     pub usage: Usage,
@@ -30,7 +31,7 @@ pub struct Used {
 #[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct ToolCalled {
     pub node_id: NodeId,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     pub attempt: u32,
     /// The agent pinned to the node, else the node by its workflow. The decision fills it in.
@@ -46,7 +47,7 @@ pub struct ToolCalled {
     pub args_hash: String,
     pub transport: ToolTransport,
     /// For a call requested by a model: the number of the attempt's answer with tool calls, from 1.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub round: u32,
 }
 
@@ -66,7 +67,7 @@ pub enum ToolTransport {
 #[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct ToolReturned {
     pub node_id: NodeId,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     pub attempt: u32,
     /// As in the call.
@@ -105,7 +106,7 @@ pub enum ToolStatus {
 #[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct EnvelopeRefused {
     pub node_id: NodeId,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     pub attempt: u32,
     pub provider: String,
@@ -121,7 +122,7 @@ pub struct EnvelopeRefused {
 #[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct EnvelopeTruncated {
     pub node_id: NodeId,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     pub attempt: u32,
     pub provider: String,
@@ -138,7 +139,7 @@ pub struct EnvelopeRetried {
     /// The node.
     pub node_id: NodeId,
     /// The visit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
@@ -158,7 +159,7 @@ pub struct EnvelopesExhausted {
     /// The node.
     pub node_id: NodeId,
     /// The visit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
@@ -175,7 +176,7 @@ pub struct EnvelopeRecovered {
     /// The node.
     pub node_id: NodeId,
     /// The visit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
@@ -200,7 +201,7 @@ pub struct EnvelopeCoerced {
     /// The node.
     pub node_id: NodeId,
     /// The visit.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
@@ -216,7 +217,7 @@ pub struct EnvelopeCoerced {
 #[expect(missing_docs, reason = "the names of most fields say it")]
 pub struct PromptComposed {
     pub node_id: NodeId,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub visit: u32,
     /// The attempt of the node.
     pub attempt: u32,
@@ -255,8 +256,4 @@ pub enum EnvelopeFault {
     Truncation,
     /// It was refused.
     Refusal,
-}
-
-fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
