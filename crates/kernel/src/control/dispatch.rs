@@ -10,9 +10,13 @@
 //! of the last worker and all `workers`; after a join `joinOutcome` and `children`; after a
 //! question `answers`.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
-use super::sub_workflow::{SubWorkflow, mapped_inputs};
+use super::children::Children;
+use super::join::JoinPolicy;
+use super::sub_workflow::{Mapping, OnChildFailure, SubWorkflow, mapped_inputs, mapping};
 use super::{
     Ask, Began, ConfigProblems, Context, ControlNode, Given, PortSensitivity, Reply, Spec,
     clarification, doubt, join,
@@ -73,17 +77,8 @@ impl ControlNode for DispatchNode {
         check_config(&node.config)
     }
 
-    fn child(&self, config: &Value, worker: &str) -> SubWorkflow {
-        Dispatch(config).worker(worker)
-    }
-
-    fn children(&self, config: &Value) -> Vec<SubWorkflow> {
-        let own = config.get("perWorkerOutputMappings");
-        let own = own.and_then(Value::as_object).into_iter().flatten();
-        let own = own.map(|(worker, _)| Dispatch(config).worker(worker));
-        std::iter::once(SubWorkflow::from_config(config))
-            .chain(own)
-            .collect()
+    fn children(&self, config: &Value) -> Children {
+        Children::Workers(Dispatch::from_config(config))
     }
 
     fn sensitivity(&self, _: &Plan, _: &PlanNode, port: &str) -> PortSensitivity {
@@ -109,53 +104,86 @@ impl ControlNode for DispatchNode {
 /// The id of the only question of `ask-user`.
 const QUESTION: &str = "answer";
 
+/// How several workers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FanOut {
+    /// One after another.
+    Sequential,
+    /// Concurrently.
+    Parallel,
+    /// Not at all.
+    Reject,
+}
+
 /// The config of a dispatch node.
-pub(crate) struct Dispatch<'a>(pub(crate) &'a Value);
-
-impl Dispatch<'_> {
-    fn text(&self, key: &str) -> Option<&str> {
-        self.0.get(key).and_then(Value::as_str)
-    }
-
-    /// Whether several workers at once are rejected.
-    pub(crate) fn refuses_many(&self) -> bool {
-        self.text("fanOutPolicy") == Some("reject")
-    }
-
-    /// Whether workers run concurrently.
-    pub(crate) fn is_parallel(&self) -> bool {
-        self.text("fanOutPolicy") == Some("parallel")
-    }
-
+#[derive(Clone, Debug)]
+pub(crate) struct Dispatch {
+    /// Its first fault, in a stored definition.
+    pub(crate) fault: Option<(&'static str, String)>,
+    pub(crate) fan_out: FanOut,
     /// Maximum number of concurrent workers.
-    pub(crate) fn max_concurrency(&self) -> u32 {
-        let max = self.0.get("maxConcurrency").and_then(Value::as_u64);
-        max.map_or(u32::MAX, |max| u32::try_from(max).unwrap_or(u32::MAX))
-            .max(1)
-    }
-
+    pub(crate) max_concurrency: u32,
     /// Maximum number of visits of dispatch nodes in a run.
-    pub(crate) fn iteration_cap(&self) -> Option<u64> {
-        self.0.get("iterationCap").and_then(Value::as_u64)
+    pub(crate) iteration_cap: Option<u64>,
+    pub(crate) join: JoinPolicy,
+    /// The child run of a worker without mappings of its own.
+    pub(crate) child: SubWorkflow,
+    own_inputs: BTreeMap<String, Mapping>,
+    own_outputs: BTreeMap<String, Mapping>,
+}
+
+impl Dispatch {
+    /// Parses a config; missing fields get their defaults.
+    pub(crate) fn from_config(config: &Value) -> Self {
+        let own = |key: &str| -> BTreeMap<String, Mapping> {
+            let workers = config.get(key).and_then(Value::as_object);
+            let workers = workers.into_iter().flatten();
+            workers
+                .map(|(worker, own)| (worker.clone(), mapping(Some(own))))
+                .collect()
+        };
+        let max = config.get("maxConcurrency").and_then(Value::as_u64);
+        let max = max.map_or(u32::MAX, |max| u32::try_from(max).unwrap_or(u32::MAX));
+        let mut child = SubWorkflow {
+            workflow_id: None,
+            wait_for_completion: true,
+            ..SubWorkflow::from_config(config)
+        };
+        if config.get("onChildFailure").is_none() {
+            child.on_child_failure = OnChildFailure::Continue;
+        }
+        Self {
+            fault: check_config(config).into_iter().next(),
+            fan_out: match config.get("fanOutPolicy").and_then(Value::as_str) {
+                Some("parallel") => FanOut::Parallel,
+                Some("reject") => FanOut::Reject,
+                _ => FanOut::Sequential,
+            },
+            max_concurrency: max.max(1),
+            iteration_cap: config.get("iterationCap").and_then(Value::as_u64),
+            join: JoinPolicy::from_config(config),
+            child,
+            own_inputs: own("perWorkerInputMappings"),
+            own_outputs: own("perWorkerOutputMappings"),
+        }
     }
 
     /// The child run of a worker, as if a sub-workflow node started it.
     pub(crate) fn worker(&self, id: &str) -> SubWorkflow {
-        let mut config = self.0.as_object().cloned().unwrap_or_default();
-        for (key, of_workers) in [
-            ("inputMapping", "perWorkerInputMappings"),
-            ("outputMapping", "perWorkerOutputMappings"),
-        ] {
-            if let Some(own) = self.0.get(of_workers).and_then(|all| all.get(id)) {
-                config.insert(key.into(), own.clone());
-            }
+        let mut child = self.child.clone();
+        child.workflow_id = Some(id.to_owned());
+        if let Some(own) = self.own_inputs.get(id) {
+            child.input_mapping.clone_from(own);
         }
-        config.insert("workflowId".into(), json!(id));
-        config.insert("waitForCompletion".into(), json!(true));
-        config
-            .entry("onChildFailure")
-            .or_insert_with(|| json!("continue"));
-        SubWorkflow::from_config(&Value::Object(config))
+        if let Some(own) = self.own_outputs.get(id) {
+            child.output_mapping.clone_from(own);
+        }
+        child
+    }
+
+    /// The output mappings of all workers.
+    pub(crate) fn output_mappings(&self) -> impl Iterator<Item = &Mapping> {
+        std::iter::once(&self.child.output_mapping).chain(self.own_outputs.values())
     }
 }
 
@@ -240,8 +268,8 @@ mod tests {
             "perWorkerInputMappings": { "b": { "y": "own" } },
         });
         let variables = json!({ "all": 1, "own": 2 });
-        let inputs =
-            |worker: &str| Value::Object(Dispatch(&config).worker(worker).child_inputs(&variables));
+        let dispatch = Dispatch::from_config(&config);
+        let inputs = |worker: &str| Value::Object(dispatch.worker(worker).child_inputs(&variables));
         assert_eq!(inputs("a"), json!({ "x": 1 }));
         assert_eq!(inputs("b"), json!({ "y": 2 }));
     }

@@ -19,6 +19,7 @@ macro_rules! key {
 pub mod answer;
 pub mod approval;
 pub mod channel_write;
+pub(crate) mod children;
 pub mod clarification;
 pub mod conditional;
 pub(crate) mod decision;
@@ -53,9 +54,9 @@ use crate::run::state::{Held, OpenInterrupt};
 use crate::stream::Policy;
 use crate::time::Timestamp;
 use approval::Answer;
+use children::Children;
 use decision::Decided;
 use governance::Ruling;
-use sub_workflow::SubWorkflow;
 
 /// The input of a control node's decision.
 pub(crate) struct Context<'a> {
@@ -313,14 +314,9 @@ pub(crate) trait ControlNode: Sync {
         Vec::new()
     }
 
-    /// The child run of a worker.
-    fn child(&self, config: &Value, _worker: &str) -> SubWorkflow {
-        SubWorkflow::from_config(config)
-    }
-
-    /// The child runs that a config maps variables of.
-    fn children(&self, _config: &Value) -> Vec<SubWorkflow> {
-        Vec::new()
+    /// The child runs that a config starts.
+    fn children(&self, _config: &Value) -> Children {
+        Children::None
     }
 
     /// The end of its wait for a timer. `None` means that it does not wait.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::children::Children;
 use super::{Began, ConfigProblems, Context, ControlNode, Spec};
 use crate::definition::Node;
 use crate::definition::config_keys::{
@@ -51,8 +52,8 @@ impl ControlNode for SubWorkflowNode {
         check_config(&node.config)
     }
 
-    fn children(&self, config: &Value) -> Vec<SubWorkflow> {
-        vec![SubWorkflow::from_config(config)]
+    fn children(&self, config: &Value) -> Children {
+        Children::One(SubWorkflow::from_config(config))
     }
 
     fn begin(&self, _: &Context<'_>) -> Began {
@@ -69,15 +70,18 @@ pub(crate) enum OnChildFailure {
     Continue,
 }
 
+/// The parent's or the child's names of variables, each with the name it gets its value from.
+pub(crate) type Mapping = Vec<(String, String)>;
+
 /// The config of a sub-workflow node.
 #[derive(Clone, Debug)]
-pub struct SubWorkflow {
+pub(crate) struct SubWorkflow {
     /// The workflow to run.
-    pub workflow_id: Option<String>,
+    pub(crate) workflow_id: Option<String>,
     pub(crate) wait_for_completion: bool,
     pub(crate) on_child_failure: OnChildFailure,
-    input_mapping: Vec<(String, String)>,
-    output_mapping: Vec<(String, String)>,
+    pub(crate) input_mapping: Mapping,
+    pub(crate) output_mapping: Mapping,
     pub(crate) budget: BTreeMap<String, u64>,
     pub(crate) propagates_cancellation: bool,
 }
@@ -103,16 +107,23 @@ pub(crate) fn mapped_inputs(config: &Value) -> Vec<(String, &str)> {
         .collect()
 }
 
+/// Parses a mapping; values that are not names are left out.
+pub(crate) fn mapping(value: Option<&Value>) -> Mapping {
+    let pairs = value.and_then(Value::as_object).into_iter().flatten();
+    pairs
+        .filter_map(|(to, from)| Some((to.clone(), from.as_str()?.to_owned())))
+        .collect()
+}
+
+/// The parent's names in an output mapping that receive a variable of the child.
+pub(crate) fn parents_of<'a>(mapping: &'a Mapping, child: &str) -> impl Iterator<Item = &'a str> {
+    let kept = mapping.iter().filter(move |(_, from)| from == child);
+    kept.map(|(parent, _)| parent.as_str())
+}
+
 impl SubWorkflow {
     /// Parses a config; missing fields get their defaults.
-    pub fn from_config(config: &Value) -> Self {
-        let pairs = |key: &str| -> Vec<(String, String)> {
-            let of = config.get(key).and_then(Value::as_object);
-            of.into_iter()
-                .flatten()
-                .filter_map(|(to, from)| Some((to.clone(), from.as_str()?.to_owned())))
-                .collect()
-        };
+    pub(crate) fn from_config(config: &Value) -> Self {
         Self {
             workflow_id: config
                 .get("workflowId")
@@ -126,27 +137,14 @@ impl SubWorkflow {
                 None | Some("fail-parent") => OnChildFailure::FailParent,
                 Some(_) => OnChildFailure::Continue,
             },
-            input_mapping: pairs("inputMapping"),
-            output_mapping: pairs("outputMapping"),
+            input_mapping: mapping(config.get("inputMapping")),
+            output_mapping: mapping(config.get("outputMapping")),
             budget: BudgetPolicy::of_stored(config.get("budget")).limits,
             propagates_cancellation: config
                 .get("propagateCancellation")
                 .and_then(Value::as_bool)
                 .unwrap_or(true),
         }
-    }
-
-    /// The mapped inputs of the child: its variables, each with the parent's variable.
-    pub(crate) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
-        let given = self.input_mapping.iter();
-        given.map(|(to, from)| (to.as_str(), from.as_str()))
-    }
-
-    /// The parent's variables that receive a variable of the child.
-    pub fn parents_of(&self, child: &str) -> impl Iterator<Item = &str> {
-        let kept = self.output_mapping.iter();
-        let kept = kept.filter(move |(_, from)| from == child);
-        kept.map(|(parent, _)| parent.as_str())
     }
 
     pub(crate) fn child_inputs(&self, variables: &Value) -> Map<String, Value> {

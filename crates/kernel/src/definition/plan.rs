@@ -9,6 +9,7 @@ use super::condition::Condition;
 use super::document::{Trigger, TriggerRule};
 use super::sensitivity::Sensitivity;
 use super::variable::Variable;
+use crate::control::children::Children;
 use crate::control::{ControlKind, ControlNode};
 use crate::digest::Digest;
 use crate::expr::Expression;
@@ -104,6 +105,8 @@ pub struct PlanNode {
     pub kind: NodeKind,
     /// Interpreted by its type.
     pub config: Value,
+    /// The child runs that it starts.
+    pub(crate) children: Children,
     /// The expressions in the config of a control node, by their key.
     pub expressions: BTreeMap<&'static str, Expression>,
     /// Input ports and the sources of their values, in document order.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ControlKind, NodeKind, Plan, PlanNode, PortValue};
 use crate::control::PortSensitivity;
-use crate::control::sub_workflow::SubWorkflow;
+use crate::control::sub_workflow::{Mapping, parents_of};
 use crate::ids::NodeId;
 
 /// The class that demands nothing.
@@ -291,12 +291,10 @@ impl Plan {
         let Some(node) = node.filter(|_| !sensitive.is_empty()) else {
             return Some(BTreeSet::new());
         };
-        let child = match node.kind.control() {
-            Some(control) => control.child(&node.config, worker),
-            None => SubWorkflow::from_config(&node.config),
-        };
-        let given = child.given().filter(|(_, from)| sensitive.contains(from));
-        Some(given.map(|(to, _)| to.to_owned()).collect())
+        let given = node.worker(worker).into_iter();
+        let given = given.flat_map(|child| child.input_mapping);
+        let hidden = given.filter(|(_, from)| sensitive.contains(from.as_str()));
+        Some(hidden.map(|(to, _)| to).collect())
     }
 
     /// Whether a variable of a child is hidden: this workflow keeps it in a hidden variable.
@@ -306,16 +304,16 @@ impl Plan {
 
     /// Whether this workflow keeps a variable of a child in a variable that is declared sensitive.
     pub fn declares_of_child_sensitive(&self, name: &str) -> bool {
-        let is_kept = |child: SubWorkflow| {
-            let mut parents = child.parents_of(name);
+        let is_kept = |mapping: &Mapping| {
+            let mut parents = parents_of(mapping, name);
             parents.any(|parent| self.declares_variable_sensitive(parent))
         };
-        let controls = self.nodes.iter();
-        let mut controls = controls.filter_map(|node| Some((node, node.kind.control()?)));
         self.declares_variable_sensitive(name)
-            || controls.any(|(node, control)| {
-                let children = control.children(&node.config);
-                children.into_iter().any(is_kept)
+            || self.nodes.iter().any(|node| match node.dispatch() {
+                Some(dispatch) => dispatch.output_mappings().any(is_kept),
+                None => node
+                    .child()
+                    .is_some_and(|child| is_kept(&child.output_mapping)),
             })
     }
 }

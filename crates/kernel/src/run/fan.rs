@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::control::dispatch::Dispatch;
+use crate::definition::PlanNode;
 use crate::ids::StreamId;
 use crate::run::event::{ChildStatus, NodeError};
 
@@ -98,7 +98,7 @@ impl Fan {
     pub(crate) fn settled(
         &mut self,
         run: &StreamId,
-        (workflow, config): (&str, &Value),
+        (workflow, node): (&str, &PlanNode),
         status: ChildStatus,
         (variables, outputs): (&Map<String, Value>, &Map<String, Value>),
         error: Option<&NodeError>,
@@ -107,9 +107,10 @@ impl Fan {
             return;
         };
         let gave = match status {
-            ChildStatus::Completed => Dispatch(config)
+            ChildStatus::Completed => node
                 .worker(workflow)
-                .parent_variables(variables),
+                .map(|child| child.parent_variables(variables))
+                .unwrap_or_default(),
             ChildStatus::Failed | ChildStatus::Cancelled => Vec::new(),
         };
         self.ended.push(EndedWorker {

@@ -248,7 +248,7 @@ impl Run {
                 child.status = Some(*status);
                 let ix = child.node as usize;
                 if let NodeStatus::FannedOut { fan, .. } = &mut facts.nodes[ix].status {
-                    let of = (child.workflow.as_str(), &self.plan.nodes[ix].config);
+                    let of = (child.workflow.as_str(), &self.plan.nodes[ix]);
                     let gave = (variables, outputs);
                     fan.settled(child_run_id, of, *status, gave, error.as_ref());
                 }

@@ -332,6 +332,10 @@ impl<'d> Compiler<'d> {
             name: node.name.clone(),
             kind,
             config: node.config.clone(),
+            children: kind
+                .control()
+                .map(|control| control.children(&node.config))
+                .unwrap_or_default(),
             expressions,
             inputs,
             retry: RetryPolicy {

@@ -5,7 +5,6 @@ use serde_json::{Map, Value};
 use super::orchestrate::Step;
 use super::{Decision, waits_in};
 use crate::ENGINE_VERSION;
-use crate::control::dispatch::Dispatch;
 use crate::control::sub_workflow::{OnChildFailure, SubWorkflow};
 use crate::definition::NodeIx;
 use crate::ids::{AttemptId, Seq, StreamId, child_stream, worker_stream};
@@ -57,16 +56,18 @@ impl Decision {
     }
 
     /// The config of the child that a node starts now.
-    fn child_config(&self, ix: NodeIx) -> SubWorkflow {
-        let config = &self.run.plan.node(ix).config;
+    fn child_config(&self, ix: NodeIx) -> Option<SubWorkflow> {
+        let node = self.run.plan.node(ix);
         match self.current_worker(ix) {
-            Some((_, worker)) => Dispatch(config).worker(&worker),
-            None => SubWorkflow::from_config(config),
+            Some((_, worker)) => node.worker(&worker),
+            None => node.child().cloned(),
         }
     }
 
     fn create_child(&mut self, ix: NodeIx, attempt: &AttemptId, definition: &DefinitionRef) {
-        let config = self.child_config(ix);
+        let Some(config) = self.child_config(ix) else {
+            return;
+        };
         let header = self.run.header.clone();
         let depth = header.parent.as_ref().map_or(0, |parent| parent.depth) + 1;
         if depth > MAX_RUN_DEPTH {
@@ -223,7 +224,9 @@ impl Decision {
         outputs: &Map<String, Value>,
         error: Option<&NodeError>,
     ) {
-        let config = self.child_config(ix);
+        let Some(config) = self.child_config(ix) else {
+            return;
+        };
         let worker = self.current_worker(ix).map(|(worker, _)| worker);
         let phase = ChainPhase::of_end(status);
         let of_child = |harvested, error| Step {

@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 use super::Decision;
-use crate::control::sub_workflow::SubWorkflow;
 use crate::definition::NodeIx;
 use crate::ids::NodeId;
 use crate::run::cause::SOURCE_MISSING;
@@ -96,7 +95,7 @@ impl Decision {
     pub(super) fn cancel_node(&mut self, ix: NodeIx, reason: &str) {
         self.withdraw_from_workers(ix);
         // Children without propagated cancellation continue.
-        if SubWorkflow::from_config(&self.run.plan.node(ix).config).propagates_cancellation {
+        if self.run.plan.node(ix).propagates_cancellation() {
             self.tell_of_abandoned(ix);
         }
         let node_id = self.node_id(ix);

@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Decision;
 use super::orchestrate::Step;
-use crate::control::dispatch::{self, Dispatch};
-use crate::control::join::JoinPolicy;
+use crate::control::dispatch::FanOut;
 use crate::definition::NodeIx;
 use crate::ids::StreamId;
 use crate::limits::{MAX_EVENT_BYTES, MAX_FAN_OUT};
@@ -22,18 +21,19 @@ impl Decision {
     /// Starts the workers of a decision: one after another, or concurrently.
     pub(super) fn begin_workers(&mut self, ix: NodeIx) {
         let plan = self.run.plan.clone();
-        let config = Dispatch(&plan.node(ix).config);
+        let Some(config) = plan.node(ix).dispatch() else {
+            return;
+        };
         // An invalid policy in a stored definition must not be read as another one.
-        if let Some((key, what)) = dispatch::check_config(config.0).into_iter().next() {
+        if let Some((key, what)) = &config.fault {
             let error = NodeError::new("invalid_config", format!("config.{key} {what}"));
             return self.fail_attempt(ix, error.fatal());
         }
         let total = self.workers_of(ix);
-        if !config.is_parallel() || total < 2 {
+        if config.fan_out != FanOut::Parallel || total < 2 {
             return self.begin_worker(ix, self.facts().nodes[ix.index()].worker);
         }
-        let policy = JoinPolicy::from_config(config.0);
-        if !policy.fits(total) {
+        if !config.join.fits(total) {
             let what = format!("{total} workers were chosen, and the quorum is more than that");
             return self.fail_attempt(ix, NodeError::new("join_unsatisfied", what).fatal());
         }
@@ -41,8 +41,8 @@ impl Decision {
             node_id: self.node_id(ix),
             visit: self.visit(ix),
             child_count: total,
-            max_concurrency: config.max_concurrency().min(MAX_FAN_OUT),
-            join_mode: policy.mode.as_str().to_owned(),
+            max_concurrency: config.max_concurrency.min(MAX_FAN_OUT),
+            join_mode: config.join.mode.as_str().to_owned(),
         });
         self.fan_on(ix);
     }
@@ -56,9 +56,11 @@ impl Decision {
 
     /// Joins the workers of a node if enough have ended, or begins the next one.
     pub(super) fn fan_on(&mut self, ix: NodeIx) {
-        let Some(fan) = self.fan(ix) else { return };
-        let policy = JoinPolicy::from_config(&self.run.plan.node(ix).config);
-        match policy.verdict(fan) {
+        let dispatch = self.run.plan.node(ix).dispatch();
+        let (Some(fan), Some(dispatch)) = (self.fan(ix), dispatch) else {
+            return;
+        };
+        match dispatch.join.verdict(fan) {
             Some(outcome) => {
                 let fan = fan.clone();
                 self.join(ix, &fan, outcome);

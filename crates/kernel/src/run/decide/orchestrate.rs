@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::Decision;
 use crate::control::decision::{Choice, Decided};
-use crate::control::dispatch::{self, Dispatch};
+use crate::control::dispatch::{self, FanOut};
 use crate::control::loop_head::Left;
 use crate::control::{Context, supervisor};
 use crate::definition::{ControlKind, NodeIx, NodeKind};
@@ -166,7 +166,9 @@ impl Decision {
     /// Starts a dispatch node.
     pub(super) fn carry_out(&mut self, ix: NodeIx, inputs: &Map<String, Value>) {
         let plan = self.run.plan.clone();
-        let config = Dispatch(&plan.node(ix).config);
+        let Some(config) = plan.node(ix).dispatch() else {
+            return;
+        };
         let decided = match inputs.get("decision").map(Decided::parse) {
             Some(Ok(decided)) => decided,
             Some(Err(why)) => {
@@ -183,10 +185,7 @@ impl Decision {
             let error = NodeError::new("validation_error", why);
             return self.fail_attempt(ix, error.fatal());
         }
-        if let Some(cap) = config
-            .iteration_cap()
-            .filter(|cap| self.dispatches() > *cap)
-        {
+        if let Some(cap) = config.iteration_cap.filter(|cap| self.dispatches() > *cap) {
             return self.breach(CapKind::LoopIterations, cap, Some(self.node_id(ix)));
         }
         match &decided.choice {
@@ -198,7 +197,9 @@ impl Decision {
                 let key = self.node_id(ix).to_string();
                 self.ask(ix, dispatch::question(&key, prompt));
             }
-            Choice::NextWorker(workers) if workers.len() > 1 && config.refuses_many() => {
+            Choice::NextWorker(workers)
+                if workers.len() > 1 && config.fan_out == FanOut::Reject =>
+            {
                 let error = NodeError::new(
                     "fan_out_unsupported",
                     format!(

@@ -6,12 +6,9 @@ use serde_json::{Map, Value};
 
 use super::{Closed, End, Facts, Head, NodeStatus, OpenInterrupt, Phase, Run, RunState, timer};
 use crate::control::decision::WORKER_INPUTS;
-use crate::control::dispatch::Dispatch;
-use crate::control::sub_workflow::SubWorkflow;
-use crate::definition::{ControlKind, NodeIx, NodeKind, Plan};
+use crate::definition::{NodeIx, NodeKind, Plan};
 use crate::ids::{AttemptId, InterruptId, NodeId, StreamId};
 use crate::run::RunStatus;
-use crate::run::budget::BudgetPolicy;
 use crate::run::event::{ChildStatus, Ending};
 use crate::stream::{ForkMode, StreamHeader};
 use crate::time::Timestamp;
@@ -165,12 +162,9 @@ impl Run {
         let Some(facts) = self.facts().filter(|_| !self.is_settled()) else {
             return Vec::new();
         };
-        let stays = |node: u32| {
-            let config = &self.plan.node(NodeIx(node)).config;
-            !SubWorkflow::from_config(config).propagates_cancellation
-        };
+        let ends = |node: u32| self.plan.node(NodeIx(node)).propagates_cancellation();
         let children = facts.children.iter();
-        let running = children.filter(|(_, child)| child.status.is_none() && !stays(child.node));
+        let running = children.filter(|(_, child)| child.status.is_none() && ends(child.node));
         running.map(|(id, _)| id.clone()).collect()
     }
 
@@ -205,30 +199,27 @@ impl Run {
     /// The workflow that a node wants to run as a child now, if it names one.
     pub fn wanted_child(&self, ix: NodeIx) -> Option<String> {
         let node = self.plan.node(ix);
-        match node.kind {
-            NodeKind::Control(ControlKind::Dispatch) => {
-                let state = &self.facts()?.nodes[ix.index()];
-                let decision = state.inputs.as_ref()?.get("decision")?;
-                let workers = decision.get("nextWorkerIds")?;
-                Some(workers.get(state.worker as usize)?.as_str()?.to_owned())
-            }
-            _ => SubWorkflow::from_config(&node.config).workflow_id,
+        if node.dispatch().is_none() {
+            return node.child()?.workflow_id.clone();
         }
+        let state = &self.facts()?.nodes[ix.index()];
+        let decision = state.inputs.as_ref()?.get("decision")?;
+        let workers = decision.get("nextWorkerIds")?;
+        Some(workers.get(state.worker as usize)?.as_str()?.to_owned())
     }
 
     /// The current inputs for such a child.
     pub fn child_inputs(&self, ix: NodeIx) -> Map<String, Value> {
-        let config = &self.plan.node(ix).config;
+        let node = self.plan.node(ix);
         let child = match self.wanted_child(ix) {
-            Some(worker) if self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch) => {
-                Dispatch(config).worker(&worker)
-            }
-            _ => SubWorkflow::from_config(config),
+            Some(worker) => node.worker(&worker),
+            None => node.child().cloned(),
         };
         let Some(facts) = self.facts() else {
             return Map::new();
         };
-        let mut inputs = child.child_inputs(&facts.variables);
+        let mapped = child.map(|child| child.child_inputs(&facts.variables));
+        let mut inputs = mapped.unwrap_or_default();
         inputs.extend(
             self.brought_for_child(facts, ix)
                 .cloned()
@@ -244,10 +235,7 @@ impl Run {
         facts: &'a Facts,
         ix: NodeIx,
     ) -> Option<&'a Map<String, Value>> {
-        let is_dispatch = self.plan.node(ix).kind == NodeKind::Control(ControlKind::Dispatch);
-        if !is_dispatch {
-            return None;
-        }
+        self.plan.node(ix).dispatch()?;
         let state = &facts.nodes[ix.index()];
         let brought = state.inputs.as_ref()?.get("decision")?.get(WORKER_INPUTS)?;
         brought.get(state.worker as usize)?.as_object()
@@ -271,11 +259,11 @@ impl Run {
             return false;
         };
         let budget = &facts.budget;
-        let config = self.plan.node(ix).config.get("budget");
-        let wanted = BudgetPolicy::of_stored(config).limits;
+        let wanted = self.plan.node(ix).child().map(|child| &child.budget);
         let is_child = |holder: &str| facts.children.keys().any(|child| child.as_str() == holder);
         budget.limits.iter().any(|(dimension, limit)| {
-            let wanted = wanted.get(dimension).copied().unwrap_or(1);
+            let wanted = wanted.and_then(|wanted| wanted.get(dimension));
+            let wanted = wanted.copied().unwrap_or(1);
             let held = budget.reserved.iter();
             let held = held.filter(|(holder, _)| !is_child(holder));
             let held: u64 = held.filter_map(|(_, amounts)| amounts.get(dimension)).sum();
