@@ -203,7 +203,8 @@ pub(crate) fn fields(component: &str) -> Vec<String> {
         .collect()
 }
 
-fn schemas() -> Value {
+/// The components of OpenWOP 1.
+pub(crate) fn schemas() -> Value {
     let text = json!({ "type": "string" });
     let object = json!({ "type": "object" });
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 2_048 });

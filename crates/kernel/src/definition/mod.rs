@@ -32,6 +32,7 @@ pub use document::{
     Trigger, TriggerRule,
 };
 pub use fitting::{Misfit, Unit, mistimed};
+pub use parse::FIELD_NAMES;
 pub use plan::{
     Backoff, EdgeIx, LoopBody, NodeIx, NodeKind, OnFailure, Plan, PlanEdge, PlanNode, PortValue,
     RetryPolicy, Settings, Unmet,

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use kernel::definition::{ControlKind, Takes};
+use kernel::definition::{ControlKind, FIELD_NAMES, Takes};
 use runtime::nodes::Registry;
 use serde_json::Value;
+
+use crate::openapi;
 
 /// A JSON pointer in which parts other than numbers and the protocol's words become `…`.
 pub(super) fn known_path(path: &str) -> String {
@@ -21,174 +23,35 @@ pub(super) fn known_path(path: &str) -> String {
         .join("/")
 }
 
+/// Words that are neither fields of the API nor of a definition: options of runs, values, examples
+/// and signs of expressions.
+#[rustfmt::skip]
+const OTHERS: &[&str] = &[
+    "backoff", "initialMs", "maxMs", "recursionLimit", "runTimeoutMs", "maxLoopIterations",
+    "maxTokens", "escalationThreshold", "mockProvider", "delayMsPerToken", "failAfterMs",
+    "finishReason", "toolCalls", "usage", "ai.provider", "ai.model", "ai.credentialRef",
+    "modelClass", "operation", "x", "y", "loop", "array", "boolean", "integer", "null", "number",
+    "object", "string", "accept", "reject", "refine", "true", "false", "body", "done", "dispatch",
+    "terminate", "secret://", "secret://NAME", "secret://SCOPE/NAME", "file:", "file:NAME",
+    "env:", "env:NAME", "${inputs.NAME}", "{{ }}", "POST /v1/runs", "runwright run",
+    "runwright workflow nodes", "variables.count > 3", "a == b", "a && b", "test ? one : other",
+    "+ 1", "==", "!=", "&&", "||", "!", "#", ".", "_", "-", ")", "]", "}", ",", ":", "?", "${ }",
+];
+
 /// Whether a name is a number or a word of the protocol or of a node's config: quoting it does not
 /// echo the request.
 fn is_known(part: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "acceptsInheritedArtifacts",
-        "access",
-        "agent",
-        "agentId",
-        "backoff",
-        "channels",
-        "condition",
-        "config",
-        "configurable",
-        "configurableSchema",
-        "credentialsRef",
-        "default",
-        "defaultValue",
-        "description",
-        "disabled",
-        "edges",
-        "enabled",
-        "evalSuiteRef",
-        "expression",
-        "groups",
-        "id",
-        "initialMs",
-        "inputs",
-        "kind",
-        "label",
-        "left",
-        "maxLoopbackIterations",
-        "maxMs",
-        "maxRetries",
-        "maxSize",
-        "metadata",
-        "mode",
-        "name",
-        "nodeId",
-        "nodes",
-        "onFailure",
-        "operation",
-        "options",
-        "outputKey",
-        "outputSensitivity",
-        "position",
-        "reducer",
-        "required",
-        "retry",
-        "right",
-        "schema",
-        "scopeId",
-        "sensitive",
-        "settings",
-        "sourceNodeId",
-        "sourceOutput",
-        "tags",
-        "targetInput",
-        "targetNodeId",
-        "tenantId",
-        "timeout",
-        "timeoutMs",
-        "triggerRule",
-        "triggers",
-        "ttlMs",
-        "type",
-        "typeId",
-        "value",
-        "variableName",
-        "variables",
-        "version",
-        "workflowId",
-        "x",
-        "y",
-        "recursionLimit",
-        "runTimeoutMs",
-        "maxLoopIterations",
-        "maxTokens",
-        "temperature",
-        "escalationThreshold",
-        "model",
-        "mockProvider",
-        "delayMsPerToken",
-        "failAfterMs",
-        "finishReason",
-        "retryable",
-        "tokens",
-        "toolCalls",
-        "usage",
-        "ai.provider",
-        "ai.model",
-        "ai.credentialRef",
-        "budget",
-        "callbackUrl",
-        "reason",
-        "runOptionsOverlay",
-        "fromSeq",
-        "target",
-        "signal",
-        "rating",
-        "correction",
-        "eventId",
-        "modelClass",
-        "channel",
-        "compensation",
-        "note",
-        "loop",
-        "array",
-        "boolean",
-        "integer",
-        "null",
-        "number",
-        "object",
-        "string",
-        "accept",
-        "reject",
-        "refine",
-        "true",
-        "false",
-        "body",
-        "done",
-        "dispatch",
-        "terminate",
-        "outputs",
-        "status",
-        "visit",
-        "error",
-        "secret://",
-        "secret://NAME",
-        "secret://SCOPE/NAME",
-        "file:",
-        "file:NAME",
-        "env:",
-        "env:NAME",
-        "${inputs.NAME}",
-        "{{ }}",
-        "POST /v1/runs",
-        "runwright run",
-        "runwright workflow nodes",
-        "variables.count > 3",
-        "a == b",
-        "a && b",
-        "test ? one : other",
-        "+ 1",
-        "==",
-        "!=",
-        "&&",
-        "||",
-        "!",
-        "#",
-        ".",
-        "_",
-        "-",
-        ")",
-        "]",
-        "}",
-        ",",
-        ":",
-        "?",
-        "${ }",
-    ];
-    WORDS.contains(&part) || part.parse::<u32>().is_ok() || vocabulary().contains(part)
+    part.parse::<u32>().is_ok() || vocabulary().contains(part)
 }
 
-/// The words of the node types: their ids, the keys of their configs, and the values of those.
+/// The fields of the API and of definitions, and the words of the node types: their ids, the keys of
+/// their configs, and the values of those.
 fn vocabulary() -> &'static BTreeSet<String> {
     static WORDS: OnceLock<BTreeSet<String>> = OnceLock::new();
     WORDS.get_or_init(|| {
-        let mut words = BTreeSet::new();
+        let fields = FIELD_NAMES.into_iter().flatten();
+        let mut words: BTreeSet<String> = fields.chain(OTHERS).map(|&word| word.into()).collect();
+        collect(&openapi::schemas(), &mut words);
         for kind in ControlKind::ALL {
             words.insert(kind.type_id().to_owned());
             for key in kind.config_keys() {

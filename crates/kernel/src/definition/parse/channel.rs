@@ -8,7 +8,7 @@ use crate::definition::variable::type_name;
 use crate::limits::MAX_CHANNEL_ENTRIES;
 use crate::problem::{Path, ProblemCode, quoted};
 
-const FIELDS: [&str; 11] = [
+pub(super) const FIELDS: [&str; 11] = [
     "reducer",
     "schema",
     "default",

@@ -6,7 +6,7 @@ use crate::definition::document::{Comparison, ConditionText, Edge, TriggerRule};
 use crate::definition::reader::{Fields, Findings, Keys};
 use crate::problem::{Path, ProblemCode};
 
-const FIELDS: [&str; 8] = [
+pub(super) const FIELDS: [&str; 8] = [
     "id",
     "sourceNodeId",
     "sourceOutput",
@@ -16,6 +16,7 @@ const FIELDS: [&str; 8] = [
     "label",
     "triggerRule",
 ];
+pub(super) const CONDITION: [&str; 4] = ["type", "left", "right", "expression"];
 const CONDITIONS: [&str; 7] = [
     "expression",
     "equals",
@@ -58,8 +59,7 @@ pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Edge 
 }
 
 fn condition(findings: &Findings, path: &Path<'_>, value: &Value) -> Option<ConditionText> {
-    let known = ["type", "left", "right", "expression"];
-    let fields = Fields::open(findings, path, value, Keys::Closed, &known)?;
+    let fields = Fields::open(findings, path, value, Keys::Closed, &CONDITION)?;
     // The type may be omitted where only one reading is possible.
     let kind = if fields.has("type") || !fields.has("expression") {
         fields.required_word("type", &CONDITIONS)?

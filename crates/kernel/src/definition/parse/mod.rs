@@ -46,6 +46,68 @@ const FIELDS: [&str; 23] = [
     "createdAt",
     "updatedAt",
 ];
+const METADATA: [&str; 5] = [
+    "tags",
+    "category",
+    "author",
+    "complianceClass",
+    "complianceConfig",
+];
+const GROUP: [&str; 7] = [
+    "id",
+    "name",
+    "color",
+    "collapsed",
+    "nodeIds",
+    "position",
+    "size",
+];
+const TRIGGER: [&str; 8] = [
+    "id",
+    "type",
+    "name",
+    "description",
+    "config",
+    "enabled",
+    "nodeId",
+    "eventType",
+];
+const CHANNEL_TRIGGER: [&str; 3] = ["channel", "onlyFrom", "debounceMs"];
+const VARIABLE: [&str; 7] = [
+    "name",
+    "type",
+    "description",
+    "required",
+    "defaultValue",
+    "sensitive",
+    "format",
+];
+const SETTINGS: [&str; 7] = [
+    "timeout",
+    "workTimeout",
+    "maxRetries",
+    "logLevel",
+    "maxLoopbackIterations",
+    "compensation",
+    "budget",
+];
+/// The fields of the objects of a definition.
+pub const FIELD_NAMES: [&[&str]; 14] = [
+    &FIELDS,
+    &METADATA,
+    &GROUP,
+    &TRIGGER,
+    &CHANNEL_TRIGGER,
+    &VARIABLE,
+    &SETTINGS,
+    &node::FIELDS,
+    &node::PORT,
+    &node::SETTINGS,
+    &node::RETRY,
+    &edge::FIELDS,
+    &edge::CONDITION,
+    &channel::FIELDS,
+];
 const MAX_ID: usize = 128;
 const MAX_NAME: usize = 256;
 
@@ -199,14 +261,7 @@ fn limited<'a>(fields: &Fields<'a>, key: &'static str, max: usize) -> Option<&'a
 fn metadata(fields: &Fields<'_>) -> Option<String> {
     let value = fields.required("metadata", "an object (it may be empty)")?;
     let path = Path::Key(fields.path, "metadata");
-    let known = [
-        "tags",
-        "category",
-        "author",
-        "complianceClass",
-        "complianceConfig",
-    ];
-    let metadata = Fields::open(fields.findings(), &path, value, Keys::Open, &known)?;
+    let metadata = Fields::open(fields.findings(), &path, value, Keys::Open, &METADATA)?;
     let class = metadata.word(
         "complianceClass",
         &["public", "pii", "phi", "pci", "regulated"],
@@ -228,19 +283,10 @@ fn metadata(fields: &Fields<'_>) -> Option<String> {
 }
 
 fn groups(fields: &Fields<'_>) {
-    let known = [
-        "id",
-        "name",
-        "color",
-        "collapsed",
-        "nodeIds",
-        "position",
-        "size",
-    ];
     let path = Path::Key(fields.path, "groups");
     for (index, value) in fields.array("groups").into_iter().flatten().enumerate() {
         let path = Path::Index(&path, index);
-        let Some(group) = Fields::open(fields.findings(), &path, value, Keys::Closed, &known)
+        let Some(group) = Fields::open(fields.findings(), &path, value, Keys::Closed, &GROUP)
         else {
             continue;
         };
@@ -256,16 +302,6 @@ fn groups(fields: &Fields<'_>) {
 }
 
 fn trigger(findings: &Findings, path: &Path<'_>, value: &Value) -> Trigger {
-    let known = [
-        "id",
-        "type",
-        "name",
-        "description",
-        "config",
-        "enabled",
-        "nodeId",
-        "eventType",
-    ];
     let mut trigger = Trigger {
         id: String::new(),
         kind: String::new(),
@@ -273,7 +309,7 @@ fn trigger(findings: &Findings, path: &Path<'_>, value: &Value) -> Trigger {
         enabled: true,
         node: None,
     };
-    let Some(fields) = Fields::open(findings, path, value, Keys::Closed, &known) else {
+    let Some(fields) = Fields::open(findings, path, value, Keys::Closed, &TRIGGER) else {
         return trigger;
     };
     for key in ["name", "description", "eventType"] {
@@ -301,8 +337,13 @@ fn channel_write(trigger: &Fields<'_>) {
         return;
     };
     let path = Path::Key(trigger.path, "config");
-    let known = ["channel", "onlyFrom", "debounceMs"];
-    let Some(fields) = Fields::open(trigger.findings(), &path, config, Keys::Open, &known) else {
+    let Some(fields) = Fields::open(
+        trigger.findings(),
+        &path,
+        config,
+        Keys::Open,
+        &CHANNEL_TRIGGER,
+    ) else {
         return;
     };
     fields.name("channel");
@@ -311,15 +352,6 @@ fn channel_write(trigger: &Fields<'_>) {
 }
 
 fn variable(findings: &Findings, path: &Path<'_>, value: &Value) -> Variable {
-    let known = [
-        "name",
-        "type",
-        "description",
-        "required",
-        "defaultValue",
-        "sensitive",
-        "format",
-    ];
     let mut variable = Variable {
         name: String::new(),
         kind: Type::String,
@@ -327,7 +359,7 @@ fn variable(findings: &Findings, path: &Path<'_>, value: &Value) -> Variable {
         default: None,
         sensitive: false,
     };
-    let Some(fields) = Fields::open(findings, path, value, Keys::Closed, &known) else {
+    let Some(fields) = Fields::open(findings, path, value, Keys::Closed, &VARIABLE) else {
         return variable;
     };
     fields.text("description");
@@ -375,16 +407,7 @@ fn settings(fields: &Fields<'_>) -> DocumentSettings {
         return DocumentSettings::default();
     };
     let path = Path::Key(fields.path, "settings");
-    let known = [
-        "timeout",
-        "workTimeout",
-        "maxRetries",
-        "logLevel",
-        "maxLoopbackIterations",
-        "compensation",
-        "budget",
-    ];
-    let Some(settings) = Fields::open(fields.findings(), &path, value, Keys::Settings, &known)
+    let Some(settings) = Fields::open(fields.findings(), &path, value, Keys::Settings, &SETTINGS)
     else {
         return DocumentSettings::default();
     };

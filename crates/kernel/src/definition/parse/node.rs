@@ -12,7 +12,7 @@ use crate::ids::NodeId;
 use crate::limits::{MAX_NAME_BYTES, MAX_NODE_ID_CHARS, MAX_RETRIES, MAX_WAIT_MS};
 use crate::problem::{Path, ProblemCode, quoted};
 
-const FIELDS: [&str; 19] = [
+pub(super) const FIELDS: [&str; 19] = [
     "id",
     "typeId",
     "name",
@@ -32,6 +32,32 @@ const FIELDS: [&str; 19] = [
     "outputSensitivity",
     "compensation",
     "irreversibleEffect",
+];
+pub(super) const PORT: [&str; 7] = [
+    "type",
+    "value",
+    "expression",
+    "nodeId",
+    "outputKey",
+    "variableName",
+    "optional",
+];
+pub(super) const SETTINGS: [&str; 6] = [
+    "timeout",
+    "timeoutMs",
+    "maxRetries",
+    "retry",
+    "onFailure",
+    "compensation",
+];
+pub(super) const RETRY: [&str; 7] = [
+    "maxRetries",
+    "maxAttempts",
+    "initialDelayMs",
+    "backoffMs",
+    "factor",
+    "backoffFactor",
+    "maxDelayMs",
 ];
 
 pub(super) fn read(findings: &Findings, path: &Path<'_>, value: &Value) -> Node {
@@ -139,15 +165,7 @@ fn port(findings: &Findings, path: &Path<'_>, value: &Value) -> Option<Port> {
         Some("expression") => &["type", "expression"],
         Some("connection") => &["type", "nodeId", "outputKey", "optional"],
         Some("variable") => &["type", "variableName", "optional"],
-        _ => &[
-            "type",
-            "value",
-            "expression",
-            "nodeId",
-            "outputKey",
-            "variableName",
-            "optional",
-        ],
+        _ => &PORT,
     };
     let fields = Fields::open(findings, path, value, Keys::Closed, known)?;
     Some(match fields.required_word("type", &KINDS)? {
@@ -216,15 +234,8 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
         return settings;
     };
     let path = Path::Key(node.path, "settings");
-    let known = [
-        "timeout",
-        "timeoutMs",
-        "maxRetries",
-        "retry",
-        "onFailure",
-        "compensation",
-    ];
-    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Settings, &known) else {
+    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Settings, &SETTINGS)
+    else {
         return settings;
     };
     let retries = |fields: &Fields<'_>, key| {
@@ -246,16 +257,7 @@ fn settings(node: &Fields<'_>) -> NodeSettings {
         return settings;
     };
     let path = Path::Key(&path, "retry");
-    let known = [
-        "maxRetries",
-        "maxAttempts",
-        "initialDelayMs",
-        "backoffMs",
-        "factor",
-        "backoffFactor",
-        "maxDelayMs",
-    ];
-    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Settings, &known) else {
+    let Some(fields) = Fields::open(node.findings(), &path, value, Keys::Settings, &RETRY) else {
         return settings;
     };
     let max_retries = either(&fields, "maxRetries", "maxAttempts", |key| match key {
