@@ -76,10 +76,10 @@ impl Output {
 
 /// Removes the first chunk from a text. `None` if the text is empty.
 pub(crate) fn first_chunk(text: &mut String) -> Option<String> {
-    let is_boundary = |at: &usize| text.is_char_boundary(*at);
-    let most = MAX_CHUNK_BYTES.min(text.len());
-    let at = (1..=most).rev().find(is_boundary)?;
-    let rest = text.split_off(at);
+    if text.is_empty() {
+        return None;
+    }
+    let rest = text.split_off(text.floor_char_boundary(MAX_CHUNK_BYTES));
     Some(std::mem::replace(text, rest))
 }
 

@@ -447,12 +447,5 @@ pub(super) fn tags(run: &Map<String, Value>) -> Vec<String> {
 
 /// The part of a text that an event or an index row repeats.
 pub(super) fn clip(text: &str) -> &str {
-    if text.len() <= limits::MAX_LISTED_TEXT_BYTES {
-        return text;
-    }
-    let mut end = limits::MAX_LISTED_TEXT_BYTES;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    &text[..text.floor_char_boundary(limits::MAX_LISTED_TEXT_BYTES)]
 }

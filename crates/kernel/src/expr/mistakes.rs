@@ -24,11 +24,7 @@ const OTHERS: [(&str, &str); 12] = [
 
 /// The fault at a byte of a text, and its correction.
 pub(super) fn explain(text: &str, at: usize) -> String {
-    let at = (0..=at.min(text.len()))
-        .rev()
-        .find(|at| text.is_char_boundary(*at))
-        .unwrap_or(0);
-    let (before, rest) = text.split_at(at);
+    let (before, rest) = text.split_at(text.floor_char_boundary(at));
     let rest = rest.trim_start();
     // The parser stops after the first character of an unknown operator.
     let known = |(sign, _): &&(&str, &str)| {

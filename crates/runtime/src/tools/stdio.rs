@@ -129,11 +129,8 @@ async fn carry(mut running: Running, stream: DuplexStream) -> String {
 /// Keeps the end of the standard error.
 fn keep(complaints: &mut String, bytes: &[u8]) {
     complaints.push_str(&String::from_utf8_lossy(bytes));
-    let mut from = complaints.len().saturating_sub(KEPT_BYTES);
-    while !complaints.is_char_boundary(from) {
-        from += 1;
-    }
-    complaints.drain(..from);
+    let from = complaints.len().saturating_sub(KEPT_BYTES);
+    complaints.drain(..complaints.ceil_char_boundary(from));
 }
 
 /// How long a process has to exit by itself after its input ends.

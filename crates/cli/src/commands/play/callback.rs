@@ -122,10 +122,7 @@ fn payload(args: &Args, session: &Session) -> Result<Value, Failure> {
         && serde_json::from_slice::<Value>(&bytes).is_ok_and(|value| value.is_object());
     let text = String::from_utf8_lossy(&bytes);
     let is_cut = text.len() > MAX_OUTPUT;
-    let mut end = text.len().min(MAX_OUTPUT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(MAX_OUTPUT);
     let file = is_object.then_some(bytes.as_slice());
     let said = ProcessResult::read(file, &text[..end], &session.place.project)
         .map_err(|error| Failure::new(error.message))?;

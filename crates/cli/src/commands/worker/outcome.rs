@@ -20,11 +20,7 @@ const MAX_WRITTEN: usize = MAX_TASK_RESULT_BYTES / 2;
 /// A failure with its message cut to the limit.
 pub(super) fn failure(code: &str, message: impl Into<String>) -> TaskError {
     let mut message = message.into();
-    let fits = |at: &usize| message.is_char_boundary(*at);
-    let end = (0..=MAX_ERROR_MESSAGE_BYTES.min(message.len()))
-        .rev()
-        .find(fits);
-    message.truncate(end.unwrap_or(0));
+    message.truncate(message.floor_char_boundary(MAX_ERROR_MESSAGE_BYTES));
     TaskError {
         code: code.to_owned(),
         message,

@@ -198,10 +198,7 @@ fn judge(pair: &Pair, options: &Options<'_>) -> (Verdict, Option<&'static str>, 
 }
 
 fn shown(text: &str) -> String {
-    let mut end = text.len().min(SHOWN);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = text.floor_char_boundary(SHOWN);
     if end < text.len() {
         format!("{}…", &text[..end])
     } else {

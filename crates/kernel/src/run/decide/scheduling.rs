@@ -514,10 +514,8 @@ fn fitting(inputs: Map<String, Value>) -> Result<Map<String, Value>, NodeError> 
 /// An error with a message short enough for the log.
 fn bounded(mut error: NodeError) -> NodeError {
     if error.message.len() > limits::MAX_ERROR_MESSAGE_BYTES {
-        let mut end = limits::MAX_ERROR_MESSAGE_BYTES;
-        while !error.message.is_char_boundary(end) {
-            end -= 1;
-        }
+        let limit = limits::MAX_ERROR_MESSAGE_BYTES;
+        let end = error.message.floor_char_boundary(limit);
         error.message.truncate(end);
         error.message.push('…');
     }

@@ -94,11 +94,7 @@ pub(super) async fn conclude(
 
 /// Removes the beginning of a text, at most [`PIECE_BYTES`] of it.
 fn cut(text: &mut String) -> String {
-    let mut at = text.len().min(PIECE_BYTES);
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    let rest = text.split_off(at);
+    let rest = text.split_off(text.floor_char_boundary(PIECE_BYTES));
     std::mem::replace(text, rest)
 }
 

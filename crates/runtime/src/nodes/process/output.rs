@@ -105,9 +105,7 @@ impl Output {
     }
 
     async fn emit(&mut self, cx: &NodeContext) -> Result<(), Interrupted> {
-        let most = MAX_CHUNK_BYTES.min(self.text.ready.len());
-        let is_boundary = |at: &usize| self.text.ready.is_char_boundary(*at);
-        let at = (0..=most).rev().find(is_boundary).unwrap_or(most);
+        let at = self.text.ready.floor_char_boundary(MAX_CHUNK_BYTES);
         let rest = self.text.ready.split_off(at);
         let chunk = std::mem::replace(&mut self.text.ready, rest);
         self.has_logged = true;

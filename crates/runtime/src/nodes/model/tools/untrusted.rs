@@ -26,10 +26,7 @@ pub(super) fn marked(tool: &str, text: &str) -> String {
 
 /// The beginning of a text, and the number of bytes cut off.
 fn cut(text: &str) -> (&str, usize) {
-    let mut at = text.len().min(MAX_TOLD_BYTES);
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
+    let at = text.floor_char_boundary(MAX_TOLD_BYTES);
     (&text[..at], text.len() - at)
 }
 
