@@ -1,69 +1,31 @@
 //! A server's metrics in the format of Prometheus. Only routes and other fixed names: no data of
 //! tenants.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use parking_lot::Mutex;
 use runtime::access::trail::Lag;
+use runtime::telemetry::{Histogram, Meters, Page};
 
 /// Histogram bounds in seconds.
 const BUCKETS: [f64; 10] = [
     0.000_5, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 30.0,
 ];
 
-/// The last line of every response.
-const END: &str = "# EOF\n";
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Answered {
-    route: &'static str,
-    method: &'static str,
-    status: u16,
-}
-
-impl EncodeLabelSet for Answered {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        [("route", self.route), ("method", self.method)].encode(encoder)?;
-        [("status", self.status.to_string())].encode(encoder)
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Of {
-    route: &'static str,
-}
-
-impl EncodeLabelSet for Of {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        [("route", self.route)].encode(encoder)
-    }
-}
-
 /// The metrics of a server.
 #[derive(Default)]
 pub struct Metrics {
-    answers: Family<Answered, Counter>,
-    seconds: Seconds,
+    /// Counts by route, method and status.
+    answers: Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>,
+    /// Durations by route.
+    seconds: Mutex<BTreeMap<&'static str, Histogram>>,
     /// Open connections.
     pub(crate) connections: AtomicI64,
     /// Open streams of events.
     pub(crate) streams: AtomicI64,
-}
-
-struct Seconds(Family<Of, Histogram, fn() -> Histogram>);
-
-impl Default for Seconds {
-    fn default() -> Self {
-        Self(Family::new_with_constructor(|| Histogram::new(BUCKETS)))
-    }
 }
 
 impl Metrics {
@@ -84,53 +46,65 @@ impl Metrics {
             Method::DELETE => "DELETE",
             _ => "other",
         };
-        let answered = Answered {
-            route,
-            method,
-            status: status.as_u16(),
-        };
-        self.answers.get_or_create(&answered).inc();
-        self.seconds
-            .0
-            .get_or_create(&Of { route })
-            .observe(took.as_secs_f64());
+        let answered = (route, method, status.as_u16());
+        *self.answers.lock().entry(answered).or_default() += 1;
+        let mut seconds = self.seconds.lock();
+        let seconds = seconds
+            .entry(route)
+            .or_insert_with(|| Histogram::new(&BUCKETS));
+        seconds.observe(took.as_secs_f64());
     }
 
     /// All metrics as text. `driven` is the number of runs this process drives, `lag` that of the
     /// audit trails, `runs` the metrics of runs.
-    pub(crate) fn text(&self, driven: usize, lag: Lag, runs: &str) -> String {
-        let mut registry = Registry::with_prefix("runwright");
-        registry.register("http_requests", "Requests answered", self.answers.clone());
-        registry.register(
-            "http_request_seconds",
-            "Time to the answer, or to the start of a stream",
-            self.seconds.0.clone(),
-        );
-        let gauge = |value: i64| ConstGauge::new(value);
-        let connections = gauge(self.connections.load(Ordering::Relaxed));
-        let streams = gauge(self.streams.load(Ordering::Relaxed));
-        let driven = gauge(i64::try_from(driven).unwrap_or(i64::MAX));
-        registry.register("http_connections", "Open connections", connections);
-        registry.register("http_streams", "Open streams of events", streams);
-        registry.register("runs_driven", "Runs this process drives now", driven);
-        let entries = gauge(i64::try_from(lag.entries).unwrap_or(i64::MAX));
-        let oldest = gauge(i64::try_from(lag.oldest_ms / 1_000).unwrap_or(i64::MAX));
-        registry.register(
-            "audit_outbox_entries",
-            "Entries waiting to be written to audit trails",
-            entries,
-        );
-        registry.register(
-            "audit_outbox_oldest_seconds",
-            "Waiting time of the oldest of them",
-            oldest,
-        );
-        let mut text = String::new();
-        // Writing to a text cannot fail.
-        let _ = encode(&mut text, &registry);
-        let end = text.trim_end_matches(END).len();
-        text.insert_str(end, runs);
-        text
+    pub(crate) fn text(&self, driven: usize, lag: Lag, runs: &Meters) -> String {
+        let mut page = Page::default();
+        let name = "runwright_http_requests";
+        page.metric(name, "counter", Some("Requests answered"));
+        for ((route, method, status), count) in &*self.answers.lock() {
+            let labels = [
+                ("route", (*route).to_owned()),
+                ("method", (*method).to_owned()),
+                ("status", status.to_string()),
+            ];
+            page.value(&format!("{name}_total"), &labels, count);
+        }
+        let name = "runwright_http_request_seconds";
+        let help = "Time to the answer, or to the start of a stream";
+        page.metric(name, "histogram", Some(help));
+        for (route, seconds) in &*self.seconds.lock() {
+            page.histogram(name, &[("route", (*route).to_owned())], seconds);
+        }
+        let now = |gauge: &AtomicI64| gauge.load(Ordering::Relaxed).to_string();
+        for (name, help, value) in [
+            (
+                "http_connections",
+                "Open connections",
+                now(&self.connections),
+            ),
+            ("http_streams", "Open streams of events", now(&self.streams)),
+            (
+                "runs_driven",
+                "Runs this process drives now",
+                driven.to_string(),
+            ),
+            (
+                "audit_outbox_entries",
+                "Entries waiting to be written to audit trails",
+                lag.entries.to_string(),
+            ),
+            (
+                "audit_outbox_oldest_seconds",
+                "Waiting time of the oldest of them",
+                (lag.oldest_ms / 1_000).to_string(),
+            ),
+        ] {
+            let name = format!("runwright_{name}");
+            page.metric(&name, "gauge", Some(help));
+            page.value(&name, &[], value);
+        }
+        runs.print(&mut page);
+        page.finish()
     }
 }
 

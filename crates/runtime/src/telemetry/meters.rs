@@ -67,11 +67,32 @@ impl Asked {
 
 /// A histogram.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Histogram {
-    pub(crate) bounds: &'static [f64],
+pub struct Histogram {
+    pub(super) bounds: &'static [f64],
     /// One more than the number of bounds.
-    pub(crate) counts: Vec<u64>,
-    pub(crate) sum: f64,
+    pub(super) counts: Vec<u64>,
+    pub(super) sum: f64,
+}
+
+impl Histogram {
+    /// Without observations. The bounds are in ascending order.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Self {
+            bounds,
+            counts: vec![0; bounds.len() + 1],
+            sum: 0.0,
+        }
+    }
+
+    /// Counts an observation.
+    pub fn observe(&mut self, number: f64) {
+        let smaller = self.bounds.iter().take_while(|bound| number > **bound);
+        let bucket = smaller.count();
+        if let Some(count) = self.counts.get_mut(bucket) {
+            *count += 1;
+        }
+        self.sum += number;
+    }
 }
 
 /// The values of all series.
@@ -491,16 +512,9 @@ impl Values {
     ) {
         let is_full = self.histograms.len() >= MAX_SERIES;
         let series = bounded(&self.histograms, (name, labels), is_full);
-        let histogram = self.histograms.entry(series).or_insert_with(|| Histogram {
-            bounds,
-            counts: vec![0; bounds.len() + 1],
-            sum: 0.0,
-        });
-        let bucket = bounds.iter().take_while(|bound| number > **bound).count();
-        if let Some(count) = histogram.counts.get_mut(bucket) {
-            *count += 1;
-        }
-        histogram.sum += number;
+        let histogram = self.histograms.entry(series);
+        let histogram = histogram.or_insert_with(|| Histogram::new(bounds));
+        histogram.observe(number);
         self.changes += 1;
     }
 }

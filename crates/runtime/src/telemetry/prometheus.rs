@@ -1,34 +1,72 @@
 //! Metrics as text for Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use super::meters::{Histogram, Meters, NOT_SECONDS, Series};
 
 /// Attributes that name objects of a tenant: exported by OTLP only.
 const OF_TENANTS: [&str; 2] = ["tenant_id", "workflow_id"];
 
+/// A page of metrics.
+#[derive(Default)]
+pub struct Page(String);
+
+impl Page {
+    /// Begins a metric of a kind: `counter`, `gauge` or `histogram`.
+    pub fn metric(&mut self, name: &str, kind: &str, help: Option<&str>) {
+        if let Some(help) = help {
+            let _ = writeln!(self.0, "# HELP {name} {help}.");
+        }
+        let _ = writeln!(self.0, "# TYPE {name} {kind}");
+    }
+
+    /// Adds a value of the metric.
+    pub fn value(&mut self, name: &str, labels: &[(&str, String)], value: impl Display) {
+        let _ = writeln!(self.0, "{name}{} {value}", braces(labels, None));
+    }
+
+    /// Adds a histogram of the metric.
+    pub fn histogram(&mut self, name: &str, labels: &[(&str, String)], histogram: &Histogram) {
+        let bounds = histogram.bounds.iter().map(f64::to_string);
+        let bounds = bounds.chain(["+Inf".to_owned()]);
+        let mut count = 0;
+        for (bound, of_bucket) in bounds.zip(&histogram.counts) {
+            count += of_bucket;
+            let labels = braces(labels, Some(&bound));
+            let _ = writeln!(self.0, "{name}_bucket{labels} {count}");
+        }
+        self.value(&format!("{name}_sum"), labels, histogram.sum);
+        self.value(&format!("{name}_count"), labels, count);
+    }
+
+    /// The text of the page.
+    pub fn finish(mut self) -> String {
+        self.0.push_str("# EOF\n");
+        self.0
+    }
+}
+
 impl Meters {
-    /// All metrics for Prometheus, without attributes that name objects of a tenant.
-    pub fn text(&self) -> String {
+    /// Adds all metrics of runs, without attributes that name objects of a tenant.
+    pub fn print(&self, page: &mut Page) {
         let values = self.values();
-        let mut text = String::new();
         let mut last = "";
-        for ((name, labels), value) in plain(values.counters, |sum: &mut f64, one| *sum += one) {
-            let metric = name.replace('.', "_");
+        let mut begin = |page: &mut Page, name: &'static str, metric: &str, kind: &str| {
             if name != last {
-                let _ = writeln!(text, "# TYPE {metric} counter");
+                page.metric(metric, kind, None);
                 last = name;
             }
-            let _ = writeln!(text, "{metric}_total{} {value}", braces(&labels, None));
+        };
+        for ((name, labels), value) in plain(values.counters, |sum: &mut f64, one| *sum += one) {
+            let metric = name.replace('.', "_");
+            begin(page, name, &metric, "counter");
+            page.value(&format!("{metric}_total"), &labels, value);
         }
         for ((name, labels), value) in plain(values.levels, |sum: &mut f64, one| *sum += one) {
             let metric = name.replace('.', "_");
-            if name != last {
-                let _ = writeln!(text, "# TYPE {metric} gauge");
-                last = name;
-            }
-            let _ = writeln!(text, "{metric}{} {value}", braces(&labels, None));
+            begin(page, name, &metric, "gauge");
+            page.value(&metric, &labels, value);
         }
         let add = |sum: &mut Histogram, one: Histogram| {
             sum.sum += one.sum;
@@ -36,29 +74,13 @@ impl Meters {
             pairs.for_each(|(sum, one)| *sum += one);
         };
         for ((name, labels), value) in plain(values.histograms, add) {
-            let metric = match name {
-                NOT_SECONDS => name.replace('.', "_"),
-                _ => format!("{}_seconds", name.replace('.', "_")),
-            };
-            if name != last {
-                let _ = writeln!(text, "# TYPE {metric} histogram");
-                last = name;
+            let mut metric = name.replace('.', "_");
+            if name != NOT_SECONDS {
+                metric.push_str("_seconds");
             }
-            let mut count = 0;
-            for (n, of_bucket) in value.counts.iter().enumerate() {
-                count += of_bucket;
-                let bound = value
-                    .bounds
-                    .get(n)
-                    .map_or("+Inf".to_owned(), f64::to_string);
-                let labels = braces(&labels, Some(&bound));
-                let _ = writeln!(text, "{metric}_bucket{labels} {count}");
-            }
-            let labels = braces(&labels, None);
-            let _ = writeln!(text, "{metric}_sum{labels} {}", value.sum);
-            let _ = writeln!(text, "{metric}_count{labels} {count}");
+            begin(page, name, &metric, "histogram");
+            page.histogram(&metric, &labels, &value);
         }
-        text
     }
 }
 
@@ -77,7 +99,7 @@ fn plain<V>(series: BTreeMap<Series, V>, mut add: impl FnMut(&mut V, V)) -> BTre
     sums
 }
 
-fn braces(labels: &[(&'static str, String)], bound: Option<&str>) -> String {
+fn braces(labels: &[(&str, String)], bound: Option<&str>) -> String {
     let escaped = |text: &str| {
         text.replace('\\', "\\\\")
             .replace('"', "\\\"")

@@ -72,8 +72,8 @@ async fn metrics(cx: Cx) -> Result<Reply, Problem> {
     let driven = cx.app.api().engine().driving();
     let store = cx.app.api().engine().door().store();
     let lag = trail::lag(&**store).await?;
-    let runs = cx.app.api().engine().door().hints().meters().text();
-    let text = cx.app.metrics().text(driven, lag, &runs);
+    let runs = cx.app.api().engine().door().hints().meters();
+    let text = cx.app.metrics().text(driven, lag, runs);
     let media =
         HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     Ok(Reply::bytes(StatusCode::OK, media, text.into()))
