@@ -295,7 +295,8 @@ fn start(
 }
 
 /// Starts a process from a confined thread that ends right after: the process inherits the
-/// confinement of the thread, and the supervisor itself stays unconfined.
+/// confinement of the thread. Resource limits apply to the supervisor too, which starts no other
+/// process then.
 fn confined(
     mut command: Command,
     confinement: &Confinement,
@@ -406,8 +407,10 @@ fn attend(
         left_behind: watch.left_behind,
     };
     if request.service == Service::Pooled {
-        // An unfinished copy would mix into the output of the next process.
-        let is_free = stdout.has_ended() && stderr.has_ended();
+        // An unfinished copy would mix into the output of the next process, which would also
+        // inherit the resource limits of a confined one: they apply to the whole supervisor.
+        let is_confined = request.confinement.is_some();
+        let is_free = !is_confined && stdout.has_ended() && stderr.has_ended();
         return Report::Ended { record, is_free };
     }
     match dir.write_record(&record) {
