@@ -16,6 +16,26 @@ pub(crate) fn or_new<T>(
     }
 }
 
+/// Attempts of an append that loses races.
+const TRIES: u32 = 100;
+
+/// Repeats an append until no other writer is first.
+///
+/// # Errors
+/// `Conflict` when the race was lost too often; the store's.
+pub(crate) async fn until_first<T, F>(append: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    for _ in 0..TRIES {
+        match append().await {
+            Err(StoreError::Conflict(_)) => {}
+            result => return result,
+        }
+    }
+    append().await
+}
+
 /// Reads a log from its checkpoint on, or from its start where the checkpoint is damaged.
 pub(crate) async fn newest(store: &dyn Store, stream: &StreamId) -> Result<Loaded, StoreError> {
     match store.load(stream, ReadFrom::Checkpoint, usize::MAX).await {
@@ -90,7 +110,7 @@ pub(crate) async fn end<S: Resumable>(
     store: &dyn Store,
     stream: &StreamId,
 ) -> Result<Log<S>, StoreError> {
-    let head = store.load(stream, ReadFrom::Seq(Seq::MAX), 0).await?;
+    let head = store.load_head(stream).await?;
     let last = ReadFrom::Seq(head.next_seq.saturating_sub(1));
     let loaded = store.load(stream, last, usize::MAX).await?;
     let record = loaded.records.last();

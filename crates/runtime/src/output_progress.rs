@@ -20,7 +20,7 @@ use store::{Conflict, KeyRow, Store, StoreError};
 
 use crate::door::CoordinatorName;
 use crate::redact::{RedactedStream, Redactor, Tail};
-use crate::seal::{Seal, SealError};
+use crate::seal::Seal;
 
 /// How long progress is kept after its last change.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
@@ -115,7 +115,7 @@ impl Rest {
     pub(crate) fn new(stream: &RedactedStream, seal: &Seal) -> Result<Self, StoreError> {
         let tail = stream.tail().map(|tail| {
             let tail = serde_json::to_value(tail).expect("a tail is always JSON");
-            seal.seal(&tail).map_err(unavailable)
+            seal.seal(&tail).map_err(StoreError::unavailable)
         });
         Ok(Self {
             held: tail.transpose()?,
@@ -134,14 +134,10 @@ impl Rest {
         };
         let corrupt = || StoreError::Corrupt("the end of an output is not readable".into());
         let sealed = Sealed::from_value(held).ok_or_else(corrupt)?;
-        let tail = seal.open(&sealed).map_err(unavailable)?;
+        let tail = seal.open(&sealed).map_err(StoreError::unavailable)?;
         let tail: Tail = serde_json::from_value(tail).map_err(|_| corrupt())?;
         redactor.stream_from(&tail).ok_or_else(corrupt)
     }
-}
-
-fn unavailable(error: SealError) -> StoreError {
-    StoreError::Unavailable(error.to_string())
 }
 
 impl Place {

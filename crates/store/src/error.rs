@@ -1,5 +1,7 @@
 //! Errors of a store, grouped by the caller's next step.
 
+use std::fmt::Display;
+
 use kernel::batch::KeyClaim;
 
 /// Why a store refused or failed.
@@ -27,6 +29,11 @@ pub enum StoreError {
 pub const GAP: &str = "the log of a stream has a gap";
 
 impl StoreError {
+    /// The store, or something that a stored value needs, failed.
+    pub fn unavailable(error: impl Display) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+
     /// Whether an event of a log is missing, as opposed to altered.
     pub fn is_gap(&self) -> bool {
         matches!(self, Self::Corrupt(what) if what == GAP)

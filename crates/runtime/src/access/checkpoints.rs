@@ -13,6 +13,7 @@ use super::signing::{Signer, is_signed};
 use super::trail;
 use crate::engine::Engine;
 use crate::keyring::Keyring;
+use crate::logs;
 
 /// Entries between two checkpoints at most, as advertised. `SOON` keeps well below it.
 pub const INTERVAL_ENTRIES: u64 = 1_000;
@@ -27,8 +28,6 @@ const LINGER: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_secs(10);
 /// Entries read at a time.
 const PAGE: usize = 1_000;
-/// Attempts of an append that lost a race.
-const TRIES: u32 = 100;
 
 /// Makes checkpoints while an engine runs: shortly after an entry, at once after many, and
 /// periodically for entries of other processes.
@@ -98,21 +97,18 @@ pub async fn checkpoint(
     tenant: &TenantId,
 ) -> Result<bool, StoreError> {
     let signer = Signer::from_keyring(keyring);
-    let signer = signer.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    let mut tries = 0;
-    loop {
+    let signer = signer.map_err(StoreError::unavailable)?;
+    logs::until_first(|| async {
         let end = trail::end(store, tenant).await?;
         if end.uncovered() == 0 {
             return Ok(false);
         }
         let root = root(store, tenant, end.covered_to(), end.next_seq()).await?;
         let batch = end.checkpoint(root, signer.sign(&root), signer.key_id(), store.now());
-        match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
-            Ok(_) => return Ok(true),
-            Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
-            Err(error) => return Err(error),
-        }
-    }
+        let appended = store.append(batch, Guard::Outside, LeaseChange::Keep);
+        appended.await.map(|_| true)
+    })
+    .await
 }
 
 /// The Merkle root over a stretch of a trail.
@@ -175,7 +171,7 @@ pub async fn verify(
     to: Seq,
 ) -> Result<(Report, Seq), StoreError> {
     let stream = AuditTrail::stream(tenant);
-    let head = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+    let head = match store.load_head(&stream).await {
         Ok(head) => head,
         Err(StoreError::Missing) => {
             let mut report = Report::default();
@@ -262,7 +258,7 @@ fn lose<F: FnMut(&Checkpoint) -> bool>(walk: &mut Walk<F>, error: &StoreError) {
 /// through the outbox: once that is empty, a trail must exist.
 async fn ought_to_be_there(store: &dyn Store, tenant: &TenantId) -> Result<bool, StoreError> {
     let registry = Registry::stream(tenant);
-    match store.load(&registry, ReadFrom::Seq(Seq::MAX), 0).await {
+    match store.load_head(&registry).await {
         Ok(_) => Ok(trail::lag(store).await?.entries == 0),
         Err(StoreError::Missing) => Ok(false),
         Err(error) => Err(error),

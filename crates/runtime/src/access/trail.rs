@@ -19,8 +19,6 @@ use super::principal::Principal;
 use crate::keyring::Keyring;
 use crate::logs;
 
-/// Attempts of an append that lost a race.
-const TRIES: u32 = 100;
 /// Outbox messages scanned for entries of trails.
 const OUTBOX: usize = 1024;
 /// The same denial is recorded once per this many milliseconds, so that repeated attempts do not
@@ -33,22 +31,21 @@ const DENIAL_MS: i64 = 60_000;
 /// # Errors
 /// The store's.
 pub async fn record(store: &dyn Store, tenant: &TenantId, entry: Entry) -> Result<u64, StoreError> {
-    let mut tries = 0;
-    loop {
+    logs::until_first(|| async {
         let trail = end(store, tenant).await?;
         let uncovered = trail.uncovered();
         let batch = trail.record(entry.clone(), store.now());
         match store.append(batch, Guard::Outside, LeaseChange::Keep).await {
-            Ok(_) => return Ok(uncovered + 1),
+            Ok(_) => Ok(uncovered + 1),
             Err(StoreError::Conflict(Conflict::Key { namespace, .. }))
                 if namespace == audit::KEY_NAMESPACE =>
             {
-                return Ok(uncovered);
+                Ok(uncovered)
             }
-            Err(StoreError::Conflict(_)) if tries < TRIES => tries += 1,
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-    }
+    })
+    .await
 }
 
 /// Records entries on a tenant's trail in as few appends as possible, each once. Returns how many
@@ -119,22 +116,18 @@ pub async fn deliver(store: &dyn Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Records an action on a run for the principal's tenant, if the action left no batch to report it.
-/// Recorded once per message id.
+/// Records an action of the principal, if the action left no batch to report it. Recorded once per
+/// message id.
 ///
 /// # Errors
 /// The store's.
 pub async fn record_done(
     store: &dyn Store,
     principal: &Principal,
-    action: AuditAction,
-    run: (&StreamId, &Owner),
+    (action, on): (AuditAction, Subject),
     message: MessageId,
     request_id: Option<&str>,
 ) -> Result<(), StoreError> {
-    let (run, owner) = run;
-    let mut on = Subject::new("run", run.as_str());
-    on.workspace.clone_from(&owner.workspace);
     let entry = Entry {
         message,
         decided_at: store.now(),
@@ -146,29 +139,12 @@ pub async fn record_done(
     record(store, &principal.tenant, entry).await.map(drop)
 }
 
-/// Records an action of the principal in its own workspace, if the action left no batch to report
-/// it: the action, the kind of resource, and its id. Recorded once per message id.
-///
-/// # Errors
-/// The store's.
-pub async fn record_own(
-    store: &dyn Store,
-    principal: &Principal,
-    (action, kind, id): (AuditAction, &str, &str),
-    message: MessageId,
-    request_id: Option<&str>,
-) -> Result<(), StoreError> {
-    let mut on = Subject::new(kind, id);
-    on.workspace.clone_from(&principal.workspace);
-    let entry = Entry {
-        message,
-        decided_at: store.now(),
-        action,
-        by: principal.actor(request_id),
-        on,
-        outcome: Outcome::Done,
-    };
-    record(store, &principal.tenant, entry).await.map(drop)
+/// A run as the subject of an entry.
+pub fn subject(run: &StreamId, owner: &Owner) -> Subject {
+    Subject {
+        workspace: owner.workspace.clone(),
+        ..Subject::new("run", run.as_str())
+    }
 }
 
 /// Records for the principal's tenant that an action was denied for a missing scope. The same
@@ -223,14 +199,12 @@ pub async fn record_purge(
     run: &StreamHeader,
     by: Actor,
 ) -> Result<(), StoreError> {
-    let mut on = Subject::new("run", run.stream.as_str());
-    on.workspace.clone_from(&run.owner.workspace);
     let entry = Entry {
         message: MessageId::new(format!("purged.{}", run.stream)),
         decided_at: store.now(),
         action: AuditAction::RunPurged,
         by,
-        on,
+        on: subject(&run.stream, &run.owner),
         outcome: Outcome::Done,
     };
     record(store, run.tenant(), entry).await.map(drop)
@@ -250,14 +224,12 @@ pub async fn record_not_an_approver(
     let now = store.now();
     let minute = now.0.div_euclid(DENIAL_MS);
     let same = format!("{who:?}\0{}\0{needs:?}\0{minute}", run.stream);
-    let mut on = Subject::new("run", run.stream.as_str());
-    on.workspace.clone_from(&run.owner.workspace);
     let entry = Entry {
         message: MessageId::new(format!("denied.{}", Digest::compute(same.as_bytes()))),
         decided_at: now,
         action: AuditAction::ApprovalsRespond,
         by: Actor::new(who),
-        on,
+        on: subject(&run.stream, &run.owner),
         outcome: Outcome::Denied {
             needs: needs.to_owned(),
         },

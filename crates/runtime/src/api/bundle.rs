@@ -46,12 +46,10 @@ impl Api {
         let stream = &run.header.stream;
         let same =
             Digest::compute(format!("{:?}\0{stream}\0{minute}", (&who.id, &who.issuer)).as_bytes());
-        let (action, message) = (
-            AuditAction::RunBundled,
-            MessageId::new(format!("bundled.{same}")),
-        );
-        let read = (stream, &run.header.owner);
-        trail::record_done(&**store, who, action, read, message, request_id).await?;
+        let message = MessageId::new(format!("bundled.{same}"));
+        let on = trail::subject(stream, &run.header.owner);
+        let read = (AuditAction::RunBundled, on);
+        trail::record_done(&**store, who, read, message, request_id).await?;
         self.door().hints().audit(false);
         let family = family(&**store, &run.header).await?.of_workflow(&run.plan);
         Ok(BundledRun {

@@ -3,7 +3,7 @@
 use kernel::delivery::{DeadLetter, Deliveries, DeliveryEvent, Facts};
 use kernel::ids::{Seq, WebhookId};
 use kernel::time::Timestamp;
-use store::{ReadFrom, StoreError};
+use store::StoreError;
 
 use super::{Api, ApiError};
 use crate::access::Principal;
@@ -39,7 +39,7 @@ impl Api {
         self.reachable_webhook(who, id).await?;
         let store = &**self.door().store();
         let stream = Deliveries::stream(&who.tenant, id);
-        let end = match store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+        let end = match store.load_head(&stream).await {
             Ok(head) => head.next_seq,
             Err(StoreError::Missing) => return Ok(DeadLetterPage::default()),
             Err(error) => return Err(error.into()),

@@ -140,9 +140,9 @@ impl Api {
                 let header = &forked.run.header;
                 let run = header.stream.clone();
                 let message = MessageId::new(format!("forked.{run}"));
-                let (store, made) = (self.door().store(), (&run, &header.owner));
-                let (action, id) = (AuditAction::RunForked, request.request_id.as_deref());
-                let told = trail::record_done(&**store, who, action, made, message, id).await;
+                let (store, on) = (self.door().store(), trail::subject(&run, &header.owner));
+                let (made, id) = ((AuditAction::RunForked, on), request.request_id.as_deref());
+                let told = trail::record_done(&**store, who, made, message, id).await;
                 self.door().hints().audit(false);
                 if let Err(error) = told {
                     // The fork is made: the caller receives it even if the audit entry failed.

@@ -22,7 +22,7 @@ use super::{Api, ApiError};
 use crate::access::{Entropy, OsEntropy, Principal};
 use crate::created_record::CreatedRecord;
 use crate::holder;
-use crate::seal::{Seal, SealError};
+use crate::seal::Seal;
 
 /// Keys of creations, whose response is a status, and of forks.
 const CREATIONS: &str = "idempotency";
@@ -275,7 +275,7 @@ impl Api {
         let after = match how {
             Finish::Answered(KeptAnswer { status, body }) => {
                 let body = self.seal_of(&who).seal(&Value::String(body));
-                let body = body.map_err(unsealed)?;
+                let body = body.map_err(StoreError::unavailable)?;
                 KeyRow {
                     answer: Some(bytes(&Kept::Answered { status, body })),
                     expires_at: Some(now.plus(KEPT)),
@@ -344,7 +344,7 @@ impl Api {
 
     fn open(&self, who: &Principal, mut body: Value) -> Result<String, ApiError> {
         let opened = self.seal_of(who).open_all(&mut body, &mut |_| {});
-        opened.map_err(unsealed)?;
+        opened.map_err(StoreError::unavailable)?;
         let text = body.as_str().map(str::to_owned);
         text.ok_or_else(|| damaged().into())
     }
@@ -402,8 +402,4 @@ fn read(row: &KeyRow) -> Result<Kept, StoreError> {
 
 fn damaged() -> StoreError {
     StoreError::Corrupt("the answer under an idempotency key cannot be read".into())
-}
-
-fn unsealed(error: SealError) -> StoreError {
-    StoreError::Unavailable(error.to_string())
 }

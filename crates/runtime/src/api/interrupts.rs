@@ -357,7 +357,7 @@ impl Api {
             roles: capacity.roles,
         };
         let token = interrupt_token::sign(&*self.engine.inner.ports.keyring, claim);
-        let token = token.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let token = token.map_err(StoreError::unavailable)?;
         Ok(ShownToken {
             interrupt: open.id.clone(),
             token,

@@ -72,7 +72,7 @@ impl Api {
         };
         let keyring = &*self.engine.inner.ports.keyring;
         let signed = sign_for(keyring, Purpose::ReadTokens, claim);
-        let signed = signed.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let signed = signed.map_err(StoreError::unavailable)?;
         Ok(ReadToken {
             text: format!("{PREFIX}{signed}"),
             expires_at,

@@ -47,14 +47,17 @@ impl Api {
     pub fn begin_session(&self, bearer: &str) -> Result<(Session, String), ApiError> {
         let mut secret = [0; SECRET_BYTES];
         let drawn = SystemRandom::new().fill(&mut secret);
-        drawn.map_err(|_| unavailable("the system gives no randomness"))?;
+        drawn.map_err(|_| StoreError::unavailable("the system gives no randomness"))?;
         let session = Session {
             bearer: bearer.to_owned(),
             page_secret: URL_SAFE_NO_PAD.encode(secret),
             expires_at: self.door().store().now().plus(SESSION_LIFE),
         };
-        let clear = serde_json::to_value(&session).map_err(unavailable)?;
-        let sealed = self.session_seal().seal(&clear).map_err(unavailable)?;
+        let clear = serde_json::to_value(&session).map_err(StoreError::unavailable)?;
+        let sealed = self
+            .session_seal()
+            .seal(&clear)
+            .map_err(StoreError::unavailable)?;
         let text = URL_SAFE_NO_PAD.encode(sealed.to_string());
         Ok((session, text))
     }
@@ -86,8 +89,4 @@ impl Api {
     fn session_seal(&self) -> Seal {
         Seal::new(self.engine().keyring(), TenantId::from(SEALED_FOR))
     }
-}
-
-fn unavailable(what: impl ToString) -> StoreError {
-    StoreError::Unavailable(what.to_string())
 }

@@ -264,7 +264,7 @@ impl Api {
         given: String,
     ) -> Result<String, ApiError> {
         let store = self.door().store();
-        let end = match store.load(&terms.run, ReadFrom::Seq(Seq::MAX), 0).await {
+        let end = match store.load_head(&terms.run).await {
             Ok(loaded) => loaded.next_seq,
             Err(StoreError::Missing) => return Ok(given),
             Err(error) => return Err(error.into()),
@@ -346,7 +346,7 @@ impl Api {
         if has_sealed(&task) {
             let seal = self.seal_for(named);
             seal.open_all(&mut task, &mut |clear| run_redactor.learn(clear))
-                .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                .map_err(StoreError::unavailable)?;
         }
         Ok(run_redactor)
     }

@@ -141,7 +141,7 @@ impl Api {
     /// The secret that signs deliveries to a webhook of the caller's tenant.
     fn secret_of(&self, who: &Principal, webhook: &Webhook) -> Result<Secret, ApiError> {
         let secret = webhooks::open_secret(&self.engine, &who.tenant, &webhook.secret);
-        secret.map_err(|error| StoreError::Unavailable(error.to_string()).into())
+        secret.map_err(|error| StoreError::unavailable(error).into())
     }
 
     /// Adds a webhook to the registry, and starts its delivery log at the feed position of that
@@ -155,7 +155,7 @@ impl Api {
         request_id: Option<&str>,
     ) -> Result<WebhookId, ApiError> {
         let sealed = webhooks::seal(&self.engine, &who.tenant, secret);
-        let sealed = sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let sealed = sealed.map_err(StoreError::unavailable)?;
         let by = who.actor(request_id);
         let mut draws = 0;
         let (id, position) = loop {
@@ -238,7 +238,7 @@ impl Api {
         let sealed = webhooks::seal(&self.engine, &who.tenant, &secret);
         let rotate = RegistryCommand::RotateWebhook {
             webhook: id.clone(),
-            secret: sealed.map_err(|error| StoreError::Unavailable(error.to_string()))?,
+            secret: sealed.map_err(StoreError::unavailable)?,
             overlap_ms: OVERLAP_MS,
         };
         let by = who.actor(request_id);

@@ -258,10 +258,7 @@ impl Door {
     /// Removes an unfinished fork. If removal fails it is cut off, and maintenance erases it.
     async fn give_up(&self, lease: &Lease) {
         let taken_away = async {
-            let row = self
-                .store
-                .load(&lease.stream, ReadFrom::Seq(Seq::MAX), 0)
-                .await?;
+            let row = self.store.load_head(&lease.stream).await?;
             // The append without a response may have been the last one.
             if row.index.summary.get(FORKING).is_some() {
                 self.store.release(lease).await?;

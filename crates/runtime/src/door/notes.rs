@@ -4,7 +4,7 @@ use kernel::batch::KeyClaim;
 use kernel::ids::{Seq, StreamId};
 use kernel::notes::{About, Annotate, Event, Notes, Rejection};
 use kernel::stream::Owner;
-use store::{ReadFrom, StoreError};
+use store::StoreError;
 
 use super::Door;
 use crate::logs;
@@ -72,7 +72,7 @@ impl Door {
     /// The store's.
     pub(crate) async fn count_notes(&self, run: &StreamId) -> Result<Seq, StoreError> {
         let stream = Notes::stream(run);
-        match self.store.load(&stream, ReadFrom::Seq(Seq::MAX), 0).await {
+        match self.store.load_head(&stream).await {
             Ok(head) => Ok(head.next_seq),
             Err(StoreError::Missing) => Ok(0),
             Err(error) => Err(error),

@@ -411,7 +411,7 @@ impl Engine {
         plan.bind_inputs(&create.inputs).map_err(invalid)?;
         let seal = Seal::new(self.inner.ports.keyring.clone(), tenant.clone());
         seal.variables(plan, &mut create.inputs)
-            .map_err(|error| DoorError::Store(StoreError::Unavailable(error.to_string())))
+            .map_err(|error| DoorError::Store(StoreError::unavailable(error)))
     }
 
     /// Forks a run. A branch waits in its queue for a worker; a replay is complete when this

@@ -184,7 +184,7 @@ async fn seal_for_parent(
             _ => Ok(()),
         }
     });
-    sealed.map_err(|error| StoreError::Unavailable(error.to_string()))
+    sealed.map_err(StoreError::unavailable)
 }
 
 /// The header of a run, if it exists.

@@ -298,7 +298,7 @@ impl Worker {
             url: Url::parse(&webhook.spec.url)
                 .map_err(|_| StoreError::Corrupt("the address of a webhook is invalid".into()))?,
             webhook: webhook.clone(),
-            signers: signers.map_err(|error| StoreError::Unavailable(error.to_string()))?,
+            signers: signers.map_err(StoreError::unavailable)?,
             now,
         });
         let mut runs: Vec<(StreamId, Vec<Item>)> = Vec::new();
@@ -328,7 +328,7 @@ impl Worker {
             });
         }
         while let Some(done) = tasks.join_next().await {
-            done.map_err(|error| StoreError::Unavailable(error.to_string()))??;
+            done.map_err(StoreError::unavailable)??;
         }
         let outcomes = std::mem::take(&mut *outcomes.lock());
         Ok(outcomes)

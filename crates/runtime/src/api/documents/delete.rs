@@ -1,6 +1,6 @@
 //! Deleting documents.
 
-use kernel::audit::AuditAction;
+use kernel::audit::{AuditAction, Subject};
 use kernel::ids::MessageId;
 use store::StoreError;
 
@@ -29,9 +29,13 @@ impl Api {
         // A purge leaves no batch to report it, so it is recorded first: under a message id of its
         // own, once however often it is tried.
         let message = MessageId::new(format!("{stream}.deleted"));
-        let entry = (AuditAction::DocumentDeleted, "document", id);
+        let on = Subject {
+            workspace: who.workspace.clone(),
+            ..Subject::new("document", id)
+        };
+        let done = (AuditAction::DocumentDeleted, on);
         let store = self.door().store();
-        trail::record_own(&**store, who, entry, message, request_id).await?;
+        trail::record_done(&**store, who, done, message, request_id).await?;
         self.door().hints().audit(false);
         match store.purge(&stream, "deleted").await {
             Ok(_) | Err(StoreError::Missing) => Ok(()),
