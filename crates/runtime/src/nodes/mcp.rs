@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 
 use super::called::{self, Called, NotMade};
 use super::template::Template;
-use super::{LeaseLost, NodeContext, Repeat, Started, WorkNode};
+use super::{LeaseLost, NodeContext, Repeat, Started, WorkNode, parsed};
 use crate::tools::{Session, TenantTools, ToolAnswer, ToolServer, patience_over};
 
 const DEFAULT_TIMEOUT_MS: u64 = 60_000;
@@ -62,8 +62,7 @@ fn timeout() -> u64 {
 
 impl Config {
     fn parse(config: &Value) -> Result<Self, NodeError> {
-        serde_json::from_value(config.clone())
-            .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+        parsed(config)
     }
 }
 

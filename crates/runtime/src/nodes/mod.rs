@@ -21,6 +21,10 @@ mod template;
 mod transform;
 mod worker;
 
+use kernel::run::NodeError;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 pub use crate::ports::*;
 pub use play::{ARCHIVE, SESSIONS, paths as play_paths, result as play_result};
 pub use process::{Cwd, ProcessHost};
@@ -33,3 +37,12 @@ pub const ASKS: u32 = model::ASKS;
 pub const TEST_PROVIDERS: [&str; 4] = model::TEST_PROVIDERS;
 
 pub(crate) use model::check_mock;
+
+/// Parses the config of a node.
+///
+/// # Errors
+/// `invalid_config`.
+fn parsed<T: DeserializeOwned>(config: &Value) -> Result<T, NodeError> {
+    T::deserialize(config)
+        .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+}

@@ -25,7 +25,7 @@ use kernel::run::{Artifact, Completion, NodeError, Outcome};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
 
-use super::{NodeContext, Ports, Repeat, Started, WorkNode};
+use super::{NodeContext, Ports, Repeat, Started, WorkNode, parsed};
 use crate::supervisor::{End, ExitRecord, Finish, NotStarted, Running, Seen, Stream};
 use crate::tools::TenantTools;
 pub(super) use config::Config;
@@ -441,8 +441,7 @@ impl Attempt<'_> {
 
 impl Config {
     pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
-        serde_json::from_value(config.clone())
-            .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+        parsed(config)
     }
 }
 

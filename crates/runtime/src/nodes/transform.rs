@@ -17,7 +17,7 @@ use kernel::run::{Completion, NodeError, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Given, NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, Repeat, Started, WorkNode, parsed};
 
 /// Computes outputs and variables from its inputs. Pure.
 pub(super) struct Transform;
@@ -106,12 +106,10 @@ impl WorkNode for Transform {
 
 fn transform(config: &Value, inputs: &Map<String, Value>) -> Outcome {
     let inputs = Inputs(Value::Object(inputs.clone()));
-    let computed = serde_json::from_value(config.clone())
-        .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
-        .and_then(|config: Config| {
-            let outputs = compute(&config.outputs, "output", &inputs)?;
-            Ok((outputs, compute(&config.variables, "variable", &inputs)?))
-        });
+    let computed = parsed(config).and_then(|config: Config| {
+        let outputs = compute(&config.outputs, "output", &inputs)?;
+        Ok((outputs, compute(&config.variables, "variable", &inputs)?))
+    });
     match computed {
         Ok((outputs, variables)) => Outcome::Completed(Completion {
             outputs,

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use super::super::template::{Template, as_text, input, note_text, note_texts};
-use super::super::{Ports, Repeat, Started};
+use super::super::{Ports, Repeat, Started, parsed};
 use crate::outbound::{Redirects, Request};
 use crate::secrets::wrong_reference;
 
@@ -157,15 +157,9 @@ const NAMED: &str =
 
 /// Checks that a schema cannot express.
 pub(super) fn check(config: &Value) -> Vec<Problem> {
-    let config: Config = match serde_json::from_value(config.clone()) {
+    let config: Config = match parsed(config) {
         Ok(config) => config,
-        Err(error) => {
-            return vec![Problem::new(
-                "",
-                ProblemCode::InvalidValue,
-                error.to_string(),
-            )];
-        }
+        Err(error) => return vec![Problem::new("", ProblemCode::InvalidValue, error.message)],
     };
     let mut problems = Vec::new();
     let mut refuse = |path: String, code, message: String| {
@@ -255,7 +249,7 @@ pub(super) fn reads(config: &Value) -> Reads {
 
 impl Config {
     pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
-        serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
+        parsed(config)
     }
 
     pub(super) fn repeat(&self) -> Repeat {

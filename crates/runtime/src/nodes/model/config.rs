@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::mcp::Mcp;
 use super::super::process::Process;
 use super::super::template::{Template, note_texts};
-use super::super::{Past, Repeat, WorkNode as _};
+use super::super::{Past, Repeat, WorkNode as _, parsed};
 use super::tools::{ProcessTool, has_result, narrows};
 use crate::models::Api;
 use crate::models::base_url;
@@ -133,12 +133,9 @@ fn idle_timeout() -> u64 {
 
 /// Checks that a schema cannot express.
 pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
-    let config: Config = match serde_json::from_value(config.clone()) {
+    let config: Config = match parsed(config) {
         Ok(config) => config,
-        Err(error) => {
-            let message = error.to_string();
-            return vec![Problem::new("", ProblemCode::InvalidValue, message)];
-        }
+        Err(error) => return vec![Problem::new("", ProblemCode::InvalidValue, error.message)],
     };
     let mut problems = Vec::new();
     let named = [
@@ -239,7 +236,7 @@ pub(super) fn reads(config: &Value) -> Reads {
 
 impl Config {
     pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
-        serde_json::from_value(config.clone()).map_err(|error| invalid(error.to_string()))
+        parsed(config)
     }
 
     /// Whether an attempt whose engine was lost is repeated. Tools may have effects.

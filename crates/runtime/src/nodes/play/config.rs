@@ -7,6 +7,7 @@ use kernel::run::{NodeError, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::super::parsed;
 use super::super::template::as_text;
 use super::paths::present;
 
@@ -57,8 +58,7 @@ struct Recorded {
 
 impl Config {
     pub(super) fn parse(config: &Value) -> Result<Self, NodeError> {
-        serde_json::from_value(config.clone())
-            .map_err(|error| NodeError::new("invalid_config", error.to_string()).fatal())
+        parsed(config)
     }
 
     /// The arguments; inputs without a value are empty. A path into a session that was archived

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::super::template::{Template, as_text, input, note_text};
-use super::super::{Ports, STOP_GRACE, Started, learn_inherited};
+use super::super::{Ports, STOP_GRACE, Started, learn_inherited, parsed};
 use crate::programs::{Confined, VARIABLES};
 use crate::secrets::wrong_reference;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
@@ -121,15 +121,9 @@ fn default_output_limit() -> u64 {
 
 /// Checks that a schema cannot express.
 pub(super) fn check(config: &Value) -> Vec<Problem> {
-    let config: Config = match serde_json::from_value(config.clone()) {
+    let config: Config = match parsed(config) {
         Ok(config) => config,
-        Err(error) => {
-            return vec![Problem::new(
-                "",
-                ProblemCode::InvalidValue,
-                error.to_string(),
-            )];
-        }
+        Err(error) => return vec![Problem::new("", ProblemCode::InvalidValue, error.message)],
     };
     let mut problems = Vec::new();
     let mut text = |path: String, text: &str| {
