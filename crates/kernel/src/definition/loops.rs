@@ -140,12 +140,7 @@ impl Search<'_> {
             return None;
         }
         let nodes = self.reach(plan, head, &starts);
-        let incoming = &plan.node(head).incoming;
-        let back_edges: Vec<EdgeIx> = incoming
-            .iter()
-            .copied()
-            .filter(|&edge| self.seen[plan.edge(edge).source.index()] == Some(head))
-            .collect();
+        let back_edges = self.back_edges(plan, head);
         if back_edges.is_empty() {
             let message =
                 format!("no edge leads back to the loop {name}; add one from the end of its body");
@@ -183,12 +178,7 @@ impl Search<'_> {
                     _ => leads_back[plan.edge(edge).target.index()],
                 });
         let nodes = self.reach(plan, head, &starts);
-        let incoming = &plan.node(head).incoming;
-        let back_edges: Vec<EdgeIx> = incoming
-            .iter()
-            .copied()
-            .filter(|&edge| self.seen[plan.edge(edge).source.index()] == Some(head))
-            .collect();
+        let back_edges = self.back_edges(plan, head);
         let has_dispatch = nodes
             .iter()
             .any(|&node| is_control(plan, node, ControlKind::Dispatch));
@@ -204,6 +194,13 @@ impl Search<'_> {
             exits,
         };
         Some(Found { head, body })
+    }
+
+    /// The edges to a head from the nodes that it reaches.
+    fn back_edges(&self, plan: &Plan, head: NodeIx) -> Vec<EdgeIx> {
+        let mut incoming = plan.node(head).incoming.clone();
+        incoming.retain(|&edge| self.seen[plan.edge(edge).source.index()] == Some(head));
+        incoming
     }
 
     /// Which nodes lead to a head without passing it.

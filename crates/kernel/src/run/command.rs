@@ -373,47 +373,99 @@ impl Command {
     /// Rebuilds the command of a recorded batch. `None` if the batch does not begin with a cause,
     /// or lacks the events that its cause requires: then `decide` did not write the log.
     pub fn from_log(batch: &[Event]) -> Option<(Envelope, Timestamp)> {
-        let first = batch.first()?;
+        let Event {
+            at, cause, body, ..
+        } = batch.first()?.clone();
         let Cause {
             command: by,
             message,
             driving,
-        } = first.cause.clone()?;
-        let command = match by {
-            CausedBy::Create { start, request_id } => {
-                Self::create_from_log(&first.body, start, request_id)?
+        } = cause?;
+        let command = match (by, body) {
+            (
+                CausedBy::Create { start, request_id },
+                RunEvent::RunStarted {
+                    inputs,
+                    transport,
+                    engine_version,
+                    tags,
+                    metadata,
+                    configurable,
+                    ..
+                },
+            ) => Self::Create(Create {
+                inputs,
+                transport,
+                engine_version,
+                tags,
+                metadata,
+                configurable,
+                start,
+                request_id,
+            }),
+            (CausedBy::Advance, _) => Self::Advance,
+            (CausedBy::TakeOver { unrepeatable }, _) => Self::TakeOver { unrepeatable },
+            (CausedBy::Finish { attempt, observed }, _) => {
+                let outcome = outcome_from_log(batch.get(..observed as usize)?)?;
+                Self::Finish { attempt, outcome }
             }
-            CausedBy::Advance => Self::Advance,
-            CausedBy::TakeOver { unrepeatable } => Self::TakeOver { unrepeatable },
-            CausedBy::Finish { attempt, observed } => {
-                let observed = batch.get(..observed as usize)?;
-                Self::Finish {
+            (
+                CausedBy::Output,
+                RunEvent::OutputChunk {
+                    node_id: node,
+                    visit,
                     attempt,
-                    outcome: outcome_from_log(observed)?,
-                }
-            }
-            CausedBy::Output => Self::output_from_log(&first.body)?,
-            CausedBy::Log => Self::log_from_log(&first.body)?,
-            CausedBy::Report => Self::Report {
+                    channel,
+                    chunk,
+                    is_last,
+                    meta,
+                    // Part of the state.
+                    restart: _,
+                },
+            ) => Self::Output {
+                attempt: AttemptId {
+                    node,
+                    visit,
+                    attempt,
+                },
+                channel,
+                chunk,
+                is_last,
+                meta,
+            },
+            (
+                CausedBy::Log,
+                RunEvent::LogAppended {
+                    level,
+                    message,
+                    attempt,
+                    ..
+                },
+            ) => Self::Log {
+                attempt: attempt?,
+                level,
+                message,
+            },
+            (CausedBy::Report, _) => Self::Report {
                 report: Box::new(Report::of_batch(batch)?),
             },
-            CausedBy::Reserve => match &first.body {
-                RunEvent::BudgetReserved { attempt, amounts } => Self::Reserve {
-                    attempt: attempt.clone(),
-                    amounts: amounts.clone(),
-                    // The granted amounts were available.
-                    least: None,
-                },
-                _ => return None,
+            (CausedBy::Reserve, RunEvent::BudgetReserved { attempt, amounts }) => Self::Reserve {
+                attempt,
+                amounts,
+                // The granted amounts were available.
+                least: None,
             },
-            CausedBy::Fire { timer } => Self::Fire { timer },
-            CausedBy::Cancel {
-                reason,
-                cancelled_by,
-                issuer,
-                request_id,
-                parent,
-            } => Self::Cancel {
+            (CausedBy::Fire { timer }, _) => Self::Fire { timer },
+            (
+                CausedBy::Cancel {
+                    reason,
+                    cancelled_by,
+                    issuer,
+                    request_id,
+                    parent,
+                },
+                _,
+            ) => Self::Cancel {
                 reason,
                 by: cancelled_by.map(|principal| Actor {
                     principal,
@@ -422,21 +474,25 @@ impl Command {
                 }),
                 parent,
             },
-            CausedBy::Pause { reason, policy } => Self::Pause { reason, policy },
-            CausedBy::Resume { reason } => Self::Resume { reason },
-            CausedBy::Resolve { capacity } => match &first.body {
+            (CausedBy::Pause { reason, policy }, _) => Self::Pause { reason, policy },
+            (CausedBy::Resume { reason }, _) => Self::Resume { reason },
+            (
+                CausedBy::Resolve { capacity },
                 RunEvent::InterruptResolved {
-                    interrupt_id,
-                    resume_value,
-                    resolved_by,
+                    interrupt_id: interrupt,
+                    resume_value: value,
+                    resolved_by: by,
                     ..
-                } => Self::Resolve {
-                    interrupt: interrupt_id.clone(),
-                    value: resume_value.clone(),
-                    by: resolved_by.clone(),
-                    capacity,
                 },
-                // An answer that left its gate open.
+            ) => Self::Resolve {
+                interrupt,
+                value,
+                by,
+                capacity,
+            },
+            // An answer that left its gate open.
+            (
+                CausedBy::Resolve { capacity },
                 RunEvent::ApprovalGranted {
                     interrupt_id, vote, ..
                 }
@@ -448,162 +504,83 @@ impl Command {
                 }
                 | RunEvent::ApprovalAsked {
                     interrupt_id, vote, ..
-                } => Self::Resolve {
-                    interrupt: interrupt_id.clone(),
-                    value: vote.resume_value.clone()?,
-                    by: vote.resolved_by.clone(),
-                    capacity,
                 },
-                _ => return None,
+            ) => Self::Resolve {
+                interrupt: interrupt_id,
+                value: vote.resume_value?,
+                by: vote.resolved_by,
+                capacity,
             },
-            CausedBy::Signal => match &first.body {
-                RunEvent::SignalReceived { name, id, payload } => Self::Signal {
-                    name: name.clone(),
-                    id: id.clone(),
-                    payload: payload.clone(),
-                },
-                _ => return None,
-            },
-            CausedBy::Dispatch { attempt, found } => Self::Dispatch { attempt, found },
-            CausedBy::ChildSettled => match &first.body {
+            (CausedBy::Signal, RunEvent::SignalReceived { name, id, payload }) => {
+                Self::Signal { name, id, payload }
+            }
+            (CausedBy::Dispatch { attempt, found }, _) => Self::Dispatch { attempt, found },
+            (
+                CausedBy::ChildSettled,
                 RunEvent::ChildSettled {
-                    child_run_id,
+                    child_run_id: child,
                     status,
                     variables,
                     outputs,
                     error,
                     spent,
-                } => Self::ChildSettled {
-                    child: child_run_id.clone(),
-                    status: *status,
-                    variables: variables.clone(),
-                    outputs: outputs.clone(),
-                    error: error.clone(),
-                    spent: spent.clone(),
                 },
-                _ => return None,
+            ) => Self::ChildSettled {
+                child,
+                status,
+                variables,
+                outputs,
+                error,
+                spent,
             },
-            CausedBy::ChildReported => match &first.body {
+            (
+                CausedBy::ChildReported,
                 RunEvent::ChildReported {
-                    child_run_id,
+                    child_run_id: child,
                     status,
-                    child_sequence,
-                } => Self::ChildReported {
-                    child: child_run_id.clone(),
-                    status: status.clone(),
-                    seq: *child_sequence,
+                    child_sequence: seq,
                 },
-                _ => return None,
-            },
-            CausedBy::Fork => match &first.body {
+            ) => Self::ChildReported { child, status, seq },
+            (
+                CausedBy::Fork,
                 RunEvent::RunForked {
-                    source_run_id,
-                    from_sequence,
+                    source_run_id: source,
+                    from_sequence: at,
                     tags,
                     metadata,
                     configurable,
-                } => Self::Fork {
-                    source: source_run_id.clone(),
-                    at: *from_sequence,
-                    overlay: Overlay {
-                        tags: tags.clone(),
-                        metadata: metadata.clone(),
-                        configurable: configurable.clone(),
-                    },
                 },
-                _ => return None,
+            ) => Self::Fork {
+                source,
+                at,
+                overlay: Overlay {
+                    tags,
+                    metadata,
+                    configurable,
+                },
             },
-            CausedBy::Diverge => match &first.body {
+            (
+                CausedBy::Diverge,
                 RunEvent::ReplayDiverged {
-                    source_run_id,
-                    at_sequence,
-                    divergence_kind,
-                    divergence_point,
-                } => Self::Diverge {
-                    source: source_run_id.clone(),
-                    at: *at_sequence,
-                    kind: *divergence_kind,
-                    point: divergence_point.clone(),
+                    source_run_id: source,
+                    at_sequence: at,
+                    divergence_kind: kind,
+                    divergence_point: point,
                 },
-                _ => return None,
+            ) => Self::Diverge {
+                source,
+                at,
+                kind,
+                point,
             },
+            _ => return None,
         };
         let envelope = Envelope {
             command,
             message,
             driving,
         };
-        Some((envelope, first.at))
-    }
-
-    fn create_from_log(event: &RunEvent, start: Start, request_id: Option<String>) -> Option<Self> {
-        let RunEvent::RunStarted {
-            inputs,
-            transport,
-            engine_version,
-            tags,
-            metadata,
-            configurable,
-            ..
-        } = event
-        else {
-            return None;
-        };
-        Some(Self::Create(Create {
-            inputs: inputs.clone(),
-            transport: transport.clone(),
-            engine_version: *engine_version,
-            tags: tags.clone(),
-            metadata: metadata.clone(),
-            configurable: configurable.clone(),
-            start,
-            request_id,
-        }))
-    }
-
-    fn output_from_log(event: &RunEvent) -> Option<Self> {
-        let RunEvent::OutputChunk {
-            node_id,
-            visit,
-            attempt,
-            channel,
-            chunk,
-            is_last,
-            meta,
-            // Part of the state.
-            restart: _,
-        } = event
-        else {
-            return None;
-        };
-        Some(Self::Output {
-            attempt: AttemptId {
-                node: node_id.clone(),
-                visit: *visit,
-                attempt: *attempt,
-            },
-            channel: *channel,
-            chunk: chunk.clone(),
-            is_last: *is_last,
-            meta: meta.clone(),
-        })
-    }
-
-    fn log_from_log(event: &RunEvent) -> Option<Self> {
-        let RunEvent::LogAppended {
-            level,
-            message,
-            attempt,
-            ..
-        } = event
-        else {
-            return None;
-        };
-        Some(Self::Log {
-            attempt: attempt.clone()?,
-            level: *level,
-            message: message.clone(),
-        })
+        Some((envelope, at))
     }
 }
 
