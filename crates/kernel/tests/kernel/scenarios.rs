@@ -40,95 +40,56 @@ pub(crate) struct Scenario {
 /// Every scene.
 pub(crate) fn all() -> Vec<Scenario> {
     vec![
-        scene("straight", "a -> b -> c", Policy::default(), straight),
-        scene("branches", BRANCHES, Policy::default(), branches),
-        scene("failures", FAILURES, Policy::default(), failures),
-        scene("retries", RETRIES, Policy::default(), retries),
-        scene("data", DATA, Policy::default(), data),
-        scene("output", "a -> b", Policy::default(), output),
-        scene("calls", CALLS, Policy::default(), calls),
-        scene("prompts", CALLS, Policy::default(), prompts),
-        scene("rounds-of-calls", CALLS, Policy::default(), rounds_of_calls),
-        scene("budget", "a -> b", limited(), budget),
-        scene("budget-of-calls", "a\nb", limited(), crate::budget::scene),
+        scene("straight", "a -> b -> c", straight),
+        scene("branches", BRANCHES, branches),
+        scene("failures", FAILURES, failures),
+        scene("retries", RETRIES, retries),
+        scene("data", DATA, data),
+        scene("output", "a -> b", output),
+        scene("calls", CALLS, calls),
+        scene("prompts", CALLS, prompts),
+        scene("rounds-of-calls", CALLS, rounds_of_calls),
+        limited_scene("budget", "a -> b", limited(), budget),
+        limited_scene("budget-of-calls", "a\nb", limited(), crate::budget::scene),
         scene(
             "working-time",
             crate::bounds::WORKING_TIME,
-            Policy::default(),
             crate::bounds::scene,
         ),
-        scene(
-            "gathered",
-            &crate::fan::gathered(),
-            Policy::default(),
-            crate::fan::gather,
-        ),
-        scene("loops", LOOPS, Policy::default(), loops),
-        scene("loop-limit", LOOP_LIMIT, Policy::default(), loop_limit),
-        scene("timers", TIMERS, Policy::default(), timers),
-        scene("interrupts", INTERRUPTS, Policy::default(), interrupts),
-        scene("approvals", APPROVALS, Policy::default(), approvals),
+        scene("gathered", &crate::fan::gathered(), crate::fan::gather),
+        scene("loops", LOOPS, loops),
+        scene("loop-limit", LOOP_LIMIT, loop_limit),
+        scene("timers", TIMERS, timers),
+        scene("interrupts", INTERRUPTS, interrupts),
+        scene("approvals", APPROVALS, approvals),
         scene(
             "general",
             crate::gates::GENERAL,
-            Policy::default(),
             crate::gates::scene_of_general,
         ),
-        scene(
-            "asking",
-            crate::asking::SCENE,
-            Policy::default(),
-            crate::asking::scene,
-        ),
+        scene("asking", crate::asking::SCENE, crate::asking::scene),
         scene(
             "asking-workers",
             crate::asking::SCENE_OF_WORKERS,
-            Policy::default(),
             crate::asking::scene_of_workers,
         ),
         scene(
             "governed",
             crate::governance::SCENE,
-            Policy::default(),
             crate::governance::scene,
         ),
-        scene(
-            "fan",
-            crate::fan::SCENE,
-            Policy::default(),
-            crate::fan::scene,
-        ),
-        scene("questions", QUESTIONS, Policy::default(), questions),
-        scene("pauses", "a -> b -> c\nd", Policy::default(), pauses),
-        scene(
-            "kept-to",
-            crate::channels::SCENE,
-            Policy::default(),
-            crate::channels::scene,
-        ),
-        scene(
-            "cancel",
-            "a\nask: core.interrupt",
-            Policy::default(),
-            cancel,
-        ),
-        scene(
-            "take-over",
-            "a -> b\nc -> h any_failed",
-            Policy::default(),
-            take_over,
-        ),
-        scene(
-            "said-again",
-            "a -> b",
-            Policy::default(),
-            crate::takeover::scene,
-        ),
-        scene("parent", PARENT, limited(), parent),
+        scene("fan", crate::fan::SCENE, crate::fan::scene),
+        scene("questions", QUESTIONS, questions),
+        scene("pauses", "a -> b -> c\nd", pauses),
+        scene("kept-to", crate::channels::SCENE, crate::channels::scene),
+        scene("cancel", "a\nask: core.interrupt", cancel),
+        scene("take-over", "a -> b\nc -> h any_failed", take_over),
+        scene("said-again", "a -> b", crate::takeover::scene),
+        limited_scene("parent", PARENT, limited(), parent),
         child(),
         traced(),
-        scene("waiting", WAITING, Policy::default(), waiting),
-        scene("slots", "a\nb\nc -> d", one_slot(), slots),
+        scene("waiting", WAITING, waiting),
+        limited_scene("slots", "a\nb\nc -> d", one_slot(), slots),
         branched(),
         diverged(),
         crate::replays::unfinished(),
@@ -138,7 +99,11 @@ pub(crate) fn all() -> Vec<Scenario> {
     .collect()
 }
 
-fn scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scenario {
+fn scene(name: &'static str, text: &str, play: fn(&mut World)) -> Scenario {
+    limited_scene(name, text, Policy::default(), play)
+}
+
+fn limited_scene(name: &'static str, text: &str, policy: Policy, play: fn(&mut World)) -> Scenario {
     let document = flow::document(text);
     let mut world = World::new(flow::compile(&document), policy);
     play(&mut world);
@@ -863,7 +828,7 @@ fn slots(run: &mut World) {
 
 /// A branch of a loop cut in the middle of a batch, with another end than its source.
 fn branched() -> Scenario {
-    let source = scene("loops", LOOPS, Policy::default(), loops);
+    let source = scene("loops", LOOPS, loops);
     let overlay = kernel::run::Overlay {
         tags: Some(vec!["what-if".into()]),
         metadata: None,

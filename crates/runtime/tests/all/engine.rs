@@ -10,6 +10,7 @@ use runtime::nodes::{Ports, Registry, Secrets};
 use runtime::outbound::Outbound;
 use runtime::{DoorError, Engine, EngineOptions, NewRun};
 use serde_json::{Map, Value, json};
+use store::faults::{FaultyStore, Method};
 use store::memory::MemoryStore;
 use store::{ReadFrom, Store, SystemClock};
 
@@ -157,7 +158,8 @@ pub(crate) async fn kinds(store: &Arc<dyn Store>, run: &Run) -> Vec<String> {
 
 #[tokio::test]
 async fn a_chain_runs_to_its_end_in_four_commits() {
-    let store = memory();
+    let faulty = Arc::new(FaultyStore::new(memory()));
+    let store: Arc<dyn Store> = faulty.clone();
     let lab = Lab::new();
     let engine = engine_on(store.clone(), "one", &lab);
     engine.start();
@@ -183,6 +185,11 @@ async fn a_chain_runs_to_its_end_in_four_commits() {
             "node.completed c",
             "run.completed"
         ]
+    );
+    let calls = faulty.calls().into_iter();
+    assert_eq!(
+        calls.filter(|call| call.method == Method::Append).count(),
+        4
     );
     engine.drain(Duration::from_secs(5)).await;
 }

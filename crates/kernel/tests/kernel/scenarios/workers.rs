@@ -3,19 +3,18 @@
 use kernel::ids::StreamId;
 use kernel::run::event::ChildStatus;
 use kernel::run::{Command, Create, Found, NodeError, Start};
-use kernel::stream::Policy;
 use serde_json::{Map, json};
 
-use super::{Scenario, child_definition, limited, scene};
+use super::{Scenario, child_definition, limited, limited_scene, scene};
 use crate::world::{World, object};
 
 pub(super) fn all() -> Vec<Scenario> {
     vec![
-        scene("workers", WORKERS, Policy::default(), workers),
-        scene("doubts", DOUBTS, Policy::default(), doubts),
-        scene("chained", CHAINED, Policy::default(), chained),
-        scene("rounds", ROUNDS, Policy::default(), rounds),
-        scene("cascade", CASCADE, limited(), cascade),
+        scene("workers", WORKERS, workers),
+        scene("doubts", DOUBTS, doubts),
+        scene("chained", CHAINED, chained),
+        scene("rounds", ROUNDS, rounds),
+        limited_scene("cascade", CASCADE, limited(), cascade),
     ]
 }
 
