@@ -54,33 +54,38 @@ BEGIN
 END
 $$;
 
--- The due streams in their order. Their rows are read one by one until there are enough, so that
--- a long queue costs the same as a short one.
+-- The due streams in their order. Their rows are read one by one until there are enough. Only a
+-- cursor is planned for its first rows: a long queue is then not sorted as a whole.
 CREATE FUNCTION runwright.due(at bigint, of_queue text, how_many bigint)
 RETURNS TABLE (name text, tenant text, t bigint, next_at bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s'
+  SET cursor_tuple_fraction = 0.0001 AS $$
 #variable_conflict use_column
 DECLARE
-  s record;
   keys text[] := '{}';
   found_rows bigint := 0;
+  -- Each part in its order: only then are the parts merged instead of sorted as a whole.
+  waiting CURSOR FOR
+    SELECT * FROM (
+      (SELECT q.name, q.tenant, q.concurrency_key, q.priority, q.wake
+        FROM runwright.streams AS q WHERE q.holder IS NULL AND q.runnable AND q.queue = of_queue
+        ORDER BY q.priority DESC, q.wake, q.name)
+      UNION ALL
+      (SELECT q.name, q.tenant, q.concurrency_key, q.priority, q.wake
+        FROM runwright.streams AS q
+        WHERE q.holder IS NULL AND NOT q.runnable AND q.wake IS NOT NULL AND q.queue = of_queue
+          AND q.wake <= t
+        ORDER BY q.priority DESC, q.wake, q.name)
+      UNION ALL
+      (SELECT q.name, q.tenant, q.concurrency_key, q.priority, q.wake
+        FROM runwright.streams AS q
+        WHERE q.holder IS NOT NULL AND q.queue = of_queue AND q.expires_at <= t
+          AND (q.runnable OR q.wake <= t)
+        ORDER BY q.priority DESC, q.wake, q.name)) AS w
+    ORDER BY w.priority DESC, w.wake, w.name;
 BEGIN
   t := runwright.clock(at);
-  FOR s IN
-    SELECT q.name, q.tenant, q.concurrency_key, q.priority, q.wake, q.id
-    FROM runwright.streams AS q WHERE q.holder IS NULL AND q.runnable AND q.queue = of_queue
-    UNION ALL
-    SELECT q.name, q.tenant, q.concurrency_key, q.priority, q.wake, q.id
-    FROM runwright.streams AS q
-    WHERE q.holder IS NULL AND NOT q.runnable AND q.wake IS NOT NULL AND q.queue = of_queue
-      AND q.wake <= t
-    UNION ALL
-    SELECT q.name, q.tenant, q.concurrency_key, q.priority, q.wake, q.id
-    FROM runwright.streams AS q
-    WHERE q.holder IS NOT NULL AND q.queue = of_queue AND q.expires_at <= t
-      AND (q.runnable OR q.wake <= t)
-    ORDER BY priority DESC, wake, name
-  LOOP
+  FOR s IN waiting LOOP
     EXIT WHEN found_rows >= how_many;
     IF s.concurrency_key IS NOT NULL THEN
       CONTINUE WHEN s.tenant || chr(1) || s.concurrency_key = ANY (keys);

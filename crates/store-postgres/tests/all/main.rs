@@ -5,6 +5,7 @@ mod faults;
 mod feed;
 mod logs;
 mod opening;
+mod plans;
 mod pooling;
 
 mod conformance {
