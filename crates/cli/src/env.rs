@@ -89,7 +89,7 @@ Environment:
   RUNWRIGHT_ALLOW_PROGRAMS
                         tenants whose workflows may run programs, as --allow-programs
   RUNWRIGHT_SERVER      server to ask instead of a store, as --server
-  RUNWRIGHT_KEY         key that opens the server, as --key
+  RUNWRIGHT_KEY         API key for the server, as --key
   RUNWRIGHT_LISTEN      where `serve` listens, as --listen
   RUNWRIGHT_AUTH        how `serve` checks JWTs, as --auth
   OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME
@@ -97,7 +97,7 @@ Environment:
   TRACEPARENT, TRACESTATE
                         the trace that `run` and `play` continue
   RUNWRIGHT_CAPTURE_URL where `snapshot tool` and `snapshot mcp` find the capture that set it
-  RUNWRIGHT_LOG         what the engine reports of itself, such as info or runtime=debug
+  RUNWRIGHT_LOG         log filter, such as info or runtime=debug
   NO_COLOR              no colours, as --color never
 
 Exit codes:
@@ -105,6 +105,6 @@ Exit codes:
   1    the run failed or was cancelled; a check found something
   2    wrong usage or input, or the system could not do it
   3    a session is paused; `runwright play --resume` continues it. For snapshots: a replay
-       left its recording, or there is nothing to compare
-  4    a snapshot is not what was written
+       differed from its recording, or there is nothing to compare
+  4    a snapshot was changed after it was written
   130  interrupted; running nodes are parked, `runwright resume` continues them";

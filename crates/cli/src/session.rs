@@ -39,8 +39,8 @@ pub(crate) struct Typed {
     #[arg(long, global = true, value_name = "DIR", env = env::PROJECT, hide_env = true)]
     project: Option<PathBuf>,
 
-    /// When an acknowledged write survives a power cut; `relaxed` is faster and may lose the last
-    /// moments
+    /// Whether a write is synced to disk before it is acknowledged; `relaxed` is faster, but a
+    /// power cut may lose the last moments
     #[arg(long, global = true, value_name = "WHEN", default_value = "full")]
     durability: Safety,
 
@@ -49,11 +49,11 @@ pub(crate) struct Typed {
     color: Colour,
 
     /// A server to use instead of a store, as http://127.0.0.1:8080: for run, events and most of
-    /// runs; commands that need a store refuse it
+    /// runs; commands that work on a store reject this option
     #[arg(long, global = true, value_name = "URL", env = env::SERVER, hide_env = true)]
     server: Option<String>,
 
-    /// The key that opens the server
+    /// The API key for --server
     #[arg(long, global = true, value_name = "KEY", env = env::KEY, hide_env = true,
           hide_env_values = true)]
     key: Option<String>,

@@ -48,7 +48,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show a server, a run, a kill -9 and the run continuing, in half a minute
+    /// Show a server, a run, a kill -9 and the run continuing, in about 20 seconds
     Demo(demo::Args),
     /// Run a workflow to its end
     Run(run::Args),

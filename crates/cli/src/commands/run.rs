@@ -37,6 +37,7 @@ use crate::{env, faces_json, style, summary, talk, target, text};
   runwright run build.json --input target=release --input 'jobs=[\"a\", \"b\"]'
   runwright run parent.json --with child.json
   runwright run agent.json --providers models.toml --budget-usd 0.50
+  runwright run log-report --server http://127.0.0.1:8080
   generate-workflow | runwright run - --json | tee events.jsonl
 
 The outputs of the run go to stdout, everything else to stderr. With --json stdout has one
@@ -45,8 +46,9 @@ OpenWOP event per line and, as the last line, the snapshot of the run.
 On a terminal the run asks its questions here. Ctrl-C lets running nodes end and parks the run; a
 second Ctrl-C stops at once. `runwright resume` continues the run either way.")]
 pub(crate) struct Args {
-    /// The workflow definition, or - for standard input
-    #[arg(value_name = "FILE")]
+    /// The file of a workflow definition, - for standard input, or with --server the id of a
+    /// workflow there
+    #[arg(value_name = "WORKFLOW")]
     workflow: String,
 
     /// An input: text, or JSON where the workflow declares another type

@@ -65,12 +65,12 @@ pub(crate) struct Args {
     dev: bool,
 
     /// Treat every key as a test key: the test provider may answer instead of a model
-    #[arg(long)]
+    #[arg(long, help_heading = "For tests")]
     test_keys: bool,
 
-    /// Let holders of this token erase runs that have ended, without a key: POST
-    /// /v1/test/runs/RUN/expire?token=TOKEN, for tests of retention
-    #[arg(long, value_name = "TOKEN", requires = "test_keys", value_parser = expiry)]
+    /// A token that may erase ended runs without a key, for tests of retention: POST
+    /// /v1/test/runs/RUN/expire?token=TOKEN
+    #[arg(long, help_heading = "For tests", value_name = "TOKEN", requires = "test_keys", value_parser = expiry)]
     expire_token: Option<ExpiryToken>,
 
     /// The tenant of the runs of --dev
@@ -85,11 +85,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SPAN")]
     retain_finished: Option<Span>,
 
-    /// Requests per second of one principal; the same number may come at once
+    /// Requests per second per principal, and the size of a burst
     #[arg(long, value_name = "N", default_value = "5000", value_parser = text::from_one::<NonZeroU32>)]
     principal_rate: NonZeroU32,
 
-    /// Requests per second of one tenant; the same number may come at once [default: any number]
+    /// Requests per second per tenant, and the size of a burst [default: any number]
     #[arg(long, value_name = "N", value_parser = text::from_one::<NonZeroU32>)]
     tenant_rate: Option<NonZeroU32>,
 
@@ -125,7 +125,7 @@ pub(crate) struct Args {
     #[arg(long)]
     audit_saves: bool,
 
-    /// How long another server waits before it assigns the tasks of a lost server
+    /// Time after which another server takes over the queues of a lost one
     #[arg(long, value_name = "SPAN", default_value = "15s")]
     authority_lease: Span,
 

@@ -301,7 +301,7 @@ fn values() -> Vec<Wrong> {
             gate(json!({ "requiredApprovals": 3, "approversList": ["ada", "bob"] })),
             "/nodes/0/config/requiredApprovals",
             "requiredApprovals",
-            &["more than the 2 of `approversList` can give"],
+            &["needs more approvals than `approversList` has members (2)"],
         ),
         wrong(
             gate(json!({ "timeoutAction": "acept" })),

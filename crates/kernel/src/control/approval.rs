@@ -265,7 +265,7 @@ pub(crate) fn check_config(config: &Value) -> ConfigProblems {
     if let (true, Some(all @ 1..), Some(required)) = (is_closed, list("approversList"), required)
         && required > all as u64
     {
-        let what = format!("is more than the {all} of `approversList` can give");
+        let what = format!("needs more approvals than `approversList` has members ({all})");
         problems.push(("requiredApprovals", what));
     }
     for key in ["approversList", "approverGroupRefs", "approverRoleRefs"] {

@@ -13,8 +13,8 @@ use crate::{talk, text};
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "The successor has the same scopes and the same lifetime, counted from now. Give \
-                  it to the users of the key; the key ends after the overlap, which is a day or \
-                  more. If another person knows the key, end it at once with `runwright keys \
+                  it to the users of the key; the key ends after the overlap. \
+                  If another person knows the key, end it at once with `runwright keys \
                   revoke`."
 )]
 pub(crate) struct Args {

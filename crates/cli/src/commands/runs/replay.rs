@@ -23,7 +23,7 @@ const SHOWN: usize = 400;
 Every batch of the log is decided again from the state before it and the recorded outcomes, answers
 and times. The result must be the same, byte for byte. Nothing runs and nothing is written.
 
-Exits with 0 if it is, 1 if it is not; the first difference is shown.")]
+Exits with 0 if the result is the same, with 1 if it differs; the first difference is shown.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     run: RunName,
 
-    /// Begin after this sequence instead of at the first event
+    /// Skip events up to this sequence
     #[arg(long, value_name = "SEQ")]
     after: Option<Seq>,
 

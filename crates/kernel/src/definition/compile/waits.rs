@@ -17,7 +17,7 @@ pub(super) fn check(plan: &Plan, warnings: &mut Problems) {
             Some(Wait::AtMost(ms)) => format!("which it does up to {ms} ms"),
             Some(Wait::Unlimited) => "which it does without limit".to_owned(),
             None if asks(node) => {
-                "which it does without limit once it failed (`onFailure` is `ask`)".to_owned()
+                "because `onFailure: ask` waits for an answer without a time limit".to_owned()
             }
             None => continue,
         };
