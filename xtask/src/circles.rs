@@ -77,8 +77,7 @@ fn graph(files: &[(String, String)]) -> Graph {
 
 /// The modules named in `crate::…` paths outside of comments and test modules.
 fn uses(text: &str) -> BTreeSet<String> {
-    let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let code: Vec<&str> = product
+    let code: Vec<&str> = without_tests(text)
         .lines()
         .map(|line| line.split("//").next().unwrap_or_default())
         .collect();
@@ -96,6 +95,17 @@ fn uses(text: &str) -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// The text before its test module `mod NAME { … }`. A declaration `mod NAME;` ends nothing.
+fn without_tests(text: &str) -> &str {
+    const HEAD: &str = "#[cfg(test)]\nmod ";
+    let mut heads = text.match_indices(HEAD);
+    let module = heads.find(|(at, _)| {
+        let line = text[at + HEAD.len()..].lines().next();
+        line.is_some_and(|line| line.contains('{'))
+    });
+    module.map_or(text, |(at, _)| &text[..at])
 }
 
 /// The members of a `{…}` group of paths, up to its closing brace.
@@ -204,6 +214,15 @@ mod tests {
             ),
         ];
         assert_eq!(found(&files, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn test_module_in_its_own_file_hides_nothing() {
+        let files = [
+            ("top", "#[cfg(test)]\nmod tests;\n\nuse crate::low;"),
+            ("low", "use crate::top;"),
+        ];
+        assert_eq!(found(&files, &[]).len(), 1);
     }
 
     #[test]

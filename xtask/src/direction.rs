@@ -53,7 +53,7 @@ const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "provenance",
-        normal: &["runtime", "faces", "store", "kernel"],
+        normal: &["runtime", "faces", "kernel"],
         dev: &[],
     },
     Allowed {
@@ -79,12 +79,12 @@ const ALLOWED: &[Allowed] = &[
             "store-postgres",
             "kernel",
         ],
-        dev: &["sim"],
+        dev: &[],
     },
     Allowed {
         name: "sim",
         normal: &["runtime", "store", "kernel"],
-        dev: &["store-sqlite", "store-postgres"],
+        dev: &[],
     },
     Allowed {
         name: "testkit",
@@ -103,9 +103,7 @@ const ALLOWED: &[Allowed] = &[
             "runtime",
             "store",
             "store-sqlite",
-            "store-postgres",
             "kernel",
-            "sim",
             "faces",
             "server",
             "capture",
@@ -150,7 +148,9 @@ pub(crate) fn run(project: &Project, _arguments: &[String]) -> Result<(), Failur
     let metadata = output(&mut project.cargo(&["metadata", "--no-deps", "--format-version=1"]))?;
     let metadata: Value = serde_json::from_str(&metadata)
         .map_err(|error| format!("cargo metadata is not JSON: {error}"))?;
-    let mut problems = wrong_edges(&edges(&metadata), ALLOWED);
+    let edges = edges(&metadata);
+    let mut problems = wrong_edges(&edges, ALLOWED);
+    problems.extend(unused_edges(&edges, ALLOWED));
     for (krate, absent) in ABSENT {
         let tree = output(&mut project.cargo(&[
             "tree",
@@ -245,6 +245,26 @@ fn wrong_edges(
                 ));
             }
         }
+    }
+    problems
+}
+
+/// Rows of the list that no crate uses.
+fn unused_edges(
+    edges: &BTreeMap<String, BTreeSet<(String, Kind)>>,
+    allowed: &[Allowed],
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    for Allowed { name, normal, dev } in allowed {
+        let used = edges.get(*name).into_iter().flatten();
+        let used: BTreeSet<(&str, Kind)> = used.map(|(to, kind)| (&**to, *kind)).collect();
+        let normal = normal.iter().filter(|to| {
+            !used.contains(&(**to, Kind::Normal)) && !used.contains(&(**to, Kind::Dev))
+        });
+        let dev = dev.iter().filter(|to| !used.contains(&(**to, Kind::Dev)));
+        problems.extend(normal.chain(dev).map(|to| {
+            format!("{name} -> {to}: no longer used; remove it from xtask/src/direction.rs")
+        }));
     }
     problems
 }
@@ -351,6 +371,20 @@ mod tests {
             problems[0].starts_with("stray: not in the list"),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn unused_row_is_named() {
+        let kinds = |kind| BTreeMap::from([("a".into(), BTreeSet::from([("b".into(), kind)]))]);
+        let row = |normal, dev| {
+            let name = "a";
+            [Allowed { name, normal, dev }]
+        };
+        let normal = kinds(Kind::Normal);
+        assert_eq!(unused_edges(&normal, &row(&["b"], &[])), [""; 0]);
+        assert_eq!(unused_edges(&kinds(Kind::Dev), &row(&[], &["b"])), [""; 0]);
+        assert_eq!(unused_edges(&normal, &row(&["b", "c"], &[])).len(), 1);
+        assert_eq!(unused_edges(&normal, &row(&[], &["b"])).len(), 1);
     }
 
     #[test]

@@ -6,7 +6,6 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::audit::{self, Actor, AuditAction, Entry, Outcome, Subject};
 use crate::batch::{Batch, IndexRow, KeyClaim, Message, Record};
 use crate::digest::Digest;
 use crate::ids::{MessageId, Seq, StreamId};
@@ -246,22 +245,6 @@ impl<S: Aggregate> Draft<S> {
             command: command(id.clone()),
             target,
             id,
-        });
-    }
-
-    /// Sends an entry to the tenant's audit trail.
-    pub(crate) fn audit(&mut self, action: AuditAction, on: Subject, by: &Actor) {
-        let (decided_at, by) = (self.now, by.clone());
-        let trail = audit::AuditTrail::stream(self.log.header.tenant());
-        self.send(trail, |message| {
-            audit::command(Entry {
-                message,
-                decided_at,
-                action,
-                by,
-                on,
-                outcome: Outcome::Done,
-            })
         });
     }
 

@@ -29,7 +29,6 @@ use crate::exit::{Exit, Failure};
 use crate::session::{Session, Typed};
 
 pub(crate) use drive_args::DriveArgs;
-pub(crate) use resume::served_by;
 
 /// Runs workflows of real processes that survive every crash, and shows what happened.
 ///

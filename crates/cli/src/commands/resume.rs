@@ -3,7 +3,7 @@
 use kernel::ids::StreamId;
 use kernel::run::{Capacity, Command, Envelope};
 use runtime::door::Door;
-use runtime::{holder, servers};
+use runtime::holder;
 use serde_json::json;
 use store::ListQuery;
 
@@ -15,7 +15,7 @@ use crate::follow::Follower;
 use crate::lookup::{self, RunName, short};
 use crate::prompt::Prompt;
 use crate::session::{Form, Session};
-use crate::target::holder_name;
+use crate::target::{holder_name, served_by};
 use crate::{compose, style, talk, text};
 
 /// Command-line arguments.
@@ -98,22 +98,6 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     .await?;
     drop(live);
     super::run::finish(&follower, session, ended)
-}
-
-/// The server that drives the runs of the store, if there is one.
-pub(crate) async fn served_by(session: &Session, door: &Door) -> Result<Option<String>, Failure> {
-    if session.database.is_none() {
-        let is_served = session.place.is_served()?;
-        return Ok(is_served.then(|| "the server".to_owned()));
-    }
-    let alive = servers::alive(&**door.store()).await?;
-    Ok(alive.first().map(|server| {
-        let machine = holder_name(&server.holder);
-        format!(
-            "the server {} ({machine})",
-            text::one_line(&server.address, 80)
-        )
-    }))
 }
 
 /// The server has its own providers, secrets and limits; a run that this process took from it would

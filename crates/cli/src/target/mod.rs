@@ -26,7 +26,7 @@ use openwop::{Host, Kind};
 
 pub(crate) use listing::{Filter, Listing, Row};
 pub(crate) use server::{Server, exit};
-pub(crate) use store::{StoreTarget, holder_name};
+pub(crate) use store::{StoreTarget, holder_name, served_by};
 pub(crate) use view::{ArtifactRow, RunView, say_end};
 
 /// The use of a run that a command looks for.

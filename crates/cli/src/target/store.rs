@@ -13,9 +13,9 @@ use kernel::notes::{Annotate, Signal};
 use kernel::run::event::DrainPolicy;
 use kernel::run::{Capacity, Command, Envelope, Rejection, Run, RunStatus};
 use kernel::stream::StreamKind;
-use runtime::DoorError;
 use runtime::door::{Door, NotesError};
 use runtime::redact::Redactor;
+use runtime::{DoorError, servers};
 use serde_json::Value;
 use store::{ListQuery, StoreError};
 
@@ -23,7 +23,6 @@ use super::{
     ArtifactRow, Cursor, EventLine, Filter, Listing, NewNote, Purpose, RunView, Sink, Target,
 };
 use crate::budget::Used;
-use crate::commands::served_by;
 use crate::exit::Failure;
 use crate::lookup::{self, RunName, Shown, short};
 use crate::session::{Form, Session};
@@ -41,6 +40,22 @@ const ASKING: [RunStatus; 5] = [
 ];
 /// Runs whose questions are listed.
 const MAX_ASKING: usize = 500;
+
+/// The server that drives the runs of the store, if there is one.
+pub(crate) async fn served_by(session: &Session, door: &Door) -> Result<Option<String>, Failure> {
+    if session.database.is_none() {
+        let is_served = session.place.is_served()?;
+        return Ok(is_served.then(|| "the server".to_owned()));
+    }
+    let alive = servers::alive(&**door.store()).await?;
+    Ok(alive.first().map(|server| {
+        let machine = holder_name(&server.holder);
+        format!(
+            "the server {} ({machine})",
+            text::one_line(&server.address, 80)
+        )
+    }))
+}
 
 /// The runs of a store.
 pub(crate) struct StoreTarget<'a> {

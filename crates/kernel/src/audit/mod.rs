@@ -57,6 +57,24 @@ pub(crate) fn command(entry: Entry) -> Vec<u8> {
     serde_json::to_vec(&AuditMessage { audit: entry }).expect("a message is always JSON")
 }
 
+impl<S: Aggregate> Draft<S> {
+    /// Sends an entry to the tenant's audit trail.
+    pub(crate) fn audit(&mut self, action: AuditAction, on: Subject, by: &Actor) {
+        let (decided_at, by) = (self.now, by.clone());
+        let trail = AuditTrail::stream(self.log.header().tenant());
+        self.send(trail, |message| {
+            command(Entry {
+                message,
+                decided_at,
+                action,
+                by,
+                on,
+                outcome: Outcome::Done,
+            })
+        });
+    }
+}
+
 impl Actor {
     /// An actor with this principal.
     pub fn new(principal: impl Into<String>) -> Self {
