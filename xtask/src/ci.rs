@@ -80,6 +80,10 @@ const STEPS: &[Step] = &[
         run: clippy,
     },
     Step {
+        name: "product",
+        run: product,
+    },
+    Step {
         name: "doc",
         run: doc,
     },
@@ -147,6 +151,12 @@ fn clippy(session: &mut Session<'_>) -> Result<(), String> {
         "-D",
         "warnings",
     ]))
+}
+
+/// The binary with its own features: those for tests can forge batches, so the product must build
+/// without them.
+fn product(session: &mut Session<'_>) -> Result<(), String> {
+    succeed(&mut session.cargo(&["check", "--locked", "--package", "cli"]))
 }
 
 /// Documentation of the workspace's crates only; clippy has already checked their dependencies.
