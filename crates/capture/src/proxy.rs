@@ -382,7 +382,7 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {
             return problem(StatusCode::NOT_FOUND, "not_found", "unknown provider");
         }
     };
-    let asked = Asked {
+    let asked = ProxiedRequest {
         provider,
         method,
         rest: rest.to_owned(),
@@ -450,7 +450,7 @@ async fn of_written_address(
         Ok(body) => body,
         Err(refused) => return refused,
     };
-    let asked = Asked {
+    let asked = ProxiedRequest {
         provider,
         method,
         rest,
@@ -506,7 +506,7 @@ fn within<'a>(recorder: &Recorder, path: &'a str) -> (Option<u64>, &'a str) {
 }
 
 /// A request to a model.
-struct Asked {
+struct ProxiedRequest {
     provider: &'static str,
     method: Method,
     rest: String,
@@ -519,7 +519,7 @@ struct Asked {
     within: Option<u64>,
 }
 
-async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: Asked) -> Answer {
+async fn of_model(shared: &Arc<Shared>, upstream: &Upstream, asked: ProxiedRequest) -> Answer {
     let recorder = &shared.recorder;
     learn(recorder.cleaner(), &asked.headers, asked.query.as_deref());
     let route = Route::from_path(&format!("/{}", asked.rest));

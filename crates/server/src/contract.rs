@@ -50,9 +50,12 @@ impl Contract {
         if path.starts_with(WORKBENCH_ROOT) {
             return (Self::Workbench, Ok(()));
         }
-        let asked = Asked::from_request(request.headers());
+        let asked = RequestedVersion::from_request(request.headers());
         if path.starts_with("/v1/") {
-            let is_other = !matches!(asked, Asked::Nothing | Asked::Major(1));
+            let is_other = !matches!(
+                asked,
+                RequestedVersion::Nothing | RequestedVersion::Major(1)
+            );
             let refused = || {
                 Err(Problem::new(
                     hyper::StatusCode::BAD_REQUEST,
@@ -68,11 +71,11 @@ impl Contract {
         }
         match asked {
             // Links in answers are opened by browsers, which cannot send the header.
-            Asked::Nothing if path != WELL_KNOWN => (Self::Two, Ok(())),
-            Asked::Nothing | Asked::Major(1) => (Self::One, Ok(())),
-            Asked::Major(2) => (Self::Two, Ok(())),
-            Asked::Major(_) => (Self::Two, Err(Problem::unsupported_version(&VERSIONS))),
-            Asked::Malformed => (
+            RequestedVersion::Nothing if path != WELL_KNOWN => (Self::Two, Ok(())),
+            RequestedVersion::Nothing | RequestedVersion::Major(1) => (Self::One, Ok(())),
+            RequestedVersion::Major(2) => (Self::Two, Ok(())),
+            RequestedVersion::Major(_) => (Self::Two, Err(Problem::unsupported_version(&VERSIONS))),
+            RequestedVersion::Malformed => (
                 Self::Two,
                 Err(Problem::invalid(
                     "OpenWOP-Version is a major, or a major and a minor, such as 2.0",
@@ -95,13 +98,13 @@ impl Contract {
 
 /// The version header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum RequestedVersion {
     Nothing,
     Major(u32),
     Malformed,
 }
 
-impl Asked {
+impl RequestedVersion {
     fn from_request(headers: &HeaderMap) -> Self {
         let mut given = headers.get_all(HEADER).iter();
         let Some(value) = given.next() else {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Answer, Asked, ToolResult, ToolUse, content_text, text_of};
+use super::{Answer, ModelRequest, ToolResult, ToolUse, content_text, text_of};
 
-pub(super) fn asked(body: &Value) -> Asked {
-    let mut asked = Asked {
+pub(super) fn asked(body: &Value) -> ModelRequest {
+    let mut asked = ModelRequest {
         system: (!body["system"].is_null()).then(|| body["system"].clone()),
-        ..Asked::default()
+        ..ModelRequest::default()
     };
     for message in body["messages"].as_array().into_iter().flatten() {
         if message["role"] != "user" {

@@ -74,7 +74,7 @@ impl Route {
 
 /// The content of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct ModelRequest {
     /// The requested model.
     pub model: Option<String>,
     /// The system prompt: a text, or blocks.
@@ -128,12 +128,12 @@ impl ToolUse {
 }
 
 /// Reads a request.
-pub(crate) fn asked(route: Route, body: &Value) -> Asked {
+pub(crate) fn asked(route: Route, body: &Value) -> ModelRequest {
     let mut asked = match route {
         Route::ChatCompletions => openai::asked(body),
         Route::Responses => responses::asked(body),
         Route::Messages => anthropic::asked(body),
-        Route::Embeddings | Route::Other => Asked::default(),
+        Route::Embeddings | Route::Other => ModelRequest::default(),
     };
     asked.model = body["model"].as_str().map(str::to_owned);
     asked

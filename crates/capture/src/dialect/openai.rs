@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Answer, Asked, ToolResult, ToolUse, content_text, text_of};
+use super::{Answer, ModelRequest, ToolResult, ToolUse, content_text, text_of};
 
-pub(super) fn asked(body: &Value) -> Asked {
-    let mut asked = Asked::default();
+pub(super) fn asked(body: &Value) -> ModelRequest {
+    let mut asked = ModelRequest::default();
     for message in body["messages"].as_array().into_iter().flatten() {
         match message["role"].as_str().unwrap_or_default() {
             "system" | "developer" if asked.system.is_none() => {

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Answer, Asked, ToolResult, ToolUse, content_text, text_of};
+use super::{Answer, ModelRequest, ToolResult, ToolUse, content_text, text_of};
 
-pub(super) fn asked(body: &Value) -> Asked {
-    let mut asked = Asked {
+pub(super) fn asked(body: &Value) -> ModelRequest {
+    let mut asked = ModelRequest {
         system: (!body["instructions"].is_null()).then(|| body["instructions"].clone()),
         prompt: text_of(&body["input"]),
-        ..Asked::default()
+        ..ModelRequest::default()
     };
     for item in body["input"].as_array().into_iter().flatten() {
         if item["type"] == "function_call_output" {

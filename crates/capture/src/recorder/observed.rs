@@ -11,11 +11,11 @@ use super::traffic::Place;
 use super::{Recorder, State, UNREACHED, Use, now};
 use crate::call::{Call, FolderMetadata, Kind};
 use crate::clean::Cleaner;
-use crate::dialect::{Answer, Asked, Route, ToolUse};
+use crate::dialect::{Answer, ModelRequest, Route, ToolUse};
 
 impl Recorder {
     /// Results that return to the model: tools that were called outside the recorder.
-    pub(super) fn settle(&self, state: &mut State, asked: &Asked) {
+    pub(super) fn settle(&self, state: &mut State, asked: &ModelRequest) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for result in &asked.results {
             // Some servers repeat an id: the n-th result belongs to the n-th use.

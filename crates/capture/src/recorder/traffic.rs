@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Recorder;
 use crate::clean::Cleaner;
-use crate::dialect::{Asked, Route};
+use crate::dialect::{ModelRequest, Route};
 
 /// Facts about the whole execution, from the model traffic.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +85,7 @@ impl Note {
     pub(super) fn new(
         route: Route,
         provider: &'static str,
-        asked: &Asked,
+        asked: &ModelRequest,
         sent: &Value,
         cleaner: &Cleaner,
     ) -> Self {

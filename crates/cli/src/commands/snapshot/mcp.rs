@@ -17,7 +17,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::mpsc;
 
-use self::asked::{Asked, Part, Telling};
+use self::asked::{ClientRequest, Part, Telling};
 use self::notifications::{Notifications, ToldAgain, kept};
 use super::command::{said, surroundings};
 use crate::exit::{Exit, Failure};
@@ -60,9 +60,9 @@ struct Between {
     /// Recorded messages already sent to the client.
     told: ToldAgain,
     /// The server's requests to the client without an answer yet, by id.
-    asked: BTreeMap<String, Asked>,
+    asked: BTreeMap<String, ClientRequest>,
     /// The recording's requests to the client, with the messages after their answer.
-    asked_again: BTreeMap<String, (Asked, Telling)>,
+    asked_again: BTreeMap<String, (ClientRequest, Telling)>,
     /// The recording's requests to the client without a recorded answer.
     asked_in_vain: BTreeSet<String>,
 }

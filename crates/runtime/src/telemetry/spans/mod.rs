@@ -66,7 +66,7 @@ struct Visit {
 }
 
 /// An open question.
-struct Asked {
+struct OpenQuestion {
     node: NodeId,
     visit: u32,
     at: Timestamp,
@@ -82,7 +82,7 @@ struct Walk<'a> {
     own_from: u64,
     workflow: String,
     visits: HashMap<(NodeId, u32), Visit>,
-    asked: HashMap<InterruptId, Asked>,
+    asked: HashMap<InterruptId, OpenQuestion>,
     /// The number of questions of each node.
     questions: HashMap<NodeId, u64>,
     calls: Calls,
@@ -147,7 +147,7 @@ impl Walk<'_> {
                 ..
             } => {
                 let questions = self.questions.entry(node_id.clone()).or_default();
-                let asked = Asked {
+                let asked = OpenQuestion {
                     node: node_id.clone(),
                     visit: *visit,
                     at,
@@ -259,7 +259,7 @@ impl Walk<'_> {
     /// Closes a visit and its questions.
     fn node(&mut self, event: &Event, node: &NodeId, number: u32, error: Option<&str>) {
         self.attempt(event, node, number, error);
-        let over = |asked: &Asked| asked.node == *node && asked.visit == number;
+        let over = |asked: &OpenQuestion| asked.node == *node && asked.visit == number;
         let ids: Vec<InterruptId> = (self.asked.iter())
             .filter(|(_, asked)| over(asked))
             .map(|(id, _)| id.clone())
@@ -300,7 +300,7 @@ impl Walk<'_> {
         });
     }
 
-    fn interrupt(&mut self, id: &InterruptId, asked: &Asked, end: Option<&Event>) {
+    fn interrupt(&mut self, id: &InterruptId, asked: &OpenQuestion, end: Option<&Event>) {
         if end.is_some_and(|event| event.seq < self.own_from) {
             return;
         }

@@ -225,19 +225,19 @@ async fn list(cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn get(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::from_request(&cx)?;
+    let asked = SnapshotQuery::from_request(&cx)?;
     let kept = with_files(move || asked.find_clean(&asked.id)).await?;
     Ok(linked(Reply::ok(&kept.document.raw), &kept))
 }
 
 /// The snapshot in the path, before it is looked up.
-struct Asked {
+struct SnapshotQuery {
     folder: Folder,
     workspace: Option<String>,
     id: String,
 }
 
-impl Asked {
+impl SnapshotQuery {
     fn from_request(cx: &Cx) -> Result<Self, Problem> {
         let who = cx.who()?;
         Ok(Self {
@@ -307,7 +307,7 @@ pub(super) fn link(app: &App, run: &StreamId, contract: Contract) -> Option<Stri
 }
 
 async fn verify(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::from_request(&cx)?;
+    let asked = SnapshotQuery::from_request(&cx)?;
     let verified = with_files(move || {
         let kept = asked.find(&asked.id)?;
         asked
@@ -319,7 +319,7 @@ async fn verify(cx: Cx) -> Result<Reply, Problem> {
 }
 
 async fn comparison(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::from_request(&cx)?;
+    let asked = SnapshotQuery::from_request(&cx)?;
     let query = cx.query();
     let with = query.get("with").map(str::to_owned);
     let options = options(&query)?;

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use super::{Between, Failure, Pending, kept, output_of, said, to_client};
 
 /// A request to the client, and its surrounding call.
-pub(super) struct Asked {
+pub(super) struct ClientRequest {
     method: String,
     params: Value,
     within: Option<u64>,
 }
 
-impl Asked {
+impl ClientRequest {
     fn from_message(message: &Value, within: Option<u64>) -> Self {
         let mut params = message["params"].clone();
         if let Some(params) = params.as_object_mut() {
@@ -86,7 +86,7 @@ impl Between {
                     self.asked_in_vain.insert(id);
                     continue;
                 }
-                let asked = Asked::from_message(&message, telling.seq);
+                let asked = ClientRequest::from_message(&message, telling.seq);
                 self.asked_again.insert(id, (asked, telling));
                 return Ok(());
             }
@@ -132,7 +132,8 @@ impl Between {
         let within = open.as_ref().map(|pending| pending.seq).or(last);
         let id = message["id"].to_string();
         self.asked_in_vain.remove(&id);
-        self.asked.insert(id, Asked::from_message(message, within));
+        self.asked
+            .insert(id, ClientRequest::from_message(message, within));
         match open {
             Some(pending) => {
                 pending.notifications.push(kept);
