@@ -70,7 +70,8 @@ pub(crate) struct Args {
 
     /// A token that may erase ended runs without a key, for tests of retention: POST
     /// /v1/test/runs/RUN/expire?token=TOKEN
-    #[arg(long, help_heading = "For tests", value_name = "TOKEN", requires = "test_keys", value_parser = expiry)]
+    #[arg(long, help_heading = "For tests", value_name = "TOKEN", requires = "test_keys",
+          value_parser = expiry)]
     expire_token: Option<ExpiryToken>,
 
     /// The tenant of the runs of --dev

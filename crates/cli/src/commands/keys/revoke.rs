@@ -11,6 +11,8 @@ use crate::talk;
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright keys revoke build-server --tenant acme --reason 'was in a log'")]
 pub(crate) struct Args {
     /// The key: its id, the end of it, its name, or the key itself
     #[arg(value_name = "ID")]

@@ -11,12 +11,13 @@ use crate::{talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "The successor has the same scopes and the same lifetime, counted from now. Give \
+#[command(after_help = "Examples:
+  runwright keys rotate build-server --tenant acme --overlap 48h
+
+The successor has the same scopes and the same lifetime, counted from now. Give \
                   it to the users of the key; the key ends after the overlap. \
                   If another person knows the key, end it at once with `runwright keys \
-                  revoke`."
-)]
+                  revoke`.")]
 pub(crate) struct Args {
     /// The key: its id, the end of it, or its name
     #[arg(value_name = "ID")]

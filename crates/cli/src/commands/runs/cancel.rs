@@ -8,6 +8,9 @@ use crate::{talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright runs cancel last --reason 'no longer needed'
+  runwright runs cancel 1f0c9a2b --server http://127.0.0.1:8080")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

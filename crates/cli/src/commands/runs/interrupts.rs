@@ -14,7 +14,11 @@ use crate::{style, talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "`runwright runs resolve RUN NODE` answers.")]
+#[command(after_help = "Examples:
+  runwright runs interrupts
+  runwright runs interrupts last --json
+
+`runwright runs resolve RUN NODE` answers.")]
 pub(crate) struct Args {
     /// Only questions of this run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

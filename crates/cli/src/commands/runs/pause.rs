@@ -10,10 +10,12 @@ use crate::target::{self, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Running nodes may end first, unless --now stops them: they start again, as a new attempt, after
-`runwright runs unpause`."
-)]
+#[command(after_help = "Examples:
+  runwright runs pause last
+  runwright runs pause 1f0c9a2b --now --reason maintenance
+
+Running nodes may end first, unless --now stops them: they start again, as a new attempt, after
+`runwright runs unpause`.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

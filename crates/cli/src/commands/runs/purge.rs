@@ -13,11 +13,12 @@ use crate::{talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "A purged run is deleted for good: its events, artifacts and files, and those of the runs it started.
+#[command(after_help = "Examples:
+  runwright runs purge 1f0c9a2b --yes --reason 'contains personal data'
+
+A purged run is deleted for good: its events, artifacts and files, and those of the runs it started.
 Only a tombstone remains, with its id, the end of its hash chain and the reason. SQLite may keep
-copies in unused parts of the store file; `runwright doctor --clean` rewrites the file without them."
-)]
+copies in unused parts of the store file; `runwright doctor --clean` rewrites the file without them.")]
 pub(crate) struct Args {
     /// The runs: their ids, the beginnings or the ends of them, or `last`
     #[arg(value_name = "RUN", required = true)]

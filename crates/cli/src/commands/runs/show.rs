@@ -8,7 +8,11 @@ use crate::target::{self, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "--json prints the OpenWOP snapshot of the run.")]
+#[command(after_help = "Examples:
+  runwright runs show last
+  runwright runs show 1f0c9a2b --json | jq .status
+
+--json prints the OpenWOP snapshot of the run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

@@ -10,9 +10,11 @@ use crate::target::{self, Cursor, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Ends when the run has ended, or with Ctrl-C, which does not affect the run."
-)]
+#[command(after_help = "Examples:
+  runwright runs tail last
+  runwright runs tail 1f0c9a2b --after 120 --type node.completed
+
+Ends when the run has ended, or with Ctrl-C, which does not affect the run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

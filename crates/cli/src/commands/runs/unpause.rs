@@ -8,10 +8,11 @@ use crate::target::{self, Intent, Purpose};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "This ends a pause. To continue a run whose engine was lost, use \
-`runwright resume`."
-)]
+#[command(after_help = "Examples:
+  runwright runs unpause last
+
+This ends a pause. To continue a run whose engine was lost, use \
+`runwright resume`.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

@@ -12,6 +12,9 @@ use crate::{style, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  runwright workflow nodes
+  runwright workflow nodes runwright.process")]
 pub(crate) struct Args {
     /// Describe these node types with everything their config takes
     #[arg(value_name = "TYPE")]

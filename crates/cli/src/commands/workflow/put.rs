@@ -11,11 +11,12 @@ use crate::{talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Putting a workflow again never changes a run that exists: each run keeps \
+#[command(after_help = "Examples:
+  runwright workflow put build.json deploy.json
+
+Putting a workflow again never changes a run that exists: each run keeps \
 the definition it was created with. A version names one content: a changed definition needs \
-another version."
-)]
+another version.")]
 pub(crate) struct Args {
     /// Workflow definitions; - for standard input
     #[arg(value_name = "FILE", required = true)]

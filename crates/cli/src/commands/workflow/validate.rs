@@ -11,10 +11,11 @@ use crate::{style, talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(
-    after_help = "Exits with 0 if all are valid, 1 if one is not, 2 if one cannot be read. \
-Needs no store."
-)]
+#[command(after_help = "Examples:
+  runwright workflow validate build.json
+
+Exits with 0 if all are valid, 1 if one is not, 2 if one cannot be read. \
+Needs no store.")]
 pub(crate) struct Args {
     /// Workflow definitions; - for standard input
     #[arg(value_name = "FILE", required = true)]
