@@ -6,9 +6,10 @@ use crate::project::{Project, succeed};
 
 /// The benchmarks that start the program itself.
 const PROGRAM: [&str; 2] = ["exec", "queue"];
+/// Installs packages and returns their folder.
+type Install = fn(&Project) -> node::BenchFolder;
 /// The benchmarks that need npm packages.
-const WITH_NODE: [(&str, fn(&Project) -> node::BenchFolder); 2] =
-    [("workbench", node::express), ("queue", node::typescript)];
+const WITH_NODE: [(&str, Install); 2] = [("workbench", node::express), ("queue", node::typescript)];
 
 /// Passes every argument to the driver in `bench/`.
 pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
