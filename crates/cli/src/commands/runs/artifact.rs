@@ -19,7 +19,11 @@ use crate::{talk, text};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "`runwright runs show` lists the artifacts of a run.")]
+#[command(after_help = "Examples:
+  runwright runs artifact last 4be1d0c7
+  runwright runs artifact 1f0c9a2b 4be1d0c7 --output report.txt
+
+`runwright runs show` lists the artifacts of a run.")]
 pub(crate) struct Args {
     /// The run: its id, the beginning or the end of it, or `last`
     #[arg(value_name = "RUN")]

@@ -7,7 +7,7 @@ use runtime::access::Action;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Asked, address, failed, folder, linked, sees, unredacted, with_files, word};
+use super::{SnapshotQuery, address, failed, folder, linked, sees, unredacted, with_files, word};
 use crate::body;
 use crate::problem::Problem;
 use crate::reply::Reply;
@@ -91,7 +91,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn pin(cx: Cx, is_wanted: bool) -> Result<Reply, Problem> {
-    let asked = Asked::from_request(&cx)?;
+    let asked = SnapshotQuery::from_request(&cx)?;
     let answer = with_files(move || {
         let kept = asked.find(&asked.id)?;
         asked.folder.pin(&kept.path, is_wanted).map_err(failed)?;
@@ -145,7 +145,7 @@ enum Format {
 }
 
 async fn export(cx: Cx) -> Result<Reply, Problem> {
-    let asked = Asked::from_request(&cx)?;
+    let asked = SnapshotQuery::from_request(&cx)?;
     let format = word(&cx.query(), "format", "prov-json, openlineage or bundle");
     let found = with_files(move || {
         let kept = asked.find_clean(&asked.id)?;
