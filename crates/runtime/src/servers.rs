@@ -201,7 +201,7 @@ mod tests {
         let (one, two) = (entry(&store, "one", "k1"), entry(&store, "two", "k2"));
         change(&store, &one.holder, Some(&one)).await.unwrap();
         let others = change(&store, &two.holder, Some(&two)).await.unwrap();
-        assert_eq!(others, [one.clone()]);
+        assert_eq!(others, std::slice::from_ref(&one));
         assert!(two.has_other_keys(&one));
         assert_eq!(alive(&store).await.unwrap(), [one.clone(), two.clone()]);
         withdraw(&store, &one.holder).await.unwrap();
