@@ -36,6 +36,7 @@ pub mod sealed;
 pub mod stream;
 pub mod time;
 pub mod trace;
+pub mod usage;
 mod words;
 
 /// The version of this engine, as events and snapshots show it. A run persisted by a newer

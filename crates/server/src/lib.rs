@@ -32,6 +32,7 @@ mod recheck;
 mod reply;
 pub mod route;
 pub mod routes;
+mod session;
 mod sse;
 mod sunset;
 mod trace;

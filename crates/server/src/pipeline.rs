@@ -35,7 +35,8 @@ use crate::problem::Problem;
 use crate::reply::{REPLAYED, Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
 use crate::routes::v2::token;
-use crate::routes::{console, workbench};
+use crate::routes::workbench;
+use crate::session;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 use crate::unread_body::{Unread, UnreadBody};
 
@@ -373,7 +374,7 @@ async fn handle(
         {
             return (Err(problem), None);
         }
-        Access::May(_) if let Err(problem) = console::admit(app, request.headers_mut()) => {
+        Access::May(_) if let Err(problem) = session::admit(app, request.headers_mut()) => {
             return (Err(problem), None);
         }
         Access::May(_) => match app.caller(request.headers()).await {

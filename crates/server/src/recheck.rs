@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::problem::Problem;
 use crate::route::Cx;
-use crate::routes::console;
+use crate::session;
 
 /// The credential of a long response. A key may be revoked or expire, and a token's scopes may
 /// change, while its client still listens.
@@ -25,7 +25,7 @@ pub(crate) struct CredentialRecheck {
 
 impl CredentialRecheck {
     pub(crate) fn new(cx: &Cx, action: Action) -> Result<Self, Problem> {
-        let headers = console::of_session(&cx.headers).unwrap_or_else(|| {
+        let headers = session::of_session(&cx.headers).unwrap_or_else(|| {
             let given = cx.headers.get_all(AUTHORIZATION).iter();
             given.map(|value| (AUTHORIZATION, value.clone())).collect()
         });
@@ -45,7 +45,7 @@ impl CredentialRecheck {
         }
         // A session ends by itself, also one whose key stays valid.
         let mut headers = self.headers.clone();
-        console::admit(&self.app, &mut headers)?;
+        session::admit(&self.app, &mut headers)?;
         let who = self.app.caller(&headers).await?;
         self.due = Instant::now() + self.app.limits().recheck;
         let own = Resource::own(&who, who.run.clone().map_or(What::Runs, What::Run));

@@ -49,7 +49,7 @@ pub use event::{DocumentEvent, Event, EventBody, Extension, External, Form, Save
 pub use gates::{GateDecision, PendingGate};
 pub use history::History;
 pub use sent::{Sent, Shared};
-pub use summary::{ModelUse, run_status};
+pub use summary::run_status;
 pub use text::{Edit, Text};
 pub use view::{STEP_TYPE, View};
 

@@ -12,6 +12,7 @@ use crate::audit::Actor;
 use crate::ids::TenantId;
 use crate::json;
 use crate::limits;
+use crate::usage::ModelUse;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 

@@ -11,7 +11,6 @@ use serde_json::{Map, Value};
 
 use crate::definition::Plan;
 use crate::digest::Digest;
-use crate::document::ModelUse;
 use crate::ids::{InterruptId, MessageId, NodeId, Seq, StreamId, WorkflowId};
 use crate::json::is_default;
 use crate::run::InterruptKind;
@@ -22,6 +21,7 @@ use crate::run::event::{
 use crate::run::fan::Fan;
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
+use crate::usage::ModelUse;
 
 pub use queries::LiveAttempt;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use hyper::Method;
-use kernel::document::{ModelUse, is_mark};
+use kernel::document::is_mark;
+use kernel::usage::ModelUse;
 use runtime::access::Action;
 use serde_json::{Value, json};
 use store::Listed;

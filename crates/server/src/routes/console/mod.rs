@@ -10,7 +10,7 @@ mod session;
 
 pub(crate) use assets::is_asset;
 pub use offline::offline_page;
-pub(crate) use session::{admit, of_session, schemas};
+pub(crate) use session::schemas;
 
 use crate::route::Route;
 

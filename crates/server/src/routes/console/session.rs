@@ -1,7 +1,6 @@
 //! Sessions: a key or token becomes a cookie that scripts cannot read.
 
-use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
-use hyper::http::uri::Authority;
+use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, SET_COOKIE};
 use hyper::{HeaderMap, Method, StatusCode};
 use runtime::access::{AuthError, Principal, Scopes};
 use runtime::api::{Api, SESSION_LIFE};
@@ -13,10 +12,9 @@ use crate::origin;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
+use crate::session::{SECRET, cookie, cookie_name};
 
 const PATH: &str = "/console/session";
-/// The header with the page's secret.
-const SECRET: HeaderName = HeaderName::from_static("x-runwright-session");
 /// The longest cookie that browsers keep.
 const MAX_COOKIE_BYTES: usize = 4_096;
 /// The longest key or token.
@@ -74,39 +72,6 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Uses the credential in the session of a request, if its page knows the session's secret. A
-/// credential in a header of its own has precedence.
-pub(crate) fn admit(app: &App, headers: &mut HeaderMap) -> Result<(), Problem> {
-    if !app.gate().asks() || headers.contains_key(AUTHORIZATION) {
-        headers.remove(SECRET);
-        return Ok(());
-    }
-    let (Some(text), Some(given)) = (cookie(headers), headers.get(SECRET)) else {
-        headers.remove(SECRET);
-        return Ok(());
-    };
-    origin::check_own_page(headers)?;
-    let session = app.api().session(&text)?;
-    if given.as_bytes() != session.page_secret.as_bytes() {
-        return Err(Problem::unauthenticated(
-            "unauthenticated",
-            "this page belongs to an earlier session; reload it",
-        ));
-    }
-    let value = HeaderValue::from_str(&format!("Bearer {}", session.bearer));
-    headers.insert(AUTHORIZATION, value.map_err(|_| Problem::invalid_token())?);
-    Ok(())
-}
-
-/// The headers by which a request of a session is authenticated again later. `None` for a request
-/// with a credential of its own.
-pub(crate) fn of_session(headers: &HeaderMap) -> Option<HeaderMap> {
-    headers.get(SECRET)?;
-    let mut kept = headers.clone();
-    kept.remove(AUTHORIZATION);
-    Some(kept)
-}
-
 async fn show(cx: Cx) -> Result<Reply, Problem> {
     origin::check_own_page(&cx.headers)?;
     if !cx.app.gate().asks() {
@@ -150,7 +115,7 @@ async fn sign_in(mut cx: Cx) -> Result<Reply, Problem> {
     }
     let who = cx.app.caller(&bearer(token)?).await?;
     let (session, text) = cx.app.api().begin_session(token)?;
-    if name(&cx.headers).len() + 1 + text.len() > MAX_COOKIE_BYTES {
+    if cookie_name(&cx.headers).len() + 1 + text.len() > MAX_COOKIE_BYTES {
         let message = "the token is too long for the cookie of a browser; sign in with an API key";
         return Err(Problem::invalid(message));
     }
@@ -202,35 +167,12 @@ fn bearer(token: &str) -> Result<HeaderMap, Problem> {
     Ok(headers)
 }
 
-/// The name of the cookie. A browser sends a cookie to every port of a host, so the name has the
-/// port.
-fn name(headers: &HeaderMap) -> String {
-    let host = headers.get(HOST).map(HeaderValue::as_bytes);
-    let host = host.and_then(|host| Authority::try_from(host).ok());
-    let port = host.and_then(|host| host.port_u16());
-    port.map_or("runwright_session".into(), |port| {
-        format!("runwright_session_{port}")
-    })
-}
-
-/// The session in the cookie of a request.
-fn cookie(headers: &HeaderMap) -> Option<String> {
-    let name = name(headers);
-    let given = headers.get_all(COOKIE).iter();
-    let mut pairs = given
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|text| text.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    let (_, text) = pairs.find(|(key, _)| *key == name)?;
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 /// The header that sets the cookie. Browsers that came by https return it by https only.
 fn written(headers: &HeaderMap, text: &str, seconds: u64) -> String {
     let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
     let is_https = origin.is_some_and(|origin| origin.starts_with(b"https://"));
     let secure = if is_https { "; Secure" } else { "" };
-    let name = name(headers);
+    let name = cookie_name(headers);
     format!("{name}={text}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
 }
 
