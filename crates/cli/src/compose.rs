@@ -59,7 +59,8 @@ pub(crate) fn engine_under(
         workdir: session.place.project.clone(),
         programs: Arc::new(programs),
     };
-    Ok(Engine::new(door.store().clone(), nodes, ports, options))
+    let store = (door.store().clone(), door.hints().clone());
+    Ok(Engine::with_hints(store, nodes, ports, options))
 }
 
 /// Starts processes as children of this program, with their files in the data folder.

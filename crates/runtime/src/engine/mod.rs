@@ -160,15 +160,26 @@ pub(crate) struct Driven {
 }
 
 impl Engine {
-    /// An engine over a store. Nothing runs before [`Engine::start`].
+    /// An engine over a store that only this process changes. Nothing runs before
+    /// [`Engine::start`].
     pub fn new(
         store: Arc<dyn Store>,
         registry: Arc<Registry>,
         ports: Ports,
         options: EngineOptions,
     ) -> Self {
+        Self::with_hints((store, Hints::default()), registry, ports, options)
+    }
+
+    /// As [`Engine::new`], over a store whose changes by other processes are reported as hints.
+    pub fn with_hints(
+        (store, hints): (Arc<dyn Store>, Hints),
+        registry: Arc<Registry>,
+        ports: Ports,
+        options: EngineOptions,
+    ) -> Self {
         let plans = Arc::new(Plans::new(registry.clone()));
-        let door = Door::new(store, plans, Hints::default());
+        let door = Door::new(store, plans, hints);
         Self {
             inner: Arc::new(Inner {
                 door,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kernel::run::event::DrainPolicy;
 use kernel::run::{Command, Create, End, Envelope, Event, NodeError, Rejection, Run, Start};
 use kernel::stream::{Owner, Policy};
+use runtime::hints::Hints;
 use runtime::nodes::{Ports, Registry, Secrets};
 use runtime::outbound::Outbound;
 use runtime::{DoorError, Engine, EngineOptions, NewRun};
@@ -28,6 +29,10 @@ pub(crate) fn engine_on(store: Arc<dyn Store>, holder: &str, lab: &Lab) -> Engin
 }
 
 pub(crate) fn engine_with(store: Arc<dyn Store>, options: EngineOptions, lab: &Lab) -> Engine {
+    engine_with_hints((store, Hints::default()), options, lab)
+}
+
+fn engine_with_hints(store: (Arc<dyn Store>, Hints), options: EngineOptions, lab: &Lab) -> Engine {
     let ports = Ports {
         supervisor: lab.supervisor.clone(),
         outbound: Outbound::default(),
@@ -37,7 +42,7 @@ pub(crate) fn engine_with(store: Arc<dyn Store>, options: EngineOptions, lab: &L
         workdir: lab.work(),
         programs: Arc::default(),
     };
-    Engine::new(store, Arc::new(Registry::standard()), ports, options)
+    Engine::with_hints(store, Arc::new(Registry::standard()), ports, options)
 }
 
 /// Knows one secret.
@@ -225,6 +230,16 @@ async fn a_queued_run_is_claimed_and_parks_on_a_delay_without_a_hold() {
     let end = engine.settled(&id).await.expect("a settled run");
     assert_eq!(end.status().as_str(), "cancelled");
     engine.drain(Duration::from_secs(5)).await;
+}
+
+#[tokio::test]
+async fn an_engine_hears_of_appends_by_other_processes() {
+    let (hints, lab) = (Hints::default(), Lab::new());
+    let engine = engine_with_hints((memory(), hints.clone()), EngineOptions::default(), &lab);
+    let mut watch = engine.door().hints().watch(&"run-1".into());
+    hints.appended_elsewhere(&"run-1".into(), 3);
+    assert!(watch.has_changed());
+    assert_eq!(watch.look().next_seq, 3);
 }
 
 #[tokio::test]
