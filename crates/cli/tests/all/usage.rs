@@ -86,7 +86,7 @@ fn nothing_typed_is_wrong_usage() {
     lab.call(&["runs"]).with(2).says("Usage: runwright");
     lab.call(&["fly"]).with(2).says("unrecognized subcommand");
     lab.call(&["verfy"]).with(2).says("verify");
-    lab.call(&["run"]).with(2).says("FILE");
+    lab.call(&["run"]).with(2).says("WORKFLOW");
     lab.call(&["run", "x.json", "--input", "novalue"])
         .with(2)
         .says("write NAME=VALUE");

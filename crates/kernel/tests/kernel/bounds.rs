@@ -105,7 +105,7 @@ fn a_timeout_over_a_node_that_asks_is_warned_of() {
         panic!("one warning");
     };
     assert!(
-        warning.contains("`a`") && warning.contains("`onFailure` is `ask`"),
+        warning.contains("`a`") && warning.contains("`onFailure: ask`"),
         "{warning}"
     );
     assert!(warnings("{\"workTimeout\":1000}").is_empty());
