@@ -9,6 +9,7 @@ use crate::digest::Digest;
 use crate::ids::{NodeId, Seq, StreamId, TenantId, WorkflowId};
 use crate::json;
 use crate::json::is_default;
+use crate::registry::WebhookContract;
 use crate::time::Timestamp;
 use crate::trace::{TraceContext, run_span};
 
@@ -167,6 +168,20 @@ pub struct Policy {
     /// can be estimated. At most one of several concurrent runs may exceed the whole.
     #[serde(skip_serializing_if = "is_default")]
     pub part_of_budget: bool,
+    /// Where notices of the run's questions go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question_notices: Option<QuestionNotices>,
+}
+
+/// The address that receives a notice of each question of a run and of its child runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionNotices {
+    /// The address.
+    pub url: String,
+    /// The major of the protocol that notices are in.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub contract: WebhookContract,
 }
 
 impl Default for Policy {
@@ -182,6 +197,7 @@ impl Default for Policy {
             contract: None,
             budget: BTreeMap::new(),
             part_of_budget: false,
+            question_notices: None,
         }
     }
 }

@@ -208,6 +208,11 @@ pub(crate) fn schemas() -> Value {
     let text = json!({ "type": "string" });
     let object = json!({ "type": "object" });
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 2_048 });
+    let callback = json!({
+        "type": "string", "minLength": 1, "maxLength": 2_048, "pattern": "^https?://",
+        "description": "receives a notice of each question, with a token that answers it. Also \
+                        needs approvals:respond",
+    });
     let not_provided = json!({
         "type": ["string", "null"], "minLength": 1, "maxLength": 2_048,
         "description": "part of the protocol, not provided here: 501 unless it is null",
@@ -250,7 +255,7 @@ pub(crate) fn schemas() -> Value {
                     "items": { "type": "string", "minLength": 1, "maxLength": 256 },
                 })),
                 "metadata": or_null(&object),
-                "callbackUrl": not_provided,
+                "callbackUrl": or_null(&callback),
                 "mode": { "enum": ["eval", null], "description": "not provided here: 501" },
                 "evalSuiteRef": not_provided, "agentId": not_provided,
             },

@@ -343,6 +343,10 @@ impl From<ApiError> for Problem {
                 "webhook_url_rejected",
                 bad.to_string(),
             ),
+            ApiError::NoticeAddress(bad) => {
+                let what = bad.to_string().replacen("url", "callbackUrl", 1);
+                Self::invalid(what).with("field", "callbackUrl")
+            }
             ApiError::WebhookUnverified => Self::new(
                 StatusCode::BAD_REQUEST,
                 "webhook_endpoint_unverified",

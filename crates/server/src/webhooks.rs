@@ -14,12 +14,13 @@ use kernel::registry::{EVERY_EVENT, Webhook, WebhookContract};
 use kernel::run::Event;
 use kernel::stream::StreamHeader;
 use kernel::time::Timestamp;
-use runtime::api::{DeliveryReport, RegisteredWebhook};
+use runtime::api::{DeliveryReport, RegisteredWebhook, ShownToken};
 use runtime::webhooks::{Names, Render};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::problem::Problem;
+use crate::routes;
 
 /// The additional signature a subscriber may ask for.
 pub(crate) const STANDARD: &str = "standard-webhooks-1";
@@ -62,6 +63,7 @@ impl Render for Openwop {
         plan: &Plan,
         event: &Event,
         cause: Option<Seq>,
+        token: Option<&ShownToken>,
     ) -> Vec<u8> {
         let owner = &header.owner;
         let workspace = owner.workspace.as_deref();
@@ -74,13 +76,23 @@ impl Render for Openwop {
             if let Some(workspace) = workspace {
                 body["workspaceId"] = json!(workspace);
             }
+            if let Some(shown) = token {
+                let token = routes::v2::token::show(shown.token.reveal());
+                body["callbackUrl"] = json!(format!("/interrupts/{token}"));
+                body["interruptToken"] = json!(token);
+                body["expiresAt"] = json!(shown.expires_at.to_string());
+            }
             return body.to_string().into_bytes();
         }
-        let body = json!({
+        let mut body = json!({
             "runId": header.stream,
             "workspaceId": workspace.unwrap_or(owner.tenant.as_str()),
             "event": v1::event_caused_by(header, Mask::from_plan(plan), event, cause),
         });
+        if let Some(shown) = token {
+            routes::interrupts::with_token(&mut body, shown);
+            body["expiresAt"] = json!(shown.expires_at.to_string());
+        }
         body.to_string().into_bytes()
     }
 }

@@ -379,7 +379,12 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         trace: new.trace.clone(),
         policy: match (new.mode, &new.policy) {
             (ForkMode::Branch, Some(policy)) => policy.clone(),
-            _ => source.policy.clone(),
+            // The creator of the source chose the address; the creator of the branch did not.
+            (ForkMode::Branch, None) => Policy {
+                question_notices: None,
+                ..source.policy.clone()
+            },
+            (ForkMode::Replay, _) => source.policy.clone(),
         },
         engine_version,
         predecessor: None,

@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 pub use decide::{RegistryCommand, Rejection};
 pub use event::{Event, Grant, RegistryEvent, WebhookContract, WebhookSecret, WebhookSpec};
 pub use key::{KEY_ID_BYTES, Key, KeyStatus};
-pub use webhook::{EVERY_EVENT, Previous, Webhook};
+pub use webhook::{EVERY_EVENT, Previous, QUESTION_NOTICES, Webhook};
 
 /// The prefix of the ids of registry streams.
 const PREFIX: &str = "registry-";

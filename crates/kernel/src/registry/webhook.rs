@@ -11,6 +11,9 @@ use crate::time::Timestamp;
 
 /// The name for all event types.
 pub const EVERY_EVENT: &str = "*";
+/// The id of the webhook that delivers notices of questions. Each run names its own address. The
+/// first such run of a tenant registers the webhook.
+pub const QUESTION_NOTICES: &str = "wh_question_notices";
 
 /// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,11 @@ pub struct Previous {
 }
 
 impl Webhook {
+    /// Whether it delivers notices of questions, to the addresses that runs name.
+    pub fn is_for_notices(&self) -> bool {
+        self.id.as_str() == QUESTION_NOTICES
+    }
+
     /// Whether events of a type are delivered to it.
     pub fn wants(&self, event_type: &str) -> bool {
         let events = &self.spec.events;

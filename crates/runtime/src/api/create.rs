@@ -5,7 +5,7 @@ use kernel::ids::StreamId;
 use kernel::problem::{ProblemCode, Problems};
 use kernel::run::RunStatus;
 use kernel::run::{Create, Rejection, Run, Start};
-use kernel::stream::{DefinitionRef, Owner};
+use kernel::stream::{DefinitionRef, Owner, QuestionNotices};
 use kernel::trace::TraceContext;
 use kernel::{ENGINE_VERSION, ENGINE_VERSIONS};
 use serde_json::{Map, Value};
@@ -37,6 +37,8 @@ pub struct CreateRunRequest {
     pub metadata: Map<String, Value>,
     /// Settings that overlay the workflow's.
     pub configurable: Map<String, Value>,
+    /// The address for notices of the run's questions.
+    pub question_notices: Option<QuestionNotices>,
     /// The transport, as events record it.
     pub transport: &'static str,
     /// Whether another active run of the same workflow and scope blocks this one.
@@ -108,7 +110,7 @@ impl Api {
         let mut problems = Problems::new();
         options::check_test_provider(&order.configurable, self.test_provider, &mut problems)?;
         self.check_engine_version(order.engine_version)?;
-        let policy = options::policy(&order.configurable, &mut problems);
+        let mut policy = options::policy(&order.configurable, &mut problems);
         options::check_tags(&order.tags, &mut problems);
         options::check_provider(&order.configurable, self.engine.models(), &mut problems);
         let named = self
@@ -131,6 +133,11 @@ impl Api {
         self.schemas
             .check(&plan, &order.configurable, &mut problems);
         problems.or(()).map_err(|p| invalid("request", p))?;
+        if let Some(notices) = order.question_notices {
+            let request_id = order.request_id.as_deref();
+            self.prepare_notices(who, &notices, request_id).await?;
+            policy.question_notices = Some(notices);
+        }
 
         let _alone = match order.duplicate_runs {
             DuplicateRuns::Allowed => None,

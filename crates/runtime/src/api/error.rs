@@ -149,6 +149,9 @@ pub enum ApiError {
     /// The address is not allowed for webhooks.
     #[error("the webhook is refused: {0}")]
     WebhookAddress(BadAddress),
+    /// The address is not allowed for notices of a run's questions.
+    #[error("the callbackUrl is refused: {0}")]
+    NoticeAddress(BadAddress),
     /// The endpoint failed the verification challenge.
     #[error("the endpoint did not answer the verification request with its challenge")]
     WebhookUnverified,

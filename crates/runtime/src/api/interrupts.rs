@@ -19,13 +19,14 @@ use super::interrupt_token::{self, Claim, InterruptToken, Refused, TokenScope};
 use super::{Api, ApiError, ResourceKind};
 use crate::access::{Action, Principal, Resource, Scope, authorise, trail};
 use crate::door::DoorError;
+use crate::keyring::Keyring;
 use crate::redact::Redactor;
 
 /// Tokens in snapshots expire at multiples of this, so that two reads of a waiting run are
 /// byte-equal.
 const WINDOW_MS: i64 = 15 * 60_000;
 /// The default life of a token.
-const LIFE: Duration = Duration::from_secs(30 * 60);
+pub(super) const LIFE: Duration = Duration::from_secs(30 * 60);
 /// The longest life of a token.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -341,28 +342,11 @@ impl Api {
         run: &Run,
         open: &OpenInterrupt,
         intent: TokenScope,
-        (subject, capacity): (String, Capacity),
+        subject: (String, Capacity),
         expires_at: Timestamp,
     ) -> Result<ShownToken, ApiError> {
-        let expires_at = open.timeout_at.map_or(expires_at, |at| at.min(expires_at));
-        let claim = Claim {
-            run_id: run.header.stream.clone(),
-            node_id: run.plan.node(NodeIx(open.node)).id.to_string(),
-            interrupt_id: open.id.clone(),
-            expires_at,
-            intent,
-            subject,
-            issuer: capacity.issuer,
-            groups: capacity.groups,
-            roles: capacity.roles,
-        };
-        let token = interrupt_token::sign(&*self.engine.inner.ports.keyring, claim);
-        let token = token.map_err(StoreError::unavailable)?;
-        Ok(ShownToken {
-            interrupt: open.id.clone(),
-            token,
-            expires_at,
-        })
+        let keyring = &*self.engine.inner.ports.keyring;
+        Ok(sign(keyring, (run, open), intent, subject, expires_at)?)
     }
 
     pub(super) fn claim(&self, token: &str) -> Result<Claim, ApiError> {
@@ -414,8 +398,37 @@ impl From<Rejection> for ApiError {
     }
 }
 
+/// Signs a token for a question.
+pub(super) fn sign(
+    keyring: &dyn Keyring,
+    (run, open): (&Run, &OpenInterrupt),
+    intent: TokenScope,
+    (subject, capacity): (String, Capacity),
+    expires_at: Timestamp,
+) -> Result<ShownToken, StoreError> {
+    let expires_at = open.timeout_at.map_or(expires_at, |at| at.min(expires_at));
+    let claim = Claim {
+        run_id: run.header.stream.clone(),
+        node_id: run.plan.node(NodeIx(open.node)).id.to_string(),
+        interrupt_id: open.id.clone(),
+        expires_at,
+        intent,
+        subject,
+        issuer: capacity.issuer,
+        groups: capacity.groups,
+        roles: capacity.roles,
+    };
+    let token = interrupt_token::sign(keyring, claim);
+    let token = token.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    Ok(ShownToken {
+        interrupt: open.id.clone(),
+        token,
+        expires_at,
+    })
+}
+
 /// Rejects a question that waits for a worker.
-fn open_to_people(open: &OpenInterrupt) -> Result<(), ApiError> {
+pub(super) fn open_to_people(open: &OpenInterrupt) -> Result<(), ApiError> {
     match awaited_queue(&open.data) {
         Some(queue) => Err(ApiError::AwaitsWorker {
             queue: queue.to_owned(),

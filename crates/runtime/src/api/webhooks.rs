@@ -146,7 +146,7 @@ impl Api {
 
     /// Adds a webhook to the registry, and starts its delivery log at the feed position of that
     /// registration.
-    async fn put_webhook(
+    pub(super) async fn put_webhook(
         &self,
         who: &Principal,
         spec: WebhookSpec,
@@ -319,6 +319,6 @@ fn secret(brought: Option<&str>, standard: bool) -> Result<Secret, ApiError> {
     }
 }
 
-fn no_entropy(error: std::io::Error) -> ApiError {
+pub(super) fn no_entropy(error: std::io::Error) -> ApiError {
     StoreError::Unavailable(format!("the system provides no random bytes: {error}")).into()
 }

@@ -14,6 +14,7 @@
 //! at every attempt, with the name resolved once and the address pinned. No redirect is followed.
 
 mod lane;
+mod notice;
 mod post;
 mod router;
 mod sign;
@@ -32,6 +33,7 @@ use store::{Store, StoreError};
 use tokio::sync::Notify;
 use url::Url;
 
+use crate::api::ShownToken;
 use crate::engine::Engine;
 use crate::logs;
 use crate::outbound::{Allowed, Outbound};
@@ -60,8 +62,8 @@ pub trait Render: Send + Sync + 'static {
         event_type: &str,
     ) -> Names;
 
-    /// The body of a delivery: an event, with the plan of its run and the first sequence of its
-    /// batch.
+    /// The body of a delivery: an event, with the plan of its run, the first sequence of its batch,
+    /// and for a notice the token that answers the question.
     fn body(
         &self,
         contract: WebhookContract,
@@ -69,6 +71,7 @@ pub trait Render: Send + Sync + 'static {
         plan: &Plan,
         event: &Event,
         cause: Option<Seq>,
+        token: Option<&ShownToken>,
     ) -> Vec<u8>;
 }
 

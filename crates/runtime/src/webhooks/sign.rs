@@ -46,6 +46,17 @@ impl Secret {
         Ok(Self(hex(&bytes)))
     }
 
+    /// A new secret for Standard Webhooks.
+    ///
+    /// # Errors
+    /// If the system has no randomness.
+    pub(crate) fn draw_standard() -> std::io::Result<Self> {
+        let mut bytes = [0; SECRET_BYTES];
+        OsEntropy.fill(&mut bytes)?;
+        let text = STANDARD.encode(bytes);
+        Ok(Self(format!("{STANDARD_PREFIX}{text}")))
+    }
+
     /// A subscriber's secret. `None` if its length is invalid.
     pub fn brought(text: &str) -> Option<Self> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());

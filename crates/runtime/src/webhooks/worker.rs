@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use super::lane::Lane;
+use super::notice::Notice;
 use super::router::{PAGE, wanted};
 use super::sign::{self, Signers};
 use super::{MAX_BODY_BYTES, Render, post};
@@ -186,6 +187,8 @@ impl Worker {
             let facts = deliveries.facts();
             let limit = match facts.gate(self.store().now()) {
                 Gate::Closed => CHUNK,
+                // A failing address does not stop the notices of other runs.
+                Gate::Probe | Gate::Open(_) | Gate::Failed if webhook.is_for_notices() => CHUNK,
                 Gate::Probe => 1,
                 Gate::Open(until) => {
                     self.wait(Some(until)).await;
@@ -319,7 +322,12 @@ impl Worker {
                 .get(&run)
                 .is_some_and(|waiting| waiting.items.front() != items.first());
             let (shared, target) = (self.shared.clone(), target.clone());
-            let (outcomes, left, slots) = (outcomes.clone(), left.clone(), slots.clone());
+            let (outcomes, slots) = (outcomes.clone(), slots.clone());
+            let left = if webhook.is_for_notices() {
+                Arc::new(AtomicU32::new(BREAKER_FAILURES))
+            } else {
+                left.clone()
+            };
             tasks.spawn(async move {
                 let _slot = slots.acquire().await;
                 shared
@@ -382,10 +390,24 @@ impl Shared {
             Err(error) => return Err(error),
         };
         let header = tail.header();
-        let contract = target.webhook.spec.contract;
+        let notice = if target.webhook.is_for_notices() {
+            match Notice::new(&self.engine, header, &event).await? {
+                Some(notice) => Some(notice),
+                // The question is settled: there is nothing to deliver.
+                None => return Ok(Sent::Delivered),
+            }
+        } else {
+            None
+        };
+        let (url, contract) = match &notice {
+            Some(notice) => (&notice.url, notice.contract),
+            None => (&target.url, target.webhook.spec.contract),
+        };
+        let token = notice.as_ref().and_then(|notice| notice.token.as_ref());
+        let plan = tail.plan();
         let body = self
             .render
-            .body(contract, header, tail.plan(), &event, cause);
+            .body(contract, header, plan, &event, cause, token);
         if body.len() > MAX_BODY_BYTES {
             let why = "the event is too large for a delivery; read it from the run's events";
             return Ok(Sent::Impossible { why: why.into() });
@@ -397,7 +419,7 @@ impl Shared {
         let mut headers = target.signers.headers(&names, &id, &body, target.now);
         let trace = header.span_context();
         trace_context::say(&trace, &mut headers);
-        let sent = post::deliver(&self.outbound, &target.url, headers, body.into()).await;
+        let sent = post::deliver(&self.outbound, url, headers, body.into()).await;
         Ok(match sent {
             Ok(()) => Sent::Delivered,
             Err(why) => {
@@ -422,7 +444,11 @@ impl Shared {
             Err(error) => return Err(error),
         };
         let workspace = loaded.header.owner.workspace.as_deref();
-        let is_wanted = target.webhook.wants_run(workspace, &loaded.index.tags);
+        let is_wanted = if target.webhook.is_for_notices() {
+            loaded.header.policy.question_notices.is_some()
+        } else {
+            target.webhook.wants_run(workspace, &loaded.index.tags)
+        };
         let wants = own_from(&loaded.header).filter(|_| is_wanted);
         let mut wanted = self.wanted.lock();
         if wanted.len() >= REMEMBERED {

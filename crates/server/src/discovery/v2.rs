@@ -147,6 +147,7 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
             json!({
                 "tokenAlgs": [token::ALGORITHM],
                 "refKinds": ["principal", "group", "role"],
+                "callbackDelivery": true,
             }),
         ),
     );

@@ -55,6 +55,11 @@ fn schemas() -> Value {
             "type": "object", "required": ["workflowId"], "additionalProperties": false,
             "properties": {
                 "workflowId": text, "inputs": object, "tenantId": text, "scopeId": text,
+                "callbackUrl": {
+                    "type": "string", "format": "uri", "maxLength": 2_048,
+                    "description": "receives a notice of each question, with a token that \
+                                    answers it. Also needs approvals:respond",
+                },
                 "configurable": {
                     "type": "object", "required": ["version"],
                     "properties": { "version": { "const": 1 } },

@@ -3,6 +3,8 @@
 use hyper::{Method, StatusCode};
 use kernel::digest::Digest;
 use kernel::problem::{ProblemCode, Problems};
+use kernel::registry::WebhookContract;
+use kernel::stream::QuestionNotices;
 use runtime::access::Action;
 use runtime::api::{ApiError, CreateRunRequest, Created, DuplicateRuns, KeyedBy};
 use serde_json::{Map, Value, json};
@@ -52,9 +54,14 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-pub(super) async fn create(cx: Cx) -> Result<Reply, Problem> {
+async fn create(cx: Cx) -> Result<Reply, Problem> {
+    create_in(cx, WebhookContract::V1).await
+}
+
+/// Creates a run. Notices of its questions are in `contract`.
+pub(super) async fn create_in(cx: Cx, contract: WebhookContract) -> Result<Reply, Problem> {
     let is_keyed = cx.headers.contains_key(idempotency::KEY);
-    create_once(cx).await.map_err(|problem| {
+    create_once(cx, contract).await.map_err(|problem| {
         if is_keyed {
             problem.first_answer()
         } else {
@@ -64,7 +71,7 @@ pub(super) async fn create(cx: Cx) -> Result<Reply, Problem> {
 }
 
 /// The transaction that creates the run claims the key, not the pipeline.
-async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
+async fn create_once(mut cx: Cx, contract: WebhookContract) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let key = idempotency::key(&cx.headers)?;
     let duplicate_runs = match cx.header("x-dedup")? {
@@ -77,7 +84,7 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
     let engine_version = engine_version.map(|text| text.trim().parse().unwrap_or(u32::MAX));
     let body = cx.object().await?;
     let request = Digest::compute(&kernel::json::canonical(&Value::Object(body.clone())));
-    let mut order = read(body)?;
+    let mut order = read(body, contract)?;
     order.duplicate_runs = duplicate_runs;
     order.trace.clone_from(&cx.trace.context);
     order.request_id = Some(cx.trace.id().to_owned());
@@ -109,7 +116,10 @@ async fn create_once(mut cx: Cx) -> Result<Reply, Problem> {
 }
 
 /// Parses the closed body of a creation, and reports all problems.
-fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
+fn read(
+    mut body: Map<String, Value>,
+    contract: WebhookContract,
+) -> Result<CreateRunRequest, Problem> {
     // Null counts as missing.
     body.retain(|_, value| !value.is_null());
     let mut problems = Problems::new();
@@ -173,12 +183,6 @@ fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
         let capability = "agents.evalSuite";
         return Err(ApiError::NotProvided { capability }.into());
     }
-    if callback.is_some() {
-        let capability = "callbackUrl";
-        let mut problem = Problem::from(ApiError::NotProvided { capability });
-        problem.message = "a run has no callback; register a webhook for its events".into();
-        return Err(problem);
-    }
     Ok(CreateRunRequest {
         workflow: workflow.unwrap_or_default(),
         inputs,
@@ -187,6 +191,7 @@ fn read(mut body: Map<String, Value>) -> Result<CreateRunRequest, Problem> {
         tags,
         metadata,
         configurable,
+        question_notices: callback.map(|url| QuestionNotices { url, contract }),
         transport: "rest",
         duplicate_runs: DuplicateRuns::Allowed,
         trace: None,

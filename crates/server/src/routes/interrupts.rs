@@ -351,7 +351,7 @@ pub(super) fn tokens(api: &Api, who: &Principal, run: &Run) -> Vec<ShownToken> {
 }
 
 /// Adds a token to a shown interrupt.
-pub(super) fn with_token(open: &mut Value, shown: &ShownToken) {
+pub(crate) fn with_token(open: &mut Value, shown: &ShownToken) {
     let token = shown.token.reveal();
     open["interruptToken"] = json!(token);
     open["callbackUrl"] = json!(format!("/v1/interrupts/{token}"));

@@ -15,7 +15,7 @@ pub(crate) mod forks;
 mod graphs;
 mod health;
 mod host;
-mod interrupts;
+pub(crate) mod interrupts;
 mod keys;
 pub(crate) mod runs;
 mod snapshots;

@@ -209,11 +209,6 @@ async fn invalid_orders_are_rejected_by_code() {
             "forbidden",
         ),
         (
-            json!({ "workflowId": "three", "callbackUrl": "https://example.com" }),
-            501,
-            "capability_not_provided",
-        ),
-        (
             json!({ "mode": "eval", "evalSuiteRef": "s", "agentId": "abc" }),
             501,
             "capability_not_provided",
@@ -285,20 +280,6 @@ async fn an_unknown_field_is_named_unless_that_echoes_input() {
     assert!(
         text.contains("the fields are ") && text.contains("outputSensitivity"),
         "{text}"
-    );
-}
-
-#[tokio::test]
-async fn a_callback_request_is_referred_to_webhooks() {
-    let host = Host::new().await;
-    let order = json!({ "workflowId": "three", "callbackUrl": "https://example.com" });
-    let answer = host.post("/v1/runs", &order).await;
-    assert_eq!(answer.refusal(501), "capability_not_provided");
-    let said = answer.json();
-    assert_eq!(said["details"]["capability"], "callbackUrl");
-    assert!(
-        said["message"].as_str().unwrap().contains("webhook"),
-        "{said}"
     );
 }
 

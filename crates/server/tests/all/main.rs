@@ -36,6 +36,7 @@ mod peer;
 mod people;
 mod policies;
 mod protocol_gates;
+mod question_notices;
 mod queues;
 mod races;
 mod read_tokens;

@@ -634,12 +634,6 @@ async fn options_that_are_not_served_are_refused_by_name() {
     };
     for (more, status, code, field) in [
         (
-            json!({ "callbackUrl": "https://a.example" }),
-            400,
-            "validation_error",
-            "callbackUrl",
-        ),
-        (
             json!({ "residency": { "region": "eu" } }),
             422,
             "residency_unavailable",

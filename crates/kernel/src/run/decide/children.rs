@@ -139,6 +139,7 @@ impl Decision {
                 max_loop_iterations: header.policy.max_loop_iterations,
                 part_of_budget: part_of_budget && !budget.is_empty(),
                 budget,
+                question_notices: header.policy.question_notices.clone(),
                 ..Policy::default()
             },
             genesis: header.genesis,

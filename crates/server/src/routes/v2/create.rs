@@ -2,6 +2,7 @@
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
+use kernel::registry::WebhookContract;
 use runtime::access::Action;
 use serde_json::{Map, Value, json};
 
@@ -82,7 +83,7 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
             cx.headers.append(older.clone(), value);
         }
     }
-    let reply = v1::create(cx).await?;
+    let reply = v1::create_in(cx, WebhookContract::V2).await?;
     Ok(reply.map(|mut doc| {
         let run = doc["runId"].as_str().unwrap_or_default().to_owned();
         let at = address(&who, &run);
@@ -97,10 +98,6 @@ async fn create(mut cx: Cx) -> Result<Reply, Problem> {
 fn read(body: &mut Map<String, Value>) -> Result<(), Problem> {
     body.retain(|_, value| !value.is_null());
     check_fields(body, &FIELDS)?;
-    if body.contains_key("callbackUrl") {
-        let message = "callbackUrl is not supported; register a webhook for the events of runs";
-        return Err(Problem::invalid(message).with("field", "callbackUrl"));
-    }
     if body.contains_key("residency") {
         return Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,

@@ -14,7 +14,7 @@ pub(crate) const ALGORITHM: &str = "hs256";
 const PREFIX: &str = "ow2.";
 
 /// A token as version 2 shows it.
-pub(super) fn show(token: &str) -> String {
+pub(crate) fn show(token: &str) -> String {
     match key(token) {
         Some(key) => format!("{PREFIX}{ALGORITHM}.{key}.{token}"),
         None => token.to_owned(),
