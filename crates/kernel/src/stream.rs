@@ -9,12 +9,28 @@ use crate::digest::Digest;
 use crate::ids::{NodeId, Seq, StreamId, TenantId, WorkflowId};
 use crate::json;
 use crate::json::is_default;
-use crate::registry::WebhookContract;
 use crate::time::Timestamp;
 use crate::trace::{TraceContext, run_span};
 
 /// The version of the event format this build writes.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// The major of OpenWOP that a webhook was registered in, and is served in for its lifetime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookContract {
+    /// OpenWOP 1.
+    #[default]
+    V1,
+    /// OpenWOP 2.
+    V2,
+}
+
+impl WebhookContract {
+    pub(crate) fn is_first(&self) -> bool {
+        *self == Self::V1
+    }
+}
 
 crate::words! {
     /// The kind of a stream.

@@ -17,8 +17,8 @@ use crate::pipeline;
 use crate::problem::Problem;
 use crate::reply::{JSON, REPLAYED, Reply};
 use crate::route::{Cx, Route};
-use crate::routes::v2::token;
 use crate::routes::workbench;
+use crate::token;
 
 /// The client's name for a request.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -35,6 +35,7 @@ pub mod routes;
 mod session;
 mod sse;
 mod sunset;
+mod token;
 mod trace;
 mod unread_body;
 pub mod webhooks;

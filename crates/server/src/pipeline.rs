@@ -34,9 +34,9 @@ use crate::params::Query;
 use crate::problem::Problem;
 use crate::reply::{REPLAYED, Reply, refusal};
 use crate::route::{Access, Cx, Route, Table};
-use crate::routes::v2::token;
 use crate::routes::workbench;
 use crate::session;
+use crate::token;
 use crate::trace::{REQUEST_ID, TRACEPARENT, Trace};
 use crate::unread_body::{Unread, UnreadBody};
 

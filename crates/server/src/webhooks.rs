@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::problem::Problem;
-use crate::routes;
+use crate::token as tokens;
 
 /// The additional signature a subscriber may ask for.
 pub(crate) const STANDARD: &str = "standard-webhooks-1";
@@ -77,7 +77,7 @@ impl Render for Openwop {
                 body["workspaceId"] = json!(workspace);
             }
             if let Some(shown) = token {
-                let token = routes::v2::token::show(shown.token.reveal());
+                let token = tokens::show(shown.token.reveal());
                 body["callbackUrl"] = json!(format!("/interrupts/{token}"));
                 body["interruptToken"] = json!(token);
                 body["expiresAt"] = json!(shown.expires_at.to_string());
@@ -90,7 +90,7 @@ impl Render for Openwop {
             "event": v1::event_caused_by(header, Mask::from_plan(plan), event, cause),
         });
         if let Some(shown) = token {
-            routes::interrupts::with_token(&mut body, shown);
+            tokens::with_token(&mut body, shown);
             body["expiresAt"] = json!(shown.expires_at.to_string());
         }
         body.to_string().into_bytes()

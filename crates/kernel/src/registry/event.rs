@@ -9,7 +9,7 @@ use crate::digest::Digest;
 use crate::ids::{KeyId, WebhookId};
 use crate::log;
 use crate::sealed::Sealed;
-use crate::stream::DefinitionRef;
+use crate::stream::{DefinitionRef, WebhookContract};
 use crate::time::Timestamp;
 
 /// An event of a registry stream.
@@ -60,23 +60,6 @@ pub struct WebhookSpec {
     /// The major of the protocol that deliveries are in.
     #[serde(default, skip_serializing_if = "WebhookContract::is_first")]
     pub contract: WebhookContract,
-}
-
-/// The major of OpenWOP that a webhook was registered in, and is served in for its lifetime.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WebhookContract {
-    /// OpenWOP 1.
-    #[default]
-    V1,
-    /// OpenWOP 2.
-    V2,
-}
-
-impl WebhookContract {
-    fn is_first(&self) -> bool {
-        *self == Self::V1
-    }
 }
 
 /// The signing secret of a webhook's deliveries.

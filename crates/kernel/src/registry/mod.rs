@@ -22,8 +22,9 @@ use crate::log::{Aggregate, Log};
 use crate::stream::{DefinitionRef, Owner, StreamHeader, StreamKind};
 use crate::time::Timestamp;
 
+pub use crate::stream::WebhookContract;
 pub use decide::{RegistryCommand, Rejection};
-pub use event::{Event, Grant, RegistryEvent, WebhookContract, WebhookSecret, WebhookSpec};
+pub use event::{Event, Grant, RegistryEvent, WebhookSecret, WebhookSpec};
 pub use key::{KEY_ID_BYTES, Key, KeyStatus};
 pub use webhook::{EVERY_EVENT, Previous, QUESTION_NOTICES, Webhook};
 

@@ -18,7 +18,8 @@ use crate::contract;
 use crate::fixtures;
 use crate::limits::Limits;
 use crate::routes::forks::HOST_ID;
-use crate::routes::v2::{runs, token, webhooks};
+use crate::routes::v2::{runs, webhooks};
+use crate::token;
 use crate::webhooks::SIGNATURES;
 use faces::openwop::v2;
 

@@ -177,7 +177,7 @@ fn shown(api: &Api, who: &Principal, run: &Run) -> Vec<Value> {
             .iter_mut()
             .find(|open| open["interruptId"] == token.interrupt.as_str());
         if let Some(open) = of_it {
-            with_token(open, &token);
+            crate::token::with_token(open, &token);
         }
     }
     open
@@ -305,7 +305,7 @@ async fn issue(mut cx: Cx) -> Result<Reply, Problem> {
     let intent = order.intent;
     let shown = cx.app.api().issue_token(&question, order)?;
     let mut doc = json!({ "intent": intent });
-    with_token(&mut doc, &shown);
+    crate::token::with_token(&mut doc, &shown);
     doc["expiresAt"] = json!(shown.expires_at.to_string());
     Ok(Reply::json(StatusCode::CREATED, &doc))
 }
@@ -348,11 +348,4 @@ pub(super) fn tokens(api: &Api, who: &Principal, run: &Run) -> Vec<ShownToken> {
         tracing::warn!(%error, "the questions of a run are listed without tokens");
         Vec::new()
     })
-}
-
-/// Adds a token to a shown interrupt.
-pub(crate) fn with_token(open: &mut Value, shown: &ShownToken) {
-    let token = shown.token.reveal();
-    open["interruptToken"] = json!(token);
-    open["callbackUrl"] = json!(format!("/v1/interrupts/{token}"));
 }

@@ -236,10 +236,10 @@ pub(super) async fn get_in(cx: Cx, contract: Contract) -> Result<Reply, Problem>
         let is_it = |open: &Value| open["interruptId"] == token.interrupt.as_str();
         let all = snapshot["interrupts"].as_array_mut().into_iter().flatten();
         for open in all.filter(|open| is_it(open)) {
-            interrupts::with_token(open, &token);
+            crate::token::with_token(open, &token);
         }
         if snapshot.get("interrupt").is_some_and(is_it) {
-            interrupts::with_token(&mut snapshot["interrupt"], &token);
+            crate::token::with_token(&mut snapshot["interrupt"], &token);
         }
     }
     if contract == Contract::Two {

@@ -20,7 +20,10 @@ fn processes_that_open_an_empty_database_agree() {
     on_database(async |database| {
         let opened = (0..6).map(|_| database.store());
         futures_util::future::join_all(opened).await;
-        assert_eq!(database.sql("SELECT version FROM runwright.versions"), "1\n2");
+        assert_eq!(
+            database.sql("SELECT version FROM runwright.versions"),
+            "1\n2"
+        );
     });
 }
 

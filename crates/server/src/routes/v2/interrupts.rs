@@ -5,11 +5,12 @@ use hyper::Method;
 use runtime::access::Action;
 use serde_json::{Value, json};
 
-use super::{bound, changes, closed, doc, token};
+use super::{bound, changes, closed, doc};
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Route};
 use crate::routes::interrupts as v1;
+use crate::token;
 
 /// The routes of this group.
 pub(super) fn routes() -> Vec<Route> {

@@ -10,7 +10,6 @@ mod host;
 mod interrupts;
 mod remarks;
 pub(crate) mod runs;
-pub(crate) mod token;
 pub(crate) mod webhooks;
 
 use faces::openwop::v2;
@@ -23,6 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::problem::{Problem, unknown_fields};
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
+use crate::token;
 
 /// Every route of version 2.
 pub(super) fn routes() -> Vec<Route> {

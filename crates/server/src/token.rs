@@ -5,7 +5,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::StatusCode;
-use serde_json::Value;
+use runtime::api::ShownToken;
+use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
@@ -19,6 +20,13 @@ pub(crate) fn show(token: &str) -> String {
         Some(key) => format!("{PREFIX}{ALGORITHM}.{key}.{token}"),
         None => token.to_owned(),
     }
+}
+
+/// Adds a token to a shown interrupt.
+pub(crate) fn with_token(open: &mut Value, shown: &ShownToken) {
+    let token = shown.token.reveal();
+    open["interruptToken"] = json!(token);
+    open["callbackUrl"] = json!(format!("/v1/interrupts/{token}"));
 }
 
 /// A token of either version, as it was signed.
