@@ -372,9 +372,9 @@ def with_own(given):
     """An environment with the recorder's variables."""
     if given is None:
         given = os.environ
-    if "RUNWRIGHT_PRELOAD" in given or b"RUNWRIGHT_PRELOAD" in given:
-        return given
     both = dict((os.fsdecode(name), value) for name, value in given.items())
+    if "RUNWRIGHT_PRELOAD" in both:
+        return given
     for name, value in VARIABLES.items():
         both.setdefault(name, value)
     python = os.path.join(FOLDER, "python")
