@@ -377,14 +377,13 @@ fn header(source: &StreamHeader, new: &NewFork, seq: Seq, now: Timestamp) -> Str
         }),
         parent,
         trace: new.trace.clone(),
-        policy: match (new.mode, &new.policy) {
-            (ForkMode::Branch, Some(policy)) => policy.clone(),
+        policy: match new.mode {
             // The creator of the source chose the address; the creator of the branch did not.
-            (ForkMode::Branch, None) => Policy {
+            ForkMode::Branch => Policy {
                 question_notices: None,
-                ..source.policy.clone()
+                ..new.policy.as_ref().unwrap_or(&source.policy).clone()
             },
-            (ForkMode::Replay, _) => source.policy.clone(),
+            ForkMode::Replay => source.policy.clone(),
         },
         engine_version,
         predecessor: None,
