@@ -870,7 +870,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sends a signal to a run; it is kept until a node waits for it (extension) */
+        /** Sends a signal to the node that waits for this external event (extension) */
         post: operations["signalRun"];
         delete?: never;
         options?: never;

@@ -1,11 +1,14 @@
 //! Pausing, resuming, signalling and erasing runs.
 
+use kernel::coordinator::awaited_queue;
 use kernel::ids::StreamId;
 use kernel::run::event::DrainPolicy;
-use kernel::run::{Command, Envelope, Phase, Rejection, RunStatus};
+use kernel::run::{Command, Envelope, InterruptKind, Phase, Rejection, RunStatus};
 use kernel::time::Timestamp;
 use serde_json::Value;
+use store::StoreError;
 
+use super::error::ResourceKind;
 use super::{Api, ApiError, Expired, NotNow};
 use crate::access::{Action, Principal};
 use crate::door::DoorError;
@@ -62,11 +65,13 @@ impl Api {
         Ok(self.door().store().now())
     }
 
-    /// Sends a signal to a run, which keeps it until a node waits for it. The same name and id count
+    /// Sends a signal to the node of a run that waits for this event. The same name and id count
     /// once. Returns the run's status.
     ///
     /// # Errors
-    /// As [`Api::pause_run`]; `NotNow` for a run that has ended or is being stopped.
+    /// As [`Api::pause_run`]; `NotNow` for a run that has ended or is being stopped; `NotFound` if
+    /// no node waits for this event. A signal has neither a person nor a fence, so it answers no
+    /// question of people and no task of a worker.
     pub async fn signal_run(
         &self,
         who: &Principal,
@@ -75,6 +80,16 @@ impl Api {
         mut payload: Value,
     ) -> Result<RunStatus, ApiError> {
         self.head(who, Action::ControlRun, run).await?;
+        // It is not kept for later: a later question of people may have its name.
+        let state = self.door().load(run).await?;
+        let open = state.facts().into_iter().flat_map(|it| &it.interrupts);
+        let (events, others): (Vec<_>, Vec<_>) =
+            open.filter(|open| open.key == name).partition(|open| {
+                open.kind == InterruptKind::ExternalEvent && awaited_queue(&open.data).is_none()
+            });
+        if !state.is_settled() && (events.is_empty() || !others.is_empty()) {
+            return Err(ApiError::NotFound(ResourceKind::Interrupt));
+        }
         Redactor::default().value(&mut payload);
         let signal = Command::Signal { name, id, payload };
         self.control(run, signal).await?;
@@ -85,14 +100,22 @@ impl Api {
     ///
     /// # Errors
     /// As [`Api::pause_run`]. `Active` is the answer for a run that has not ended, or of which a
-    /// child has not.
+    /// child or its parent has not.
     pub async fn purge_run(
         &self,
         who: &Principal,
         run: &StreamId,
         (reason, request_id): (&str, Option<&str>),
     ) -> Result<Expired, ApiError> {
-        self.head(who, Action::CancelRun, run).await?;
+        let head = self.head(who, Action::CancelRun, run).await?;
+        if let Some(parent) = &head.index.parent {
+            // Erasing a child erases the message of its end, which its parent may wait for.
+            match self.door().store().load_head(parent).await {
+                Ok(parent) if !parent.index.settled => return Ok(Expired::Active),
+                Ok(_) | Err(StoreError::Missing) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         let by = who.actor(request_id);
         Ok(maintenance::expire(&self.engine, run, &by, reason).await?)
     }

@@ -64,7 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
             signal,
             Doc {
                 operation: "signalRun",
-                summary: "Sends a signal to a run; it is kept until a node waits for it (extension)",
+                summary: "Sends a signal to the node that waits for this external event (extension)",
                 parameters: &[],
                 request: Some("SignalOrder"),
                 responses: &[(202, "RunStatus")],
@@ -196,7 +196,7 @@ async fn purge(cx: Cx) -> Result<Reply, Problem> {
         Expired::Active => Err(Problem::new(
             StatusCode::CONFLICT,
             "run_active",
-            "the run or one that it started has not ended; cancel it first",
+            "the run, its parent, or one that it started has not ended; cancel it first",
         )),
     }
 }

@@ -405,16 +405,36 @@ async fn an_unknown_verb_names_those_there_are() {
 #[tokio::test]
 async fn a_signal_reaches_the_node_that_waits_for_it() {
     let host = Host::new().await;
-    host.add(&signoff(&json!({}))).await;
-    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let config = json!({
+        "kind": "external-event", "data": { "eventType": "paid", "correlation": { "n": 1 } },
+    });
+    host.add(&one("pays", "core.interrupt", &config)).await;
+    let run = host.waiting(&json!({ "workflowId": "pays" })).await;
     let shown = host.snapshot(&run).await;
     let name = shown["interrupt"]["payload"]["key"].clone();
-    let body = json!({ "name": name, "id": "once", "payload": { "action": "accept" } });
+    let early = json!({ "name": "another", "payload": { "n": 1 } });
+    let refused = tell(&host, &run, "signal", early).await;
+    assert_eq!(refused.status, 404, "{}", refused.json());
+    let body = json!({ "name": name, "id": "once", "payload": { "n": 1 } });
     let sent = tell(&host, &run, "signal", body.clone()).await;
     assert_eq!(sent.status, 202, "{}", sent.json());
     assert_eq!(host.ended(&run).await["status"], "completed");
     let late = tell(&host, &run, "signal", body).await;
     assert_eq!(late.refusal(409), "run_terminal");
+}
+
+#[tokio::test]
+async fn a_signal_answers_no_question_of_people() {
+    let host = Host::new().await;
+    host.add(&signoff(&json!({ "approversList": ["cfo"] })))
+        .await;
+    let run = host.waiting(&json!({ "workflowId": "signoff" })).await;
+    let shown = host.snapshot(&run).await;
+    let name = shown["interrupt"]["payload"]["key"].clone();
+    let body = json!({ "name": name, "payload": { "action": "accept", "voter": "cfo" } });
+    let refused = tell(&host, &run, "signal", body).await;
+    assert_eq!(refused.status, 404, "{}", refused.json());
+    assert_eq!(host.snapshot(&run).await["status"], "waiting-approval");
 }
 
 #[tokio::test]
