@@ -1,7 +1,7 @@
 // What people do in the console: filters, counts, live changes, signals, purges, mended forks, keys.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, clean, launch, open, press, says, show, signIn, violations } from "./support.mjs";
+import { FLOWS, Server, clean, launch, open, press, says, show, signIn, violations } from "./support.mjs";
 
 let server;
 let browser;
@@ -68,14 +68,20 @@ test("every run of the list is cancelled at once", async () => {
   clean(page);
 });
 
-test("a signal answers the gate that waits for it", async () => {
-  const run = await server.create("signs");
+test("a signal reaches the node that waits for its event", async () => {
+  const flow = structuredClone(FLOWS.find((one) => one.id === "signs"));
+  const data = { eventType: "paid", correlation: { n: 1 } };
+  flow.id = "hears";
+  flow.nodes[0].typeId = "core.interrupt";
+  flow.nodes[0].config = { kind: "external-event", data };
+  await server.api("POST", "/v1/workflows", flow);
+  const run = await server.create("hears");
   const page = await open(browser);
   await signIn(page, server, server.key, `#/runs/${run}`);
-  await says(page, "Waits for an answer at gate", ".sentence");
+  await says(page, "Waits for", ".sentence");
   await press(page, "Signal…");
   await page.$eval("dialog textarea", (area) => (area.value = ""));
-  await page.type("dialog textarea", '{"action": "accept"}');
+  await page.type("dialog textarea", '{"n": 1}');
   await press(page, "Send", "dialog");
   await says(page, "The run has the signal.", ".notes");
   await says(page, "Completed", ".sentence");
