@@ -40,7 +40,16 @@ struct Session<'a> {
     skips: Vec<Skip>,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    fn new(project: &'a Project, need: Need) -> Self {
+        Self {
+            project,
+            need,
+            counts: Counts::default(),
+            skips: Vec::new(),
+        }
+    }
+
     /// Cargo for a step that builds. In a build from scratch the incremental cache costs time and
     /// doubles the disk use, and is never read.
     fn cargo(&self, arguments: &[&str]) -> Command {
@@ -57,12 +66,14 @@ struct Step {
     run: fn(&mut Session<'_>) -> Result<(), String>,
 }
 
-/// In the order they run: the quick ones first.
-const STEPS: &[Step] = &[
-    Step {
-        name: "tools",
-        run: tools::run,
-    },
+/// Installs what tests need, while the checks run.
+const TOOLS: Step = Step {
+    name: "tools",
+    run: tools::run,
+};
+
+/// The steps that need no tools, the quick ones first.
+const CHECKS: &[Step] = &[
     Step {
         name: "fmt",
         run: fmt,
@@ -87,6 +98,10 @@ const STEPS: &[Step] = &[
         name: "doc",
         run: doc,
     },
+];
+
+/// The steps that need the tools.
+const TESTS: &[Step] = &[
     Step {
         name: "test",
         run: test_run::tests,
@@ -184,7 +199,8 @@ struct Call {
 }
 
 fn parse(arguments: &[String]) -> Result<Call, Failure> {
-    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    let steps = [&TOOLS].into_iter().chain(CHECKS).chain(TESTS);
+    let names: Vec<&str> = steps.map(|step| step.name).collect();
     let usage = || {
         Failure::Usage(format!(
             "cargo xtask ci [--require all] [--only STEP]...\n\n  \
@@ -208,42 +224,72 @@ fn parse(arguments: &[String]) -> Result<Call, Failure> {
     Ok(call)
 }
 
-/// Runs the steps and prints the summary.
-pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
-    let call = parse(arguments)?;
-    let mut session = Session {
-        project,
-        need: call.need,
-        counts: Counts::default(),
-        skips: Vec::new(),
-    };
-    room(project)?;
-    let begun = Instant::now();
-    let mut report = Vec::new();
-    for step in STEPS {
-        if !call.only.is_empty() && !call.only.iter().any(|name| name == step.name) {
-            continue;
-        }
-        println!("\n==> {}", step.name);
+/// The result of a step.
+struct Outcome {
+    name: &'static str,
+    took: Duration,
+    result: Result<(), String>,
+}
+
+impl Step {
+    fn perform(&self, session: &mut Session<'_>) -> Outcome {
+        println!("\n==> {}", self.name);
         let begun = Instant::now();
         let failed_before = session.counts.failed;
-        let outcome = (step.run)(&mut session);
+        let result = (self.run)(session);
         let took = begun.elapsed();
-        match &outcome {
-            Ok(()) => println!("<== {}: ok in {}", step.name, seconds(took)),
+        match &result {
+            Ok(()) => println!("<== {}: ok in {}", self.name, seconds(took)),
             Err(why) => {
-                println!("<== {}: FAILED in {}: {why}", step.name, seconds(took));
+                println!("<== {}: FAILED in {}: {why}", self.name, seconds(took));
                 if session.counts.failed == failed_before {
                     session.counts.failed += 1;
                 }
             }
         }
-        report.push((step.name, took, outcome));
+        Outcome {
+            name: self.name,
+            took,
+            result,
+        }
     }
+}
+
+/// Performs the steps that are wanted. The tools are installed on a thread of their own, because
+/// that waits for the network and the disk while the checks compile.
+fn perform(session: &mut Session<'_>, is_wanted: impl Fn(&Step) -> bool) -> Vec<Outcome> {
+    let mut preparing = Session::new(session.project, session.need);
+    let mut outcomes = Vec::new();
+    std::thread::scope(|scope| {
+        let tools = is_wanted(&TOOLS).then(|| scope.spawn(|| TOOLS.perform(&mut preparing)));
+        for step in CHECKS.iter().filter(|step| is_wanted(step)) {
+            outcomes.push(step.perform(session));
+        }
+        if let Some(tools) = tools {
+            outcomes.push(tools.join().expect("a step does not panic"));
+        }
+    });
+    session.counts += preparing.counts;
+    session.skips.extend(preparing.skips);
+    for step in TESTS.iter().filter(|step| is_wanted(step)) {
+        outcomes.push(step.perform(session));
+    }
+    outcomes
+}
+
+/// Runs the steps and prints the summary.
+pub(crate) fn run(project: &Project, arguments: &[String]) -> Result<(), Failure> {
+    let call = parse(arguments)?;
+    let mut session = Session::new(project, call.need);
+    room(project)?;
+    let begun = Instant::now();
+    let report = perform(&mut session, |step| {
+        call.only.is_empty() || call.only.iter().any(|name| name == step.name)
+    });
     let skips = named_once(std::mem::take(&mut session.skips));
     println!("\nsummary");
-    for (name, took, outcome) in &report {
-        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+    for Outcome { name, took, result } in &report {
+        let word = if result.is_ok() { "ok" } else { "FAILED" };
         println!("  {name:<10} {word:<6} {:>9}", seconds(*took));
     }
     println!("  {:<10} {:<6} {:>9}", "all", "", seconds(begun.elapsed()));
