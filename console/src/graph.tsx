@@ -63,8 +63,8 @@ export function GraphView(props: {
           const kind = family(status);
           const took = state?.from && state.to ? duration(state.to - state.from) : "";
           const badge = note(state);
-          const name = fit(node.name, Math.floor((node.width - 50) / 7.2));
-          const type = fit(node.typeId, Math.floor((node.width - 50 - took.length * 6) / 6.1));
+          const name = fit(node.name, Math.floor((node.width - 50) / 8));
+          const type = fit(node.typeId, Math.floor((node.width - 50 - took.length * 6.5) / 6.6));
           // The name of a control begins with what it shows.
           const shown = [name, type, took, badge].filter(Boolean).join(" ");
           const label = props.nodes.size > 0 ? `${shown}, ${status}` : shown;

@@ -95,6 +95,19 @@ test("a failed run shows why, and is retried from its step", async () => {
   clean(page);
 });
 
+test("artifacts are shown as what they are", async () => {
+  const run = await server.ended("keeps");
+  const page = await open(browser);
+  await signIn(page, server, server.key, `#/runs/${run}?tab=data`);
+  await page.waitForFunction(() => document.querySelectorAll(".artifact").length === 2);
+  await press(page, "Show", ".artifact");
+  await says(page, "+new", ".diff .added");
+  assert.equal(await page.$$eval(".diff .removed", (lines) => lines.length), 1);
+  await press(page, "Show", ".artifact");
+  await says(page, "answer", ".artifact .key");
+  clean(page);
+});
+
 test("the slider shows the run as it was", async () => {
   const run = await server.ended("fails");
   const page = await open(browser);

@@ -31,14 +31,15 @@ const flow = (id, nodes, edges, variables = []) => ({
   nodes,
   edges: edges.map(([from, to]) => ({ id: `${from}-${to}`, sourceNodeId: from, targetNodeId: to })),
 });
-const sh = (id, script, more) => node(id, "runwright.process", { argv: ["sh", "-c", script] }, more);
+const sh = (id, script, config, more) =>
+  node(id, "runwright.process", { argv: ["sh", "-c", script], ...config }, more);
 
 export const FLOWS = [
   flow(
     "fails",
     [
       sh("fetch", "printf '\\033[32mgreen\\033[0m plain\\n'; echo to-stderr >&2"),
-      sh("check", "echo no luck; exit 7", {
+      sh("check", "echo no luck; exit 7", {}, {
         settings: { retry: { maxRetries: 1, initialDelayMs: 1 } },
       }),
       node("after", "core.noop", {}),
@@ -75,6 +76,14 @@ export const FLOWS = [
       node("write", "runwright.transform", { outputs: { text: "1 / 0" } }),
     ],
     [["first", "write"]],
+  ),
+  flow(
+    "keeps",
+    [
+      sh("patch", "printf -- '--- a\\n+++ b\\n@@ -1 +1 @@\\n-old\\n+new\\n'", { keepOutput: "always" }),
+      sh("facts", "echo '{\"answer\": 42}'", { keepOutput: "always", outputFormat: "json" }),
+    ],
+    [["patch", "facts"]],
   ),
   flow("waits", [node("delay", "core.delay", { delayMs: 3_600_000 })], []),
   flow(
