@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::called::{self, Called, NotMade};
-use super::template::Template;
+use super::template::{check_texts, fill_texts};
 use super::{LeaseLost, NodeContext, Repeat, Started, WorkNode, parsed};
 use crate::tools::{Session, TenantTools, ToolAnswer, ToolServer, patience_over};
 
@@ -289,7 +289,7 @@ async fn begin(
         None => {
             let mut arguments = config.arguments.clone();
             for value in arguments.values_mut() {
-                fill(value, started.inputs())?;
+                fill_texts(value, started.inputs())?;
             }
             arguments
         }
@@ -385,71 +385,10 @@ pub(super) fn said_failed(text: &str) -> NodeError {
         .with_details(json!({ "contentTrust": "untrusted", "text": said }))
 }
 
-/// Fills the placeholders of every text in a value. A text that is a single placeholder becomes the
-/// input's value, of any type.
-fn fill(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError> {
-    match value {
-        Value::String(text) => {
-            let whole = text
-                .strip_prefix("${inputs.")
-                .and_then(|t| t.strip_suffix('}'));
-            let whole = whole.filter(|name| !name.contains('}'));
-            *value = match whole {
-                Some(name) => super::template::input(inputs, name)?.clone(),
-                None => {
-                    let template = Template::parse(text)
-                        .map_err(|text| NodeError::new("invalid_config", text).fatal())?;
-                    template.fill(inputs)?.into()
-                }
-            };
-            Ok(())
-        }
-        Value::Array(items) => items.iter_mut().try_for_each(|item| fill(item, inputs)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .try_for_each(|field| fill(field, inputs)),
-        _ => Ok(()),
-    }
-}
-
 /// The node inputs read by the config of a call at `path`.
 pub(super) fn note_call(call: &Value, path: &str) -> Reads {
     let mut reads = Reads::default();
     let path = format!("{path}/arguments");
     super::template::note_texts(&mut reads, &path, &call["arguments"]);
     reads
-}
-
-fn check_texts(value: &Value, path: &str, problems: &mut Vec<Problem>) {
-    match value {
-        Value::String(text) => {
-            if let Err(message) = Template::parse(text) {
-                problems.push(Problem::new(path, ProblemCode::InvalidExpression, message));
-            }
-        }
-        Value::Array(items) => items.iter().enumerate().for_each(|(at, item)| {
-            check_texts(item, &pointer(path, at.to_string()), problems);
-        }),
-        Value::Object(fields) => fields
-            .iter()
-            .for_each(|(key, field)| check_texts(field, &pointer(path, key), problems)),
-        _ => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_keep_the_types_of_inputs() {
-        let inputs = json!({ "n": 3, "who": "Ada" });
-        let mut value = json!({ "a": "${inputs.n}", "b": ["x${inputs.n}", "${inputs.who}"],
-            "c": "${inputs.who} ${inputs.n}", "d": true });
-        fill(&mut value, inputs.as_object().unwrap()).unwrap();
-        let filled = json!({ "a": 3, "b": ["x3", "Ada"], "c": "Ada 3", "d": true });
-        assert_eq!(value, filled);
-        let error = fill(&mut json!("${inputs.gone}"), &Map::new()).unwrap_err();
-        assert_eq!(error.code, "missing_input");
-    }
 }

@@ -1,7 +1,7 @@
 //! Texts of a config with placeholders for inputs: `${inputs.name}`.
 
 use kernel::definition::Reads;
-use kernel::problem::pointer;
+use kernel::problem::{Problem, ProblemCode, pointer};
 use kernel::run::NodeError;
 use serde_json::{Map, Value};
 
@@ -96,6 +96,57 @@ pub(super) fn note_texts(reads: &mut Reads, path: &str, value: &Value) {
                 note_texts(reads, &pointer(path, key), field);
             }
         }
+        _ => {}
+    }
+}
+
+/// Fills the placeholders of every text in a value. A text that is a single placeholder becomes the
+/// input's value, of any type.
+///
+/// # Errors
+/// `invalid_config` if a text is no template, `missing_input` if an input has no value.
+pub(super) fn fill_texts(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError> {
+    match value {
+        Value::String(text) => {
+            let whole = text
+                .strip_prefix("${inputs.")
+                .and_then(|text| text.strip_suffix('}'))
+                .filter(|name| !name.contains('}'));
+            *value = match whole {
+                Some(name) => input(inputs, name)?.clone(),
+                None => {
+                    let template = Template::parse(text)
+                        .map_err(|text| NodeError::new("invalid_config", text).fatal())?;
+                    template.fill(inputs)?.into()
+                }
+            };
+            Ok(())
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .try_for_each(|item| fill_texts(item, inputs)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .try_for_each(|field| fill_texts(field, inputs)),
+        _ => Ok(()),
+    }
+}
+
+/// Reports every text in a value that is no template.
+pub(super) fn check_texts(value: &Value, path: &str, problems: &mut Vec<Problem>) {
+    match value {
+        Value::String(text) => {
+            if let Err(message) = Template::parse(text) {
+                problems.push(Problem::new(path, ProblemCode::InvalidExpression, message));
+            }
+        }
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(at, item)| check_texts(item, &pointer(path, at), problems)),
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(key, field)| check_texts(field, &pointer(path, key), problems)),
         _ => {}
     }
 }
@@ -204,5 +255,17 @@ mod tests {
             ("missing_input", Some(false))
         );
         assert!(error.message.contains("`gone`"));
+    }
+
+    #[test]
+    fn texts_of_a_value_keep_the_types_of_inputs() {
+        let inputs = json!({ "n": 3, "who": "Ada" });
+        let mut value = json!({ "a": "${inputs.n}", "b": ["x${inputs.n}", "${inputs.who}"],
+            "c": "${inputs.who} ${inputs.n}", "d": true });
+        fill_texts(&mut value, inputs.as_object().unwrap()).unwrap();
+        let filled = json!({ "a": 3, "b": ["x3", "Ada"], "c": "Ada 3", "d": true });
+        assert_eq!(value, filled);
+        let error = fill_texts(&mut json!("${inputs.gone}"), &Map::new()).unwrap_err();
+        assert_eq!(error.code, "missing_input");
     }
 }

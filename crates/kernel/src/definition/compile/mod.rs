@@ -384,6 +384,7 @@ impl<'d> Compiler<'d> {
         let NodeKind::Control(kind) = kind else {
             return;
         };
+        self.check_unfilled(config.pointer(), &node.config);
         if kind.node().spec().runs_children
             && let Some(budget) = node.config.get("budget")
         {

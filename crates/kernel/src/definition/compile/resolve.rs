@@ -11,7 +11,7 @@ use crate::definition::plan::NodeIx;
 use crate::definition::validation_mode::ValidationMode;
 use crate::expr::{ExprError, Expression};
 use crate::limits::MAX_EXPRESSIONS_BYTES;
-use crate::problem::{Path, Problem, ProblemCode, closest, instead, quoted};
+use crate::problem::{Path, Problem, ProblemCode, closest, instead, pointer, quoted};
 
 /// Names of undeclared variables that nodes write, as far as their configs show.
 pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
@@ -216,6 +216,28 @@ impl<'d> Compiler<'d> {
             let message = "`{{ }}` is not replaced here; for an input write `${inputs.NAME}`";
             let code = ProblemCode::NotDone;
             self.warnings.add(config.pointer() + &place, code, message);
+        }
+    }
+
+    /// Refuses placeholders in the config of a control node, which fills none.
+    pub(super) fn check_unfilled(&mut self, path: String, value: &Value) {
+        match value {
+            Value::String(text) if text.contains("${inputs.") => {
+                let message = "`${inputs.NAME}` is not replaced in the config of this node; compute \
+                               the text in a node before it and bind that to an input";
+                self.problems.add(path, ProblemCode::NotDone, message);
+            }
+            Value::Array(items) => {
+                for (at, item) in items.iter().enumerate() {
+                    self.check_unfilled(pointer(&path, at), item);
+                }
+            }
+            Value::Object(fields) => {
+                for (key, field) in fields {
+                    self.check_unfilled(pointer(&path, key), field);
+                }
+            }
+            _ => {}
         }
     }
 

@@ -173,6 +173,21 @@ fn variables_are_declared_or_written() {
 }
 
 #[test]
+fn control_nodes_fill_no_placeholders() {
+    let mut document = graph("gate:core.approvalGate", "");
+    document["nodes"][0]["config"] = json!({"title": "Deploy ${inputs.version}?"});
+    check(
+        &document,
+        &[
+            "/nodes/0/config/title: not_done: `${inputs.NAME}` is not replaced in the config of this \
+             node; compute the text in a node before it and bind that to an input",
+        ],
+    );
+    document["nodes"][0]["config"] = json!({"title": "Deploy for ${cost}?"});
+    check(&document, &[]);
+}
+
+#[test]
 fn expressions_are_compiled() {
     let expression = |text: &str| inputs(json!({"p": {"type": "expression", "expression": text}}));
     check(

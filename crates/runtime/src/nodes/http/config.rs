@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::super::template::{Template, as_text, input, note_text, note_texts};
+use super::super::template::{
+    Template, as_text, check_texts, fill_texts, input, note_text, note_texts,
+};
 use super::super::{Ports, Repeat, Started, parsed};
 use crate::outbound::{Redirects, Request};
 use crate::secrets::wrong_reference;
@@ -217,13 +219,12 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
             refuse(path, ProblemCode::UnknownReference, message);
         }
     }
+    if let Some(json) = &config.json {
+        check_texts(json, "/json", &mut problems);
+    }
     if config.body.is_some() && config.json.is_some() {
         let message = "give `body` or `json`, not both";
-        refuse(
-            "/json".to_owned(),
-            ProblemCode::InvalidValue,
-            message.to_owned(),
-        );
+        problems.push(Problem::new("/json", ProblemCode::InvalidValue, message));
     }
     problems
 }
@@ -231,7 +232,7 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
 /// The node inputs that a config reads.
 pub(super) fn reads(config: &Value) -> Reads {
     let mut reads = Reads::default();
-    for key in ["url", "headers"] {
+    for key in ["url", "headers", "json"] {
         note_texts(&mut reads, &format!("/{key}"), &config[key]);
     }
     match &config["body"] {
@@ -340,7 +341,11 @@ impl Config {
         const JSON: Option<&str> = Some("application/json");
         const TEXT: Option<&str> = Some("text/plain; charset=utf-8");
         let (text, media_type) = match (&self.body, &self.json) {
-            (_, Some(value)) => (value.to_string(), JSON),
+            (_, Some(value)) => {
+                let mut value = value.clone();
+                fill_texts(&mut value, inputs)?;
+                (value.to_string(), JSON)
+            }
             (None, None) => (String::new(), None),
             (Some(BodySource::Text(text)), None) => (fill(text, inputs)?, TEXT),
             (Some(BodySource::Input { input: name }), None) => match input(inputs, name)? {
@@ -433,6 +438,8 @@ mod tests {
             problem(json!({ "url": url, "body": "x", "json": 1 })).path,
             "/json"
         );
+        let config = json!({ "url": url, "json": { "a": ["${x}"] } });
+        assert_eq!(problem(config).path, "/json/a/0");
         assert_eq!(check(&json!({ "url": "${inputs.url}" })), []);
     }
 

@@ -59,7 +59,11 @@ pub(super) fn schema() -> Value {
                 "description": "The body: a text, in which ${inputs.NAME} is replaced by an input, \
                                 or {\"input\": \"NAME\"}.",
             },
-            "json": { "description": "The body as a JSON value, in place of `body`." },
+            "json": {
+                "description": "The body as a JSON value, in place of `body`; ${inputs.NAME} in a \
+                                text is replaced by an input, and a text that is nothing else by \
+                                its value.",
+            },
             "timeoutMs": {
                 "type": "integer",
                 "minimum": 1,

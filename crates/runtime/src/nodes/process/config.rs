@@ -11,7 +11,9 @@ use kernel::run::NodeError;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::super::template::{Template, as_text, input, note_text};
+use super::super::template::{
+    Template, as_text, check_texts, fill_texts, input, note_text, note_texts,
+};
 use super::super::{Ports, STOP_GRACE, Started, learn_inherited, parsed};
 use crate::programs::{Confined, VARIABLES};
 use crate::secrets::wrong_reference;
@@ -150,6 +152,9 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
     if let Some(Stdin::Text(stdin)) = &config.stdin {
         text("/stdin".to_owned(), stdin);
     }
+    if let Some(Stdin::Json { json }) = &config.stdin {
+        check_texts(json, "/stdin/json", &mut problems);
+    }
     let inherited = config.inherit_env.iter().flatten().enumerate();
     let inherited = inherited.map(|(i, name)| (format!("/inheritEnv/{i}"), name));
     let set = config.env.keys().map(|name| (pointer("/env", name), name));
@@ -194,6 +199,7 @@ pub(super) fn reads(config: &Value) -> Reads {
     for key in ["cwd", "stdin"] {
         note(&format!("/{key}"), &config[key]);
     }
+    note_texts(&mut reads, "/stdin/json", &config["stdin"]["json"]);
     reads
 }
 
@@ -416,7 +422,11 @@ impl Stdin {
         Ok(match self {
             Self::Text(text) => template(text)?.fill(inputs)?.into_bytes(),
             Self::Input { input: name } => as_text(input(inputs, name)?).into_bytes(),
-            Self::Json { json } => json.to_string().into_bytes(),
+            Self::Json { json } => {
+                let mut json = json.clone();
+                fill_texts(&mut json, inputs)?;
+                json.to_string().into_bytes()
+            }
         })
     }
 }
