@@ -75,12 +75,13 @@ async fn only_the_own_folder_is_reached() {
     let beside = lab.keyring_path();
     fs::write(&beside, "a key").unwrap();
     let script = format!(
-        "import os\n\
+        "import os, socket\n\
          open('own', 'w').write('mine')\n\
          print(open('own').read())\n\
          for reach in (lambda: open({beside:?}), lambda: os.listdir({folder:?}),\n\
          \x20   lambda: os.chmod({beside:?}, 0o777), lambda: open('/proc/1/environ'),\n\
-         \x20   lambda: os.link({beside:?}, 'linked')):\n\
+         \x20   lambda: os.link({beside:?}, 'linked'),\n\
+         \x20   lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)):\n\
          \x20   try:\n\
          \x20       reach()\n\
          \x20       print('reached')\n\
@@ -90,7 +91,7 @@ async fn only_the_own_folder_is_reached() {
         folder = beside.parent().unwrap(),
     );
     let said = said(&lab, python(&lab, &script, only(lab.work()))).await;
-    assert_eq!(said.trim(), "mine\ndenied\ndenied\ndenied\ndenied\ndenied");
+    assert_eq!(said, format!("mine\n{}", "denied\n".repeat(6)));
     assert_eq!(lab.read("own"), "mine");
 }
 
@@ -136,7 +137,8 @@ async fn only_one_port_is_reached_by_tcp_alone() {
          for reach in (lambda: tcp({open}), lambda: tcp({shut}), fast,\n\
          \x20   lambda: kind(s.AF_INET, s.SOCK_DGRAM), lambda: kind(s.AF_UNIX, s.SOCK_STREAM),\n\
          \x20   lambda: kind(s.AF_INET, s.SOCK_RAW, 1), lambda: kind(s.AF_INET, s.SOCK_STREAM, 262),\n\
-         \x20   lambda: kind(s.AF_NETLINK, s.SOCK_RAW, 0), lambda: kind(s.AF_PACKET, s.SOCK_RAW)):\n\
+         \x20   lambda: kind(s.AF_NETLINK, s.SOCK_RAW, 0), lambda: kind(s.AF_PACKET, s.SOCK_RAW),\n\
+         \x20   lambda: s.socketpair(s.AF_UNIX, s.SOCK_DGRAM)):\n\
          \x20   try:\n\
          \x20       reach()\n\
          \x20       print('reached')\n\
@@ -147,7 +149,7 @@ async fn only_one_port_is_reached_by_tcp_alone() {
         shut = shut.local_addr().unwrap().port(),
     );
     let said = said(&lab, python(&lab, &script, confinement)).await;
-    let denied = "denied\n".repeat(8);
+    let denied = "denied\n".repeat(9);
     assert_eq!(said, format!("reached\n{denied}"));
 }
 

@@ -128,6 +128,9 @@ const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
+/// The bits of a socket's type without its flags.
+const TYPE: u64 = 0xf;
+
 /// The conditions of a rule, all of which must hold; empty matches every call.
 type Conditions = Vec<SeccompCondition>;
 
@@ -139,7 +142,10 @@ pub(super) fn filter(confinement: &Confinement) -> io::Result<()> {
     }
     match confinement.network {
         Network::Open => {}
-        Network::Denied => denied.always(libc::SYS_socket),
+        Network::Denied => {
+            denied.always(libc::SYS_socket);
+            denied.addressed_pairs()?;
+        }
         Network::OnlyPort(_) => denied.all_but_tcp()?,
     }
     if confinement.files != Files::All {
@@ -211,11 +217,20 @@ impl Denied {
         Ok(())
     }
 
-    /// Allows only TCP sockets, whose connections Landlock mediates, and socket pairs, which
-    /// connect nothing else.
+    /// Socket pairs that can send to others than each other: an end of a pair of datagram sockets
+    /// takes the address of any Unix socket.
+    fn addressed_pairs(&mut self) -> io::Result<()> {
+        use SeccompCmpOp::{MaskedEq, Ne};
+        let (unix, datagram) = (libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64);
+        self.when(libc::SYS_socketpair, vec![is(0, Ne, unix)?])?;
+        self.when(libc::SYS_socketpair, vec![is(1, MaskedEq(TYPE), datagram)?])
+    }
+
+    /// Allows only TCP sockets, whose connections Landlock mediates, and socket pairs that reach
+    /// nothing else.
     fn all_but_tcp(&mut self) -> io::Result<()> {
         use SeccompCmpOp::{MaskedEq, Ne};
-        const TYPE: u64 = 0xf;
+        self.addressed_pairs()?;
         let stream = libc::SOCK_STREAM as u64;
         let (four, six) = (libc::AF_INET as u64, libc::AF_INET6 as u64);
         self.when(libc::SYS_socket, vec![is(0, Ne, four)?, is(0, Ne, six)?])?;
