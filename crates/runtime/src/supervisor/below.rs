@@ -29,8 +29,9 @@ impl ProcessesBelow {
         Ok(Self(process_table::descendants(&[])))
     }
 
-    /// Waits for ended orphans, except for the given children, which their owner waits for. Without
-    /// it, an orphan stays a zombie that still has its process id. Does not block on a child.
+    /// Waits for ended orphans. Without it, an orphan stays a zombie that still has its process id.
+    /// Children that this process started itself are left to their owners: those in its own process
+    /// group, and the given ones, which have groups of their own. Does not block on a child.
     pub fn reap_orphans(own: &[u32]) {
         for pid in process_table::zombies() {
             let is_own = u32::try_from(pid).is_ok_and(|pid| own.contains(&pid));
@@ -69,5 +70,38 @@ impl ProcessesBelow {
             }
             thread::sleep(LOOKS);
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
+
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+    use super::*;
+
+    /// A child that has ended and that nothing has waited for.
+    fn ended(group: Option<i32>) -> Child {
+        let mut command = Command::new("true");
+        command.stdin(Stdio::null());
+        if let Some(group) = group {
+            command.process_group(group);
+        }
+        let child = command.spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).unwrap();
+        child
+    }
+
+    #[test]
+    fn only_orphans_are_reaped() {
+        let [mut of_own_group, mut listed, mut orphan] = [None, Some(0), Some(0)].map(ended);
+        ProcessesBelow::reap_orphans(&[listed.id()]);
+        assert!(of_own_group.wait().unwrap().success());
+        assert!(listed.wait().unwrap().success());
+        assert!(orphan.wait().is_err(), "its exit code was taken");
     }
 }

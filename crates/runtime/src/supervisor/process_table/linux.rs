@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid};
+use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, getpid, getppid};
 
 use super::Process;
 use crate::programs::Crowd;
@@ -14,6 +14,7 @@ use crate::programs::Crowd;
 struct Stat {
     process: Process,
     parent: i32,
+    group: i32,
     state: u8,
 }
 
@@ -29,6 +30,7 @@ fn stat(pid: i32) -> Option<Stat> {
             started: fields.get(19)?.parse().ok()?,
         },
         parent: fields.get(1)?.parse().ok()?,
+        group: fields.get(2)?.parse().ok()?,
         state: *fields.first()?.as_bytes().first()?,
     })
 }
@@ -109,12 +111,15 @@ pub(in super::super) fn descendants(except: &[Process]) -> Vec<Process> {
     found
 }
 
-/// The ids of ended children of this process that were not waited for.
+/// The ids of ended children of this process that were not waited for, except those in its own
+/// process group.
 pub(in super::super) fn zombies() -> Vec<i32> {
-    let own = getpid().as_raw_nonzero().get();
+    let (own, group) = (getpid(), getpgrp());
+    let [own, group] = [own, group].map(|id| id.as_raw_nonzero().get());
     let stats = pids().filter_map(stat);
     let ended = stats.filter(|stat| stat.parent == own && stat.state == b'Z');
-    ended.map(|stat| stat.process.pid).collect()
+    let elsewhere = ended.filter(|stat| stat.group != group);
+    elsewhere.map(|stat| stat.process.pid).collect()
 }
 
 /// The combined resource use of processes. File-backed memory is not counted.
