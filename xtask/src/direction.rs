@@ -47,8 +47,13 @@ const ALLOWED: &[Allowed] = &[
         dev: &[],
     },
     Allowed {
+        name: "seccomp-notify",
+        normal: &[],
+        dev: &[],
+    },
+    Allowed {
         name: "runtime",
-        normal: &["store", "kernel"],
+        normal: &["store", "seccomp-notify", "kernel"],
         dev: &[],
     },
     Allowed {
@@ -58,7 +63,14 @@ const ALLOWED: &[Allowed] = &[
     },
     Allowed {
         name: "capture",
-        normal: &["provenance", "runtime", "faces", "store", "kernel"],
+        normal: &[
+            "provenance",
+            "runtime",
+            "seccomp-notify",
+            "faces",
+            "store",
+            "kernel",
+        ],
         dev: &[],
     },
     Allowed {

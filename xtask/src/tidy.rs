@@ -85,6 +85,7 @@ const RULES: &[Rule] = &[
     words::about_itself,
     crates::crate_docs,
     crates::folder_names,
+    crates::shared_lints,
     crates::events_in_stores,
     clippy_bans::reasons,
     docs::decision_records,

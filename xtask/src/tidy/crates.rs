@@ -7,6 +7,9 @@ use super::tree::Tree;
 /// Crates that keep events without interpreting them.
 const STORES: &[&str] = &["crates/store-sqlite/src/", "crates/store-postgres/src/"];
 
+/// The one crate with unsafe code (decision 36).
+const UNSAFE: &str = "crates/seccomp-notify";
+
 /// Signs of an event kind in a store.
 const EVENT_NAMES: &[&str] = &[
     "\"run.",
@@ -69,6 +72,23 @@ pub(super) fn folder_names(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
+/// A crate with lints of its own could allow unsafe code.
+pub(super) fn shared_lints(tree: &Tree) -> Vec<Finding> {
+    // Others do not belong to the workspace: examples, and a fuzzer.
+    let is_crate = |folder: &str| {
+        folder
+            .strip_prefix("crates/")
+            .is_some_and(|it| !it.contains('/'))
+    };
+    let is_own = |folder: &str| matches!(folder, "bench" | "xtask") || is_crate(folder);
+    let others = members(tree).filter(|(folder, _)| is_own(folder) && *folder != UNSAFE);
+    let own = others.filter(|(_, manifest)| !manifest.contains("[lints]\nworkspace = true"));
+    let message = "without the lints of the workspace, which forbid unsafe code; add `[lints]` with \
+                   `workspace = true`";
+    own.map(|(folder, _)| Finding::fail(&format!("{folder}/Cargo.toml"), None, message))
+        .collect()
+}
+
 /// A store that names an event interprets it.
 pub(super) fn events_in_stores(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -119,6 +139,18 @@ mod tests {
         };
         assert_eq!(check("store-sqlite"), 0);
         assert_eq!(check("sqlite"), 1);
+    }
+
+    #[test]
+    fn one_crate_has_lints_of_its_own() {
+        let check = |path, lints: &str| {
+            let manifest = format!("[package]\nname = \"a\"\n{lints}");
+            shared_lints(&Tree::from([(path, manifest.as_str())])).len()
+        };
+        let (shared, own) = ("[lints]\nworkspace = true\n", "[lints.rust]\n");
+        assert_eq!(check("crates/a/Cargo.toml", shared), 0);
+        assert_eq!(check("crates/a/Cargo.toml", own), 1);
+        assert_eq!(check("crates/seccomp-notify/Cargo.toml", own), 0);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub use confinement::{
     Bounds, Confinement, Files, Mechanism, Network, NotConfined, confine, confinement,
     confines_network,
 };
+#[cfg(target_os = "linux")]
+pub use linux::{Observation, confine_observed};
 pub(crate) use watch::Crowd;
 
 /// The folder of the tenants' folders, below the data folder.

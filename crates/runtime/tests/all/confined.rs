@@ -153,6 +153,29 @@ async fn only_one_port_is_reached_by_tcp_alone() {
     assert_eq!(said, format!("reached\n{denied}"));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_second_observation_still_confines() {
+    use runtime::programs::{Observation, confine_observed};
+    if !can_confine("a_second_observation_still_confines") {
+        return;
+    }
+    // Confines a thread alone.
+    let confined = std::thread::spawn(|| {
+        let first = confine_observed(1).unwrap();
+        let second = confine_observed(1).unwrap();
+        (first, second, std::net::UdpSocket::bind("127.0.0.1:0"))
+    });
+    let (first, second, socket) = confined.join().unwrap();
+    assert!(matches!(first, Observation::By(_)), "{first:?}");
+    let Observation::Missing(why) = second else {
+        panic!("{second:?}");
+    };
+    assert_eq!(why.kind(), std::io::ErrorKind::ResourceBusy);
+    let denied = socket.unwrap_err();
+    assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
+}
+
 fn listener() -> TcpListener {
     TcpListener::bind(("127.0.0.1", 0)).unwrap()
 }

@@ -1,9 +1,10 @@
-//! seccomp: the system calls that Landlock does not mediate.
+//! seccomp: the system calls that Landlock does not mediate, and the observation of connections.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use libc::c_long;
+use seccomp_notify::Listener;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter,
@@ -137,9 +138,7 @@ type Conditions = Vec<SeccompCondition>;
 /// Filters the system calls of the calling thread and everything it starts.
 pub(super) fn filter(confinement: &Confinement) -> io::Result<()> {
     let mut denied = Denied::default();
-    for call in RINGS {
-        denied.always(call);
-    }
+    denied.rings();
     match confinement.network {
         Network::Open => {}
         Network::Denied => {
@@ -175,16 +174,45 @@ pub(super) fn filter(confinement: &Confinement) -> io::Result<()> {
     Ok(())
 }
 
+/// Reports the calls of the calling thread, and of everything it starts, that bind or connect a
+/// socket, send to an address, or make a socket that [`filter`] denies with [`Network::OnlyPort`].
+/// The listener must not let the kernel make such a socket.
+pub(super) fn observe() -> io::Result<Listener> {
+    let mut denied = Denied::default();
+    denied.rings();
+    apply(denied.rules, libc::EPERM)?;
+    let mut observed = Denied::default();
+    observed.all_but_tcp()?;
+    let has_address = SeccompCondition::new(4, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+    let has_address = has_address.map_err(io::Error::other)?;
+    observed.when(libc::SYS_sendto, vec![has_address])?;
+    // The address of a message is in memory, which a filter cannot read.
+    let always = [
+        libc::SYS_bind,
+        libc::SYS_connect,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+    ];
+    for call in always {
+        observed.always(call);
+    }
+    seccomp_notify::install(&program(observed.rules, SeccompAction::Trace(0))?)
+}
+
 fn apply(rules: BTreeMap<i64, Vec<SeccompRule>>, errno: i32) -> io::Result<()> {
+    let program = program(rules, SeccompAction::Errno(errno as u32))?;
+    apply_filter(&program).map_err(io::Error::other)
+}
+
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    on_match: SeccompAction,
+) -> io::Result<BpfProgram> {
     let arch = std::env::consts::ARCH
         .try_into()
         .map_err(io::Error::other)?;
-    let on_match = SeccompAction::Errno(errno as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, on_match, arch);
-    let program: BpfProgram = filter
-        .and_then(TryInto::try_into)
-        .map_err(io::Error::other)?;
-    apply_filter(&program).map_err(io::Error::other)
+    filter.and_then(TryInto::try_into).map_err(io::Error::other)
 }
 
 fn is(place: u8, how: SeccompCmpOp, value: u64) -> io::Result<SeccompCondition> {
@@ -196,13 +224,19 @@ fn has(place: u8, flag: u64) -> io::Result<SeccompCondition> {
     is(place, SeccompCmpOp::MaskedEq(flag), flag)
 }
 
-/// System calls that are denied.
+/// System calls that are denied, or reported.
 #[derive(Default)]
 struct Denied {
     rules: BTreeMap<i64, Vec<SeccompRule>>,
 }
 
 impl Denied {
+    fn rings(&mut self) {
+        for call in RINGS {
+            self.always(call);
+        }
+    }
+
     fn always(&mut self, call: c_long) {
         for number in numbers(call) {
             self.rules.insert(number, Vec::new());

@@ -8,8 +8,9 @@ use std::io;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+use seccomp_notify::Listener;
 
-use super::confinement::{Bounds, Confinement, Files, NotConfined};
+use super::confinement::{Bounds, Confinement, Files, Network, NotConfined};
 
 /// Checks that all of it is supported.
 pub(super) fn confinement() -> Result<(), NotConfined> {
@@ -53,6 +54,38 @@ pub(super) fn confine(confinement: &Confinement) -> io::Result<()> {
         )?;
     }
     calls::filter(confinement)
+}
+
+/// The observation of a confined program's connections.
+#[derive(Debug)]
+pub enum Observation {
+    /// Each call that binds or connects a socket, sends to an address or makes a socket other than
+    /// for TCP waits for an answer by this listener.
+    By(Listener),
+    /// The kernel refuses such calls without a report, for this reason.
+    Missing(io::Error),
+}
+
+/// Confines the calling thread, and every program it starts from now on, to TCP connections to one
+/// port, and observes its connections. Irreversible. The kernel refuses other TCP connections also if
+/// the listener continues them; the listener must refuse other sockets.
+///
+/// # Errors
+/// If the kernel cannot confine it. Then nothing may be started.
+pub fn confine_observed(port: u16) -> io::Result<Observation> {
+    let confinement = Confinement {
+        files: Files::All,
+        network: Network::OnlyPort(port),
+        bounds: None,
+    };
+    rules::restrict(&confinement)?;
+    match calls::observe() {
+        Ok(listener) => Ok(Observation::By(listener)),
+        Err(why) => {
+            calls::filter(&confinement)?;
+            Ok(Observation::Missing(why))
+        }
+    }
 }
 
 fn bound(bounds: &Bounds) -> io::Result<()> {
