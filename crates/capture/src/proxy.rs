@@ -23,7 +23,7 @@ use hyper::body::{Frame, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use runtime::redact::{Redactor, is_secret_name};
@@ -333,7 +333,11 @@ async fn redirected(
         let shared = shared.clone();
         name_server(&mut request, &server);
         async move {
-            let answer = answer(&shared, request).await;
+            let answer = if request.method() == Method::CONNECT {
+                refuse_tunnel(&shared, request.uri())
+            } else {
+                answer(&shared, request).await
+            };
             match answer.extensions().get::<Refusal>() {
                 Some(Refusal) => Err(io::Error::from(io::ErrorKind::ConnectionReset)),
                 None => Ok(answer),
@@ -353,6 +357,16 @@ async fn redirected(
         // The client sees a reset and not the end of an answer.
         let _ = stream.set_zero_linger();
     }
+}
+
+/// Refuses a tunnel through a proxy whose address the program has in its text.
+fn refuse_tunnel(shared: &Shared, target: &Uri) -> Answer {
+    shared.recorder.deny();
+    let server = target.authority().map_or("", |server| server.as_str());
+    shared.elsewhere.refuse(server);
+    let message = "the program has the address of a proxy in its text, and a tunnel through it \
+                   cannot be recorded: make it take the proxy from HTTPS_PROXY, which is set here";
+    problem(StatusCode::FORBIDDEN, "not_recorded", message)
 }
 
 async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Answer {

@@ -322,3 +322,25 @@ fn an_address_in_the_output_of_a_command_is_named() {
     let note = "UNVERIFIED: refused: 127.0.0.1:9;";
     assert!(ended.stderr.contains(note), "{}", ended.stderr);
 }
+
+#[test]
+fn a_tunnel_through_a_written_proxy_is_rejected() {
+    if !has_walls("a_tunnel_through_a_written_proxy_is_rejected") {
+        return;
+    }
+    let bench = bench();
+    let (host, port) = bench.peer.address.split_once(':').unwrap();
+    let script = format!(
+        "import http.client as h\n\
+         c = h.HTTPConnection('{host}', {port})\n\
+         c.set_tunnel('models.test', 443)\n\
+         try:\n    c.connect()\nexcept OSError as error:\n    print(error)\n"
+    );
+    let ended = capture(&bench, &[], &script).with(0);
+    assert!(ended.stdout.starts_with("Tunnel connection failed: 403"));
+    let network = &snapshot(&ended)["extensions"]["network"];
+    assert_eq!(*network, json!({ "refused": ["models.test:443"] }));
+    assert_eq!(bench.peer.came().len(), 0);
+    let replayed = bench.replay("verify", 0);
+    assert_eq!(replayed["match_status"], "semantic_match", "{replayed:#}");
+}
