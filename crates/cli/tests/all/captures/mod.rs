@@ -26,6 +26,7 @@ mod refused;
 mod replays;
 mod rows;
 mod runs;
+mod same_bytes;
 mod secrets;
 mod spelt;
 mod threads;
