@@ -14,7 +14,7 @@ use crate::clean::{Cleaner, ROOT};
 use crate::folder_keep::Contents;
 use crate::ignored::Ignored;
 use crate::model_params::{self, ModelParams};
-use crate::run::{Outcome, Wall};
+use crate::run::Outcome;
 use crate::scan::is_escaped;
 
 /// Facts about an execution in addition to its record.
@@ -106,12 +106,7 @@ pub fn meant_argument(text: &str, home: Option<&str>, cleaner: &Cleaner) -> Stri
 /// The report about requests to servers other than models.
 fn network(outcome: &Outcome) -> Option<Value> {
     let mut said = Map::new();
-    let why = match &outcome.wall {
-        Wall::Held => None,
-        Wall::Open => Some("the command was allowed to connect past the proxy"),
-        Wall::Missing(why) => Some(why.as_str()),
-    };
-    if let Some(why) = why {
+    if let Some(why) = outcome.wall.doubt() {
         said.insert("unverified".to_owned(), json!(true));
         said.insert("why".to_owned(), json!(why));
     }

@@ -123,7 +123,8 @@ impl Elsewhere {
     }
 }
 
-fn tell(told: &mut BTreeSet<String>, server: &str) {
+/// Adds a name to a list that is not full.
+pub(crate) fn tell(told: &mut BTreeSet<String>, server: &str) {
     if told.len() < MAX_TOLD {
         told.insert(server.to_owned());
     }

@@ -22,11 +22,15 @@ pub mod judge;
 pub mod model_params;
 mod multipart;
 pub mod nodes;
+#[cfg(target_os = "linux")]
+mod observer;
+#[cfg(not(target_os = "linux"))]
+#[path = "observer/elsewhere.rs"]
+mod observer;
 pub mod preload;
 pub mod proxy;
 pub mod recorder;
 mod redirected;
-pub mod refusals;
 pub mod replayer;
 pub mod run;
 pub mod scan;
@@ -35,6 +39,7 @@ pub mod server_requests;
 pub mod stop;
 pub mod tool;
 mod upstream;
+pub mod wall;
 pub mod watchdog;
 
 pub use dialect::Route;

@@ -36,8 +36,6 @@ pub type Readings = BTreeMap<String, String>;
 pub struct ScriptReport {
     /// Readings of the clock and of randomness.
     pub readings: Readings,
-    /// Connections refused before they reached the proxy.
-    pub refused: BTreeSet<String>,
     /// Functions that drew random bytes, which are not kept.
     pub secret: BTreeSet<String>,
     /// Functions that could not be replaced.
@@ -111,7 +109,6 @@ impl Preload {
             for line in text.lines() {
                 let (word, rest) = line.split_once(' ').unwrap_or_default();
                 let set = match word {
-                    "refused" => &mut told.refused,
                     "secret" => &mut told.secret,
                     "problem" => &mut told.problems,
                     _ => {

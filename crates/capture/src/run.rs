@@ -19,18 +19,19 @@ use tokio::sync::watch;
 
 use crate::call::{Change, FolderMetadata, Keep};
 use crate::clean::Cleaner;
-use crate::elsewhere::{Onward, Rule, Seen};
+use crate::elsewhere::{Onward, Rule, Seen, tell};
 use crate::environment::{self, GitState};
 use crate::ignored::Ignored;
 use crate::model_params::Enforcement;
+use crate::observer::{Entrance, Observer};
 use crate::preload::{Preload, Readings, ScriptReport};
 use crate::proxy::{Proxy, Upstreams};
 use crate::recorder::{Recorded, Recorder, Setup};
-use crate::refusals::{self, Named};
 use crate::replayer::{OnMiss, Replayer};
 use crate::scan::{Filter, Folder, ScanError};
 use crate::stop::Stop;
 use crate::upstream::NotAServer;
+use crate::wall::{Elsewhere, Wall};
 use crate::watchdog::{self, watch_over};
 
 /// Maximum recorded bytes of each output.
@@ -75,35 +76,6 @@ pub struct Plan {
     /// An empty or new folder outside of the watched one, and the readings of clock and randomness
     /// to repeat.
     pub preload: (PathBuf, Readings),
-}
-
-/// A command's access to servers other than models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Elsewhere {
-    /// None.
-    Denied,
-    /// Any server, through the proxy, which reports it.
-    Configured,
-    /// Any server, unobserved.
-    Unknown,
-}
-
-/// How much is known about connections past the proxy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wall {
-    /// None were possible.
-    Held,
-    /// Connections were possible, as allowed.
-    Open,
-    /// Connections were possible, because this machine cannot restrict them.
-    Missing(String),
-}
-
-impl Wall {
-    /// Whether connections past the proxy were impossible.
-    pub fn is_held(&self) -> bool {
-        *self == Self::Held
-    }
 }
 
 /// An output of the command.
@@ -195,6 +167,9 @@ pub enum RunError {
     /// The scripts for Python and Node cannot be written.
     #[error("the folder of the recorded clock cannot be used: {0}")]
     NoPreload(io::Error),
+    /// The thread that observes connections cannot be started.
+    #[error("the connections of the command cannot be observed: {0}")]
+    NotObserved(io::Error),
     /// The recording could not be written.
     #[error("the recording is incomplete: {0}")]
     NotKept(String),
@@ -222,7 +197,7 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         on_miss: plan.on_miss,
         ignored: plan.ignored,
     });
-    let wall = wall(plan.elsewhere, plan.watchdog.as_deref());
+    let mut wall = Wall::of_command(plan.elsewhere, plan.watchdog.as_deref());
     let rule = match plan.elsewhere {
         Elsewhere::Denied => Rule::Denied,
         Elsewhere::Configured | Elsewhere::Unknown => {
@@ -240,11 +215,11 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let (folder_of_scripts, again) = plan.preload;
     let cleaner = plan.cleaner.clone();
     cleaner.learn("capture", &folder_of_scripts.to_string_lossy());
-    let is_held = wall.is_held();
+    let is_closed = wall.is_closed();
     let scripts = folder_of_scripts.clone();
     let preload = blocking(move || {
         let preload = Preload::begin(&scripts, &again)?;
-        if is_held {
+        if is_closed {
             preload.redirect()?;
         }
         Ok(preload)
@@ -255,12 +230,29 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     let hosts = proxy.hosts().to_vec();
     let started = SystemClock.now();
     let mark = uuid::Uuid::new_v4().to_string();
-    let port = proxy.port().filter(|_| wall.is_held());
-    let watchdog = plan.watchdog.as_deref();
-    let watchdog = watchdog.map(|watchdog| (watchdog, port, mark.as_str()));
+    let port = proxy.port().filter(|_| is_closed);
+    let entrance = port.and_then(|_| match Entrance::open() {
+        Ok(entrance) => Some(entrance),
+        Err(why) => {
+            wall = Wall::Unobserved(format!(
+                "no Unix socket can be opened, as in a capture within another: {why}"
+            ));
+            None
+        }
+    });
+    let watchdog = plan.watchdog.as_deref().map(|program| Through {
+        program,
+        before: watchdog::before(port, entrance.as_ref().map(Entrance::name)),
+        mark: &mark,
+    });
     // Where it is not possible, a daemon of the command stays.
     let below = ProcessesBelow::now().ok();
     let child = spawn(&plan.argv, &environment, &plan.cwd, watchdog)?;
+    let observer = match (entrance, child.id(), port) {
+        (Some(entrance), Some(id), Some(port)) => Some(entrance.observe(id, port)),
+        _ => None,
+    };
+    let observer = observer.transpose().map_err(RunError::NotObserved)?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let watch = plan.watchdog.as_deref().zip(group);
     let watch = watch.and_then(|(program, group)| watch_over(program, group));
@@ -292,12 +284,18 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         // Those that were ended above.
         blocking(|| ProcessesBelow::reap_orphans(&[])).await;
     }
+    let refused = blocking(move || observer.map(Observer::finish).unwrap_or_default()).await;
     let mut seen = proxy.seen();
     proxy.stop().await;
+    for name in &refused.names {
+        tell(&mut seen.refused, &cleaner.text(name));
+    }
+    if let Some(why) = refused.problem {
+        wall = Wall::Unobserved(why);
+    }
     let at = SystemClock.now();
     let told = blocking(move || preload.told(&cleaner)).await;
     let told = told.map_err(RunError::NoPreload)?;
-    seen.refused.extend(told.refused.iter().cloned());
     let (changes, metadata, unreadable) = blocking(move || {
         let (changes, metadata) = folder.net()?;
         Ok::<_, ScanError>((changes, metadata, folder.unreadable()))
@@ -313,18 +311,6 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
     }
     let cleaner = &plan.cleaner;
     let (stdout, stderr) = (cleaner.output(&ended.stdout), cleaner.output(&ended.stderr));
-    if is_held {
-        let argv = plan.argv.iter().map(|argument| cleaner.text(argument));
-        let argv = argv.collect::<Vec<_>>().join(" ");
-        let texts = [&stdout, &stderr].map(|output| output.as_str().unwrap_or_default());
-        let named = if seen.refused.is_empty() {
-            Named::NotYet
-        } else {
-            Named::Already
-        };
-        seen.refused
-            .extend(refusals::from_output(texts, &argv, named));
-    }
     Ok(Outcome {
         recorded,
         status: ended.status,
@@ -345,16 +331,6 @@ pub async fn run(plan: Plan, stop: Stop, echo: Echo) -> Result<Outcome, RunError
         told,
         left_behind,
     })
-}
-
-/// How the command is kept from connecting past the proxy.
-fn wall(elsewhere: Elsewhere, watchdog: Option<&Path>) -> Wall {
-    match (elsewhere, watchdog, runtime::programs::confines_network()) {
-        (Elsewhere::Unknown, ..) => Wall::Open,
-        (_, None, _) => Wall::Missing("this program cannot be found again".to_owned()),
-        (_, _, Err(why)) => Wall::Missing(why.to_string()),
-        (_, Some(_), Ok(())) => Wall::Held,
-    }
 }
 
 /// Variables with which clients that use another proxy exclude the loopback from it.
@@ -407,11 +383,20 @@ async fn reap_orphans(own: Vec<u32>) {
     }
 }
 
+/// This program, started instead of a command, which it then executes.
+struct Through<'a> {
+    program: &'a Path,
+    /// Its arguments.
+    before: [String; 4],
+    /// Identifies its message.
+    mark: &'a str,
+}
+
 fn spawn(
     argv: &[String],
     environment: &BTreeMap<String, String>,
     cwd: &Path,
-    watchdog: Option<(&Path, Option<u16>, &str)>,
+    watchdog: Option<Through<'_>>,
 ) -> Result<Child, RunError> {
     let program = argv.first().map_or("", String::as_str);
     let not_started = |error: io::Error| RunError::NotStarted {
@@ -421,9 +406,9 @@ fn spawn(
     let path = environment.get("PATH").map(String::as_str);
     let found = find_program(program, path, cwd).map_err(not_started)?;
     let mut command = match watchdog {
-        Some((watchdog, port, mark)) => {
-            let mut command = Command::new(watchdog);
-            command.args(watchdog::before(port)).arg(mark).args(argv);
+        Some(through) => {
+            let mut command = Command::new(through.program);
+            command.args(through.before).arg(through.mark).args(argv);
             command
         }
         None => {

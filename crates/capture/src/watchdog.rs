@@ -1,8 +1,9 @@
 //! Ends a recorded command with its recorder: unrecorded work is not evidence.
 //!
 //! The command is started through this program, which asks the kernel for a SIGKILL at the end of
-//! its parent, restricts its own network access to the proxy's port, and then executes the command;
-//! on Linux only. A watch process, this program a third time, ends the command's own children. It
+//! its parent, restricts its own network access to the proxy's port under an
+//! [observer](crate::observer), and then executes the command; on Linux only. A watch process, this
+//! program a third time, ends the command's own children. It
 //! holds one end of a pipe to the recorder and kills the command's process group when the recorder
 //! closes the other end or dies. In an orderly end, the recorder stops the group itself, after the
 //! watch.
@@ -17,6 +18,7 @@ use runtime::programs::{Confinement, Files, Network, confine};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command as Starting};
 
+use crate::observer::confine_under;
 use crate::preload::FOLDER;
 
 /// The name of the hidden command whose arguments [`watchdog_main`] takes.
@@ -28,12 +30,13 @@ pub(crate) const NOT_STARTED: &str = "not-started";
 /// The argument after that name: a group ends when standard input is closed.
 const WATCH: &str = "watch";
 
-/// Instead of a port: unrestricted connections.
-const ANYWHERE: &str = "-";
+/// Instead of a port: unrestricted connections. Instead of an observer: none.
+const NONE: &str = "-";
 
 /// Executes a command that ends with its parent. The arguments are the parent's process id, the
-/// allowed port, a mark, the program and its arguments. On failure it writes the mark and the reason
-/// to a file in the scripts' folder. Alternatively watches a group: the word for it and the number of the group.
+/// allowed port, the name of the observer, a mark, the program and its arguments. On failure it
+/// writes the mark and the reason to a file in the scripts' folder. Alternatively watches a group:
+/// the word for it and the number of the group.
 pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut number = || args.next()?.to_str()?.parse::<i32>().ok();
     let parent = match number() {
@@ -41,13 +44,15 @@ pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
         // An argument that is not a number is the word, followed by the number.
         None => return watch(number().and_then(Pid::from_raw)),
     };
-    let (Some(port), Some(mark), Some(program)) = (args.next(), args.next(), args.next()) else {
+    let (Some(port), Some(observer), Some(mark), Some(program)) =
+        (args.next(), args.next(), args.next(), args.next())
+    else {
         return ExitCode::from(2);
     };
     if bind(parent).is_err() {
         return ExitCode::from(126);
     }
-    let why = match wall(port.to_str()) {
+    let why = match wall(port.to_str(), observer.to_str()) {
         Err(error) => format!("the network cannot be closed for it: {error}"),
         Ok(()) => {
             // Returns only on failure.
@@ -70,19 +75,23 @@ pub fn watchdog_main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// The arguments before a program and its own arguments.
-pub(crate) fn before(port: Option<u16>) -> [String; 3] {
-    let port = port.map_or_else(|| ANYWHERE.to_owned(), |port| port.to_string());
+pub(crate) fn before(port: Option<u16>, observer: Option<&str>) -> [String; 4] {
+    let port = port.map_or_else(|| NONE.to_owned(), |port| port.to_string());
     let parent = std::process::id().to_string();
-    [WATCHDOG_COMMAND.to_owned(), parent, port]
+    let observer = observer.unwrap_or(NONE).to_owned();
+    [WATCHDOG_COMMAND.to_owned(), parent, port, observer]
 }
 
 /// Restricts this process, and the program it executes, to connections to one port.
-fn wall(port: Option<&str>) -> io::Result<()> {
-    if port == Some(ANYWHERE) {
+fn wall(port: Option<&str>, observer: Option<&str>) -> io::Result<()> {
+    if port == Some(NONE) {
         return Ok(());
     }
     let port = port.and_then(|port| port.parse().ok());
     let port = port.ok_or(io::ErrorKind::InvalidInput)?;
+    if let Some(observer) = observer.filter(|observer| *observer != NONE) {
+        return confine_under(observer, port);
+    }
     confine(&Confinement {
         files: Files::All,
         network: Network::OnlyPort(port),

@@ -261,35 +261,17 @@ function patchSocket() {
   const { TLSSocket } = require('node:tls');
   net.Socket.prototype.connect = function connect(...args) {
     const [options, listener] = Array.isArray(args[0]) ? args[0] : net._normalizeArgs(args);
-    if (options.path) {
-      write(`refused ${options.path}`);
-      return real.apply(this, args);
-    }
-    if (Number(options.port) === Number(port)) {
+    if (options.path || this instanceof TLSSocket || Number(options.port) === Number(port)) {
       return real.apply(this, args);
     }
     const name = options.host || 'localhost';
     const meant = `${net.isIPv6(name) ? `[${name}]` : name}:${options.port}`;
-    if (this instanceof TLSSocket) {
-      write(`refused ${meant}`);
-      return real.apply(this, args);
-    }
     const { lookup, family, localAddress, localPort, ...others } = options;
     real.call(this, { ...others, host, port: Number(port) }, listener);
     this.write(`\x01${rest.join('/')} ${meant}\n`);
     return this;
   };
   patchChildren();
-  const dgram = require('node:dgram');
-  for (const name of ['send', 'connect']) {
-    const real = dgram.Socket.prototype[name];
-    dgram.Socket.prototype[name] = function sent(...args) {
-      const at = args.findLastIndex((arg) => typeof arg === 'number');
-      const address = typeof args[at + 1] === 'string' ? args[at + 1] : '127.0.0.1';
-      write(`refused UDP ${address}:${args[at]}`);
-      return real.apply(this, args);
-    };
-  }
 }
 
 const patches = [patchDate, patchElapsed, patchHrtime, patchRandom, patchUuid, patchBytes];

@@ -211,153 +211,32 @@ def patch_urandom():
 
 
 def patch_socket(module):
-    import weakref
-    real_new, real_connect = module.socket.__init__, module.socket.connect
-    real_names, real_send = module.getaddrinfo, module.socket.sendto
+    real = module.socket.connect
     proxy = PROXY[2].rpartition(":")
     port = int(proxy[2])
-    # Sockets that the kernel does not allow: each is one end of a pair, with the other end.
-    pairs = weakref.WeakKeyDictionary()
-
-    def new(self, family=-1, type=-1, proto=-1, fileno=None):
-        try:
-            real_new(self, family, type, proto, fileno)
-        except PermissionError:
-            kind = type & 0xF
-            if fileno is None and (family == module.AF_UNIX or kind == module.SOCK_DGRAM):
-                # Making one is harmless. The address is named when the program uses it.
-                kind = module.SOCK_STREAM if kind == -1 & 0xF else kind
-                one, other = module._socket.socketpair(module.AF_UNIX, kind)
-                real_new(self, family, type, proto, one.detach())
-                pairs[self] = other
-                return
-            READINGS.write("refused raw socket (%s)" % place(sys._getframe(1)))
-            raise
-
-    def refuse(self, address):
-        """Names and refuses a connection that the kernel does not allow."""
-        if self not in pairs:
-            return False
-        if self.family == module.AF_UNIX:
-            name = address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
-            READINGS.write("refused Unix socket %s" % name.replace("\0", "@").replace("\n", " "))
-            raise PermissionError(13, "the recorder allows no connection to Unix sockets", name)
-        if isinstance(address, tuple):
-            READINGS.write("refused UDP %s:%s" % address[:2])
-            # The answer is the error: a datagram has no other.
-            pairs[self].send(b"")
-        return True
-
-    def sendto(self, data, *args):
-        if args and refuse(self, args[-1]):
-            return len(data)
-        return real_send(self, data, *args)
-
-    def receive(name):
-        real = getattr(module.socket, name)
-
-        def answer(self, *args):
-            found = real(self, *args)
-            if self in pairs and self.family != module.AF_UNIX:
-                raise ConnectionRefusedError(111, "the recorder allows no UDP")
-            return found
-
-        setattr(module.socket, name, answer)
 
     def connect(self, address):
         """Connects to the proxy and tells it first which address was meant."""
-        if refuse(self, address):
-            return None
         is_internet = self.family in (module.AF_INET, module.AF_INET6) and isinstance(address, tuple)
         is_stream = self.type & 0xF == module.SOCK_STREAM
-        if not (is_internet and is_stream) or address[1] == port or sys._getframe(1).f_code.co_filename == __file__:
-            return real_connect(self, address)
+        if not (is_internet and is_stream) or address[1] == port:
+            return real(self, address)
         host = "[%s]" % address[0] if ":" in address[0] else address[0]
         six = self.family == module.AF_INET6
         waits = self.gettimeout()
         self.setblocking(True)
         try:
-            real_connect(self, ("::ffff:" + proxy[0] if six else proxy[0], port))
+            real(self, ("::ffff:" + proxy[0] if six else proxy[0], port))
             self.sendall(("\x01%s %s:%d\n" % ("/".join(PROXY[3:]), host, address[1])).encode())
         finally:
             self.settimeout(waits)
 
-    def connect_ex(self, address):
-        try:
-            connect(self, address)
-            return 0
-        except OSError as error:
-            return error.errno
-
-    def names(host, port, *args, **named):
-        try:
-            return real_names(host, port, *args, **named)
-        except OSError:
-            READINGS.write("refused %s:%s" % (host, port))
-            raise
-
     if is_redirected():
-        module.socket.__init__, module.socket.sendto = new, sendto
-        module.socket.connect, module.socket.connect_ex = connect, connect_ex
-        for name in ("recv", "recv_into", "recvfrom", "recvfrom_into"):
-            receive(name)
-        module.getaddrinfo = names
+        module.socket.connect = connect
 
 
 def is_redirected():
     return os.path.exists(os.path.join(FOLDER, "redirect"))
-
-
-def name_connections():
-    """Names connections of the C module, which no function of this file replaces."""
-    port = int(PROXY[2].rpartition(":")[2])
-
-    def hook(event, args):
-        if event == "socket.connect" and isinstance(args[1], tuple) and args[1][1] != port:
-            READINGS.write("refused %s:%s" % args[1][:2])
-
-    sys.addaudithook(hook)
-
-
-def patch_ctypes(module):
-    """Names the addresses in calls of the C library."""
-    import socket
-    import struct
-    real = module.CDLL.__getitem__
-    port = int(PROXY[2].rpartition(":")[2])
-
-    def name(argument):
-        try:
-            data = bytes(getattr(argument, "_obj", argument))
-        except TypeError:
-            return
-        if len(data) not in (16, 28):
-            return
-        family, meant = struct.unpack_from("=H", data)[0], struct.unpack_from(">H", data, 2)[0]
-        if meant != port and family == socket.AF_INET:
-            READINGS.write("refused %s:%d" % (socket.inet_ntop(family, data[4:8]), meant))
-        elif meant != port and family == socket.AF_INET6 and len(data) == 28:
-            READINGS.write("refused [%s]:%d" % (socket.inet_ntop(family, data[8:24]), meant))
-
-    def getitem(self, called):
-        found = real(self, called)
-        if called not in ("connect", "sendto", "syscall"):
-            return found
-
-        class Named(type(found)):
-            _flags_, _restype_ = type(found)._flags_, type(found)._restype_
-
-            def __call__(self, *args):
-                for argument in args:
-                    if not isinstance(argument, int):
-                        name(argument)
-                return super().__call__(*args)
-
-        named = Named((called, self))
-        named.__name__ = called
-        return named
-
-    module.CDLL.__getitem__ = getitem
 
 
 def own_variables():
@@ -426,7 +305,7 @@ class Finder(object):
     """Changes modules when they are imported."""
 
     patches = {
-        "ctypes": patch_ctypes, "datetime": patch_datetime, "random": seed, "socket": patch_socket, "subprocess": patch_subprocess,
+        "datetime": patch_datetime, "random": seed, "socket": patch_socket, "subprocess": patch_subprocess,
         "uuid": patch_uuid,
     }
 
@@ -486,10 +365,8 @@ if sys.version_info >= (3, 7):
         if is_redirected():
             VARIABLES = own_variables()
             attempt(lambda module: patch_exec(), os)
-            if sys.version_info >= (3, 8):
-                attempt(lambda module: name_connections(), sys)
         else:
-            del Finder.patches["ctypes"], Finder.patches["subprocess"]
+            del Finder.patches["subprocess"]
         for name in sorted(Finder.patches):
             if name in sys.modules:
                 attempt(Finder.patches.pop(name), sys.modules[name])

@@ -110,21 +110,17 @@ impl Snapshot {
         self.unverified().is_some()
     }
 
-    /// Why it may lack calls: its command could connect past the recorder, or a connection of it was
-    /// refused.
+    /// Why it may lack calls: its command could connect past the recorder, its refused connections
+    /// could not be observed, or a connection of it was refused.
     pub fn unverified(&self) -> Option<String> {
-        if self
-            .network()
-            .is_some_and(|network| network["unverified"] == true)
-        {
-            return Some(
-                "the command could connect past the recorder: those requests are not recorded"
-                    .to_owned(),
-            );
+        let plain = |text: &str| text.chars().filter(|c| !c.is_control()).collect::<String>();
+        if let Some(network) = self.network().filter(|it| it["unverified"] == true) {
+            let why = network["why"].as_str();
+            let why = why.unwrap_or("the command could connect past the recorder");
+            return Some(format!("calls may be missing: {}", plain(why)));
         }
         let refused: Vec<&str> = self.servers("refused").collect();
-        let names = refused.join(", ");
-        let names: String = names.chars().filter(|c| !c.is_control()).collect();
+        let names = plain(&refused.join(", "));
         (!refused.is_empty()).then(|| {
             format!(
                 "the recorder refused connections of the command, so calls may be missing: {names}; \

@@ -99,7 +99,7 @@ kernel::words! {
         Unsealed = "unsealed",
         /// It matches its seal, but lacks a signature by a required key.
         Unsigned = "unsigned",
-        /// It matches its seal, but its command could connect past the recorder.
+        /// It matches its seal, but calls may be missing.
         Unverified = "unverified",
         /// A part is missing, or does not match its seal.
         Tampered = "tampered",
@@ -126,8 +126,7 @@ impl State {
 pub const NOT_SEALED: &str = "not_sealed";
 /// The code of a finding about a missing signature by a required key.
 pub const NOT_SIGNED: &str = "not_signed";
-/// The code of a finding about a command that could connect past the recorder. An error in strict
-/// mode.
+/// The code of a finding about calls that may be missing. An error in strict mode.
 pub const UNVERIFIED: &str = "network_unverified";
 
 /// The seal of a document, if it has one.

@@ -56,7 +56,7 @@ pub struct Entry {
     /// It was not redacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unredacted: bool,
-    /// Its command could connect past the recorder.
+    /// Calls may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unverified: bool,
     /// Snapshots it needs kept.

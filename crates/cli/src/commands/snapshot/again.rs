@@ -11,7 +11,7 @@ use capture::document::draft;
 use capture::folder_keep::Contents;
 use capture::judge::first_divergence;
 use capture::replayer::{Divergence, Reason};
-use capture::run::{Outcome, RunError, Status, Wall};
+use capture::run::{Outcome, RunError, Status};
 use faces::provenance::document::MatchStatus;
 use faces::provenance::document::Snapshot;
 use faces::provenance::ladder::Strategy;
@@ -250,7 +250,7 @@ fn other_connection(refused: &[String], outcome: &Outcome) -> Option<Divergence>
 fn sure(status: MatchStatus, kind: Kind, outcome: &Outcome, refused: &[String]) -> MatchStatus {
     let recorded = &outcome.recorded;
     let asked = recorded.live_models + recorded.live_tools > 0
-        || !outcome.wall.is_held()
+        || outcome.wall.doubt().is_some()
         || !refused.is_empty();
     match status {
         MatchStatus::ExactMatch if kind == Kind::Verify && asked => MatchStatus::SemanticMatch,
@@ -272,10 +272,9 @@ fn warn_of(outcome: &Outcome, refused: &[String]) {
     if let Some(line) = super::command::outlived(outcome) {
         crate::talk::say(format!("{} {line}", crate::style::warn("note:")));
     }
-    if let Wall::Missing(why) = &outcome.wall {
+    if let Some(why) = outcome.wall.doubt() {
         crate::talk::say(format!(
-            "{} UNVERIFIED: this machine cannot keep the replay from the network, so it is not an \
-             exact match: {why}",
+            "{} UNVERIFIED: the replay is not an exact match: {why}",
             crate::style::warn("warning:")
         ));
     }

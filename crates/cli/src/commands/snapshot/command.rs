@@ -13,12 +13,12 @@ use capture::folder_keep::{Contents, FolderKeep};
 use capture::ignored::Ignored;
 use capture::model_params::{Enforcement, Mode, ModelParams};
 use capture::preload::Readings;
-use capture::refusals::addresses;
 use capture::replayer::OnMiss;
-use capture::run::{Echo, Elsewhere, Outcome, Plan, RunError, Status, Stream, Wall};
+use capture::run::{Echo, Outcome, Plan, RunError, Status, Stream};
 use capture::scan::{self, Filter};
 use capture::server_requests::unanswered;
 use capture::stop::Stop;
+use capture::wall::Elsewhere;
 use clap::ValueEnum;
 use faces::provenance::document::{self, ContextFile, Parent, Snapshot};
 use faces::provenance::hash::{canonical_json, written};
@@ -385,7 +385,7 @@ pub(super) fn write_down(
     }
     if session.form == Form::Text {
         talk::say(told(outcome));
-        if let Some(why) = nothing_came(&about.argv, outcome) {
+        if let Some(why) = nothing_came(outcome) {
             talk::say(format!("{} {why}", style::warn("note:")));
         }
         if let Some(line) = not_honoured(&sealed) {
@@ -644,29 +644,14 @@ fn told(outcome: &Outcome) -> String {
 }
 
 /// The reason for a missing call of a model.
-fn nothing_came(argv: &[String], outcome: &Outcome) -> Option<String> {
+fn nothing_came(outcome: &Outcome) -> Option<&'static str> {
     let mut calls = outcome.recorded.calls.iter();
-    if calls.any(|call| call.kind == capture::call::Kind::Model) {
-        return None;
-    }
-    let mut named = addresses(&argv.join(" "));
-    for output in [&outcome.stdout, &outcome.stderr] {
-        named.extend(addresses(output.as_str().unwrap_or_default()));
-    }
-    let named: Vec<String> = named.into_iter().collect();
-    let place = match (&outcome.wall, &*named) {
-        // Refused connections are listed by themselves.
-        (_, []) | (Wall::Held, _) => String::new(),
-        (Wall::Open | Wall::Missing(_), _) => format!(
-            " Its arguments or its output name {}: a connection to it was not recorded.",
-            text::one_line(&named.join(", "), 200)
-        ),
-    };
-    Some(format!(
-        "the command made no connection to the recorder.{place} If it called a model, it did not read \
+    let has_none = !calls.any(|call| call.kind == capture::call::Kind::Model);
+    has_none.then_some(
+        "the command made no connection to the recorder. If it called a model, it did not read \
          OPENAI_BASE_URL or ANTHROPIC_BASE_URL; make it read one of these variables and capture it \
-         again"
-    ))
+         again",
+    )
 }
 
 /// Waits for the lock of this capture, which is held until the file is closed.
@@ -715,20 +700,16 @@ pub(super) fn network(outcome: &Outcome) -> Vec<String> {
         text::one_line(&all.join(", "), 400)
     };
     let mut lines = Vec::new();
-    match &outcome.wall {
-        Wall::Held if outcome.status == Status::Failed => lines.push(
+    if outcome.wall.is_closed() && outcome.status == Status::Failed {
+        lines.push(
             "the command could connect only to the recording proxy; a program that ignores \
              OPENAI_BASE_URL, ANTHROPIC_BASE_URL and HTTPS_PROXY is refused (--open-network allows \
              it, unrecorded)"
                 .to_owned(),
-        ),
-        Wall::Held => {}
-        Wall::Open => lines.push(
-            "UNVERIFIED: requests that did not go through the proxy are not recorded".to_owned(),
-        ),
-        Wall::Missing(why) => lines.push(format!(
-            "UNVERIFIED: this machine cannot keep the command from connecting past the proxy: {why}"
-        )),
+        );
+    }
+    if let Some(why) = outcome.wall.doubt() {
+        lines.push(format!("UNVERIFIED: {why}"));
     }
     if !outcome.seen.refused.is_empty() {
         let servers = named(&outcome.seen.refused);

@@ -17,6 +17,7 @@ mod kills;
 mod models;
 mod not_kept;
 mod notified;
+mod observed;
 mod often;
 mod outcomes;
 mod parallel;
