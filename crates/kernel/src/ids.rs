@@ -127,6 +127,11 @@ id_type!(
     /// effect repeated after a crash.
     AttemptKey
 );
+id_type!(
+    /// An effect outside, derived; the same in every attempt of a visit. Passed to programs as
+    /// `WF_EFFECT_KEY` so that they can recognise an effect repeated by a retry.
+    EffectKey
+);
 
 impl TenantId {
     /// Reads a tenant's name from a credential or a person. `None` unless it has 1 to 256 bytes,
@@ -185,6 +190,30 @@ impl AttemptId {
             self.visit,
             self.attempt,
         ))
+    }
+
+    /// The key of the effect of this attempt's visit: the same for each of its attempts.
+    pub fn effect_key(&self, origin: &StreamId) -> EffectKey {
+        EffectKey::new(derive("effect", origin, &self.node, self.visit, 0))
+    }
+}
+
+impl EffectKey {
+    /// The key of a call that is part of this effect: the `nth` one (from 0) of the same thing with
+    /// the same arguments in an attempt. Another attempt that makes the same call uses the same
+    /// key.
+    pub fn of_call(&self, callee: &str, arguments: &str, nth: u32) -> Self {
+        Self::from_parts(&["call", self.as_str(), callee, arguments, &nth.to_string()])
+    }
+
+    /// The key of an operation with a name that the workflow gives, in any run of a tenant.
+    pub fn named(tenant: &TenantId, operation: &str, name: &str) -> Self {
+        Self::from_parts(&["named", tenant.as_str(), operation, name])
+    }
+
+    fn from_parts(parts: &[&str]) -> Self {
+        let hex = Digest::compute(parts.join("\0").as_bytes()).to_string();
+        Self::new(format!("effect-{}", &hex[..32]))
     }
 }
 
@@ -249,6 +278,31 @@ mod tests {
                 attempt: 0
             }
             .key(&"run-2".into())
+        );
+    }
+
+    #[test]
+    fn retries_of_a_visit_have_one_effect() {
+        let run = StreamId::new("run-1");
+        let effect = |node: &str, visit, attempt| {
+            let attempt = AttemptId {
+                node: node.into(),
+                visit,
+                attempt,
+            };
+            attempt.effect_key(&run)
+        };
+        let first = effect("a", 0, 0);
+        assert_eq!(first, effect("a", 0, 1));
+        assert_ne!(first, effect("a", 1, 0));
+        assert_ne!(first, effect("b", 0, 0));
+        let call = first.of_call("mail.send", "4f2a", 0);
+        assert_eq!(call, effect("a", 0, 1).of_call("mail.send", "4f2a", 0));
+        assert_ne!(call, first.of_call("mail.send", "4f2a", 1));
+        assert_ne!(call, first.of_call("mail.send", "77aa", 0));
+        assert_ne!(
+            EffectKey::named(&"acme".into(), "POST /pay", "order-7"),
+            EffectKey::named(&"umbrella".into(), "POST /pay", "order-7")
         );
     }
 }

@@ -103,7 +103,8 @@ pub(crate) fn instead_of(
     is_whole.then(|| outcome(run, attempt, nodes))?
 }
 
-fn is_cut(value: &Value) -> bool {
+/// Whether a value, or anything in it, was redacted in part.
+pub fn is_cut(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(TAKEN_OUT),
         Value::Array(items) => items.iter().any(is_cut),

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use kernel::definition::Reads;
-use kernel::ids::{AttemptId, AttemptKey, StreamId, TenantId};
+use kernel::ids::{AttemptId, AttemptKey, EffectKey, StreamId, TenantId};
 use kernel::problem::Problem;
 #[cfg(feature = "testing")]
 use kernel::run::budget::BudgetPolicy;
 use kernel::run::budget::{Amounts, COST, Exhausted};
+use kernel::run::effects::ReceiverKey;
 use kernel::run::event::{LogLevel, OutputChannel};
 use kernel::run::report::{ToolCalled, ToolReturned};
 use kernel::run::{Artifact, ModelSettings, NodeError, Outcome, Report, Usage};
@@ -46,6 +47,13 @@ pub trait WorkNode: Send + Sync + 'static {
 
     /// The repeat policy of a node with this (valid) config.
     fn repeat(&self, config: &Value) -> Repeat;
+
+    /// How the receiver of the effect of a node with this (valid) config and these inputs
+    /// recognises a repetition. `None` for a node without effects.
+    fn effect(&self, config: &Value, inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        let _ = (config, inputs);
+        Some(ReceiverKey::None)
+    }
 
     /// JSON Schema (2020-12) of its config.
     fn config_schema(&self) -> Value;
@@ -185,6 +193,7 @@ pub struct Started {
     pub(crate) run: StreamId,
     pub(crate) attempt: AttemptId,
     pub(crate) key: AttemptKey,
+    pub(crate) effect: EffectKey,
     pub(crate) restarts: u32,
     pub(crate) config: Arc<Value>,
     pub(crate) inputs: Map<String, Value>,
@@ -214,6 +223,7 @@ impl Started {
             owner: Owner::tenant("local"),
             put_by: PutBy::Operator,
             trace: TraceContext::named_after(&run).within(span),
+            effect: attempt.effect_key(&run),
             run,
             attempt,
             key,
@@ -284,6 +294,12 @@ impl Started {
     /// The key by which effects of this attempt are recognised; the same after a restart.
     pub fn key(&self) -> &AttemptKey {
         &self.key
+    }
+
+    /// The key by which the receiver of its effect recognises a repetition; the same in every
+    /// attempt of the visit.
+    pub fn effect(&self) -> &EffectKey {
+        &self.effect
     }
 
     /// How often this attempt was restarted because its holder was lost.
@@ -468,6 +484,11 @@ pub trait Secrets: Send + Sync {
         text.to_owned()
     }
 
+    /// Redacts a value as its event in the log is redacted.
+    fn redact(&self, value: &mut Value) {
+        let _ = value;
+    }
+
     /// The same for a text that arrives in chunks.
     fn stream(&self) -> RedactedStream {
         Redactor::default().stream()
@@ -496,6 +517,9 @@ pub(crate) fn learn_inherited(ports: &Ports, name: &str, value: &str) {
         }
     }
 }
+
+/// The variable with the key of a program's effect.
+pub(crate) const EFFECT_KEY: &str = "WF_EFFECT_KEY";
 
 /// The longest time an attempt has to stop before its process group is killed.
 pub const STOP_GRACE: Duration = Duration::from_secs(5);

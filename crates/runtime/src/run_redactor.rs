@@ -147,6 +147,10 @@ impl Secrets for Watched {
         self.run_redactor.redactor().text(text).into_owned()
     }
 
+    fn redact(&self, value: &mut Value) {
+        self.run_redactor.redactor().value(value);
+    }
+
     fn stream(&self) -> RedactedStream {
         self.run_redactor.redactor().stream()
     }

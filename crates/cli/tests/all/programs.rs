@@ -239,7 +239,8 @@ fn a_confined_program_reaches_nothing_of_others() {
             "TMPDIR",
             "TRACEPARENT",
             "WF_ATTEMPT_DIR",
-            "WF_ATTEMPT_KEY"
+            "WF_ATTEMPT_KEY",
+            "WF_EFFECT_KEY"
         ]
     );
     assert!(!report.to_string().contains(CANARY));

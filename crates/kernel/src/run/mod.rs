@@ -6,6 +6,7 @@ pub mod cause;
 pub mod channel;
 pub mod command;
 pub mod decide;
+pub mod effects;
 pub mod event;
 pub mod fan;
 pub mod fold;

@@ -89,6 +89,7 @@ impl Driver {
                 put_by,
                 run: run.header.stream.clone(),
                 key: live.id.key(&run.header.key_origin()),
+                effect: live.id.effect_key(&run.header.key_origin()),
                 trace: trace.within(attempt_span(&run.header.stream, &live.id)),
                 attempt: live.id.clone(),
                 restarts: live.restarts,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use kernel::ids::EffectKey;
 use kernel::run::NodeError;
 use reqwest::Method;
 use reqwest::header::{
@@ -51,7 +52,16 @@ pub(crate) struct Calling {
     texts: std::collections::VecDeque<String>,
 }
 
-/// Sends a request.
+/// The body of a request.
+pub(crate) fn body(provider: &Provider, ask: &Ask) -> String {
+    match provider.api {
+        Api::OpenAi => openai::body(ask, provider.structured),
+        Api::Anthropic => anthropic::body(ask, provider.structured),
+    }
+    .to_string()
+}
+
+/// Sends a request with this body.
 ///
 /// # Errors
 /// The provider's error, or a failure to receive its answer.
@@ -59,22 +69,22 @@ pub(crate) async fn call(
     outbound: &Outbound,
     provider: &Provider,
     credential: Option<&str>,
-    ask: &Ask,
-    key: &str,
+    (ask, body): (&Ask, String),
+    key: &EffectKey,
     patience: Patience,
 ) -> Result<Calling, NodeError> {
-    let (path, body) = match provider.api {
-        Api::OpenAi => (openai::PATH, openai::body(ask, provider.structured)),
-        Api::Anthropic => (anthropic::PATH, anthropic::body(ask, provider.structured)),
+    let path = match provider.api {
+        Api::OpenAi => openai::PATH,
+        Api::Anthropic => anthropic::PATH,
     };
     let url = provider.base_url.join(path);
     let url = url.map_err(|_| failure::bad_answer("its address cannot be built"))?;
     let request = Request {
         method: Method::POST,
         url,
-        headers: headers(provider.api, key)?,
+        headers: headers(provider.api, key.as_str())?,
         origin_headers: credentials(provider.api, credential)?,
-        body: Bytes::from(body.to_string()),
+        body: Bytes::from(body),
         timeout: patience.whole,
         redirects: Redirects::Return,
     };

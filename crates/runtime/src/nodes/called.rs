@@ -1,11 +1,16 @@
 //! Records of tool calls: one before the call and one after it.
 
+use std::collections::BTreeMap;
+
+use kernel::digest::Digest;
+use kernel::ids::EffectKey;
+use kernel::json::canonical;
 use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::report::{ToolCalled, ToolReturned, ToolStatus, ToolTransport};
 use kernel::run::{NodeError, Report};
 use serde_json::{Map, Value};
 
-use super::{LeaseLost, NodeContext, NotReserved, Started};
+use super::{LeaseLost, NodeContext, NotReserved, PastCall, Started};
 
 /// The position of a call in an attempt.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +24,40 @@ pub(super) struct Nth {
 /// A recorded call.
 #[derive(Clone, Debug)]
 pub(super) struct Called(ToolCalled);
+
+/// Counts the calls of an attempt that have returned: an equal call after them is another one.
+#[derive(Debug, Default)]
+pub(super) struct Returned(BTreeMap<(String, String), u32>);
+
+impl Returned {
+    /// The calls that an earlier holder recorded.
+    pub(super) fn from_past(past: &[PastCall]) -> Self {
+        let mut returned = Self::default();
+        for call in past {
+            let status = call.returned.as_ref().map(|returned| returned.status);
+            if status.is_some_and(|status| status != ToolStatus::Forbidden) {
+                returned.count(&Called::before(&call.called));
+            }
+        }
+        returned
+    }
+
+    /// Counts a call.
+    pub(super) fn count(&mut self, Called(call): &Called) {
+        let same = (call.tool_name.clone(), call.args_hash.clone());
+        let times = self.0.entry(same).or_default();
+        *times = times.saturating_add(1);
+    }
+
+    /// The key of the effect of a call that is about to be made.
+    pub(super) fn effect(&self, started: &Started, Called(call): &Called) -> EffectKey {
+        let same = (call.tool_name.clone(), call.args_hash.clone());
+        let nth = self.0.get(&same).copied().unwrap_or_default();
+        started
+            .effect()
+            .of_call(&call.tool_name, &call.args_hash, nth)
+    }
+}
 
 /// Why a recorded call is not made.
 pub(super) enum NotMade {
@@ -50,16 +89,19 @@ impl Called {
             None => format!("{}.{}", started.key(), started.restarts()),
             Some(Nth { call, .. }) => format!("{}.{}.{call}", started.key(), started.restarts()),
         };
+        let mut inputs = Value::Object(arguments.clone());
+        cx.ports.secrets.redact(&mut inputs);
+        let args_hash = Digest::compute(&canonical(&inputs)).to_string();
         let call = ToolCalled {
             node_id: attempt.node.clone(),
             visit: attempt.visit,
             attempt: attempt.attempt,
-            // The kernel sets the agent, and the writer of the log the hash.
+            // The kernel sets the agent.
             agent_id: String::new(),
             tool_name,
             call_id,
-            inputs: Some(Value::Object(arguments.clone())),
-            args_hash: String::new(),
+            inputs: Some(inputs),
+            args_hash,
             transport,
             round: nth.map_or(0, |nth| nth.round),
         };

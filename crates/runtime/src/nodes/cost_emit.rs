@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use kernel::run::{Completion, Outcome, Usage};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{NodeContext, ReceiverKey, Repeat, Started, WorkNode};
 
 /// Reports a cost like a model node, with the attributes of its config's `attrs` (OpenWOP v1,
 /// `openwop-smoke-cost-emit`). Attributes that the protocol does not list are dropped: a cost has
@@ -23,6 +23,10 @@ impl WorkNode for CostEmit {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        None
     }
 
     fn config_schema(&self) -> Value {

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use kernel::run::{NodeError, Outcome};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Given, NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, ReceiverKey, Repeat, Started, WorkNode};
 
 /// Fails with the code and message of its config.
 pub(super) struct Fail;
@@ -21,6 +21,10 @@ impl WorkNode for Fail {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        None
     }
 
     fn config_schema(&self) -> Value {

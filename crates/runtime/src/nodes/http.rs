@@ -5,8 +5,8 @@
 //!   "json": { "state": "done" }, "secretHeaders": { "Authorization": "env:API_TOKEN" } }
 //! ```
 //!
-//! Requests with unsafe methods carry `Idempotency-Key`, the key of the attempt, which a restart
-//! after a crash reuses. Outputs: `status`, `headers`, and `json` or `body`; a long or binary body
+//! Requests with unsafe methods carry `Idempotency-Key`: the key of the effect, which retries and
+//! restarts reuse, or a key of the workflow's own in `headers`. Outputs: `status`, `headers`, and `json` or `body`; a long or binary body
 //! is an artifact.
 
 mod body;
@@ -23,7 +23,7 @@ use reqwest::StatusCode;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, SET_COOKIE};
 use serde_json::{Map, Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{NodeContext, ReceiverKey, Repeat, Started, WorkNode};
 use crate::outbound::{OutboundError, Response, retry_after_ms};
 use body::Body;
 use config::{Config, ReadJson};
@@ -46,6 +46,11 @@ impl WorkNode for Http {
 
     fn repeat(&self, config: &Value) -> Repeat {
         Config::parse(config).map_or(Repeat::Once, |config| config.repeat())
+    }
+
+    fn effect(&self, config: &Value, inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        let config = Config::parse(config);
+        Some(config.map_or(ReceiverKey::None, |config| config.receiver_key(inputs)))
     }
 
     fn config_schema(&self) -> Value {
@@ -150,8 +155,7 @@ async fn exchange(started: &Started, cx: &NodeContext) -> Result<Completion, Fai
 }
 
 /// The error of a request without a response. If the request may have had its effect, a `Once`
-/// request is not retried: the next attempt has another key, by which the server cannot recognise
-/// this one.
+/// request is not retried: its server may not know idempotency keys.
 fn no_answer(error: &OutboundError, repeat: Repeat) -> NodeError {
     let text = error.to_string();
     let lost = |code: &str| match repeat {

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use kernel::run::{ChannelWrite, Completion, Outcome};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Given, NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, ReceiverKey, Repeat, Started, WorkNode};
 
 /// Returns its resolved inputs as outputs and sets a variable of each bound input's name. Any
 /// config is accepted. With `emitDuplicateMessageId: true` it also writes one message twice to the
@@ -23,6 +23,10 @@ impl WorkNode for Identity {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        None
     }
 
     fn config_schema(&self) -> Value {

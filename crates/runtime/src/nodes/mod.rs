@@ -26,6 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use crate::ports::*;
+pub use kernel::run::effects::ReceiverKey;
 pub use play::{ARCHIVE, SESSIONS, paths as play_paths, result as play_result};
 pub use process::{Cwd, ProcessHost};
 pub use registry::Registry;

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use kernel::run::{Completion, Outcome};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Given, NodeContext, Repeat, Started, WorkNode};
+use super::{Given, NodeContext, ReceiverKey, Repeat, Started, WorkNode};
 
 /// Completes at once, under a given type id. Any config is accepted: these nodes carry notes of
 /// other programs.
@@ -53,6 +53,10 @@ impl WorkNode for Noop {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        None
     }
 
     fn config_schema(&self) -> Value {

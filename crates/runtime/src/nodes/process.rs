@@ -25,7 +25,7 @@ use kernel::run::{Artifact, Completion, NodeError, Outcome};
 use serde_json::{Map, Value, json};
 use tokio::io::AsyncReadExt;
 
-use super::{NodeContext, Ports, Repeat, Started, WorkNode, parsed};
+use super::{NodeContext, Ports, ReceiverKey, Repeat, Started, WorkNode, parsed};
 use crate::supervisor::{End, ExitRecord, Finish, NotStarted, Running, Seen, Stream};
 use crate::tools::TenantTools;
 pub(super) use config::Config;
@@ -67,6 +67,10 @@ impl WorkNode for Process {
             Ok(RepeatWord::Repeatable) => Repeat::Repeatable,
             Ok(RepeatWord::Once) | Err(_) => Repeat::Once,
         }
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        Some(ReceiverKey::Effect)
     }
 
     fn config_schema(&self) -> Value {

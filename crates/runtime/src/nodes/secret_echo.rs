@@ -5,7 +5,7 @@ use kernel::digest::Digest;
 use kernel::run::{Completion, NodeError, Outcome};
 use serde_json::{Map, Value, json};
 
-use super::{NodeContext, Repeat, Started, WorkNode};
+use super::{NodeContext, ReceiverKey, Repeat, Started, WorkNode};
 
 /// Resolves the secret of `secretId` and returns its SHA-256 and its length in bytes, as outputs
 /// and as a variable of the node's name (OpenWOP v1, `openwop-smoke-byok-roundtrip`). A reader of
@@ -24,6 +24,10 @@ impl WorkNode for SecretEcho {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        None
     }
 
     fn config_schema(&self) -> Value {

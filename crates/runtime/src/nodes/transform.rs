@@ -17,7 +17,7 @@ use kernel::run::{Completion, NodeError, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Given, NodeContext, Repeat, Started, WorkNode, parsed};
+use super::{Given, NodeContext, ReceiverKey, Repeat, Started, WorkNode, parsed};
 
 /// Computes outputs and variables from its inputs. Pure.
 pub(super) struct Transform;
@@ -41,6 +41,10 @@ impl WorkNode for Transform {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        None
     }
 
     fn config_schema(&self) -> Value {

@@ -103,7 +103,7 @@ async fn a_post_carries_its_body_and_the_key_of_the_attempt() {
         let got = &peer.got()[i];
         assert_eq!((got.line.as_str(), got.body.as_str()), ("POST /", body));
         assert_eq!(got.header("content-type"), Some(media_type));
-        assert_eq!(got.header("idempotency-key"), Some(lab.key().as_str()));
+        assert_eq!(got.header("idempotency-key"), Some(lab.effect().as_str()));
     }
 }
 

@@ -87,7 +87,14 @@ async fn a_program_gets_only_the_given_environment() {
     let trace = lines.remove(trace.expect("the span it runs in"));
     let (_, trace) = trace.split_once('=').unwrap();
     assert!(TraceContext::parse(trace, None).is_some(), "{trace}");
-    let mut expected = vec!["GREETING=hello you", &path, "TOKEN=planted-secret", &key];
+    let effect = format!("WF_EFFECT_KEY={}", lab.effect());
+    let mut expected = vec![
+        "GREETING=hello you",
+        &path,
+        "TOKEN=planted-secret",
+        &key,
+        &effect,
+    ];
     let dir = lines
         .iter()
         .find(|line| line.starts_with("WF_ATTEMPT_DIR=/"));

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::ids::{AttemptKey, StreamId};
+use kernel::ids::{AttemptId, AttemptKey, EffectKey, StreamId};
 use runtime::keyring::FileKeyring;
 use runtime::models::Providers;
 use runtime::outbound::Outbound;
@@ -64,6 +64,16 @@ impl Lab {
     pub(crate) fn key(&self) -> AttemptKey {
         let name = self.folder.path().file_name().unwrap().to_str().unwrap();
         format!("attempt-{}", name.trim_start_matches('.')).into()
+    }
+
+    /// The key of the effect of an unlogged start.
+    pub(crate) fn effect(&self) -> EffectKey {
+        let attempt = AttemptId {
+            node: "node".into(),
+            visit: 0,
+            attempt: 0,
+        };
+        attempt.effect_key(&self.run())
     }
 
     pub(crate) fn attempt_dir(&self) -> PathBuf {

@@ -92,6 +92,7 @@ fn children_know_where_they_are() {
         [
             "WF_ATTEMPT_DIR",
             "WF_ATTEMPT_KEY",
+            "WF_EFFECT_KEY",
             "WF_NODE_ID",
             "WF_RESULT_FILE",
             "WF_SESSION_DIR",

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use kernel::definition::Reads;
 use kernel::problem::{Problem, ProblemCode, pointer};
+use kernel::recompute::is_cut;
 use kernel::run::NodeError;
+use kernel::sealed::has_sealed;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
@@ -16,7 +18,7 @@ use url::Url;
 use super::super::template::{
     Template, as_text, check_texts, fill_texts, input, note_text, note_texts,
 };
-use super::super::{Ports, Repeat, Started, parsed};
+use super::super::{Ports, ReceiverKey, Repeat, Started, parsed};
 use crate::outbound::{Redirects, Request};
 use crate::secrets::wrong_reference;
 
@@ -261,6 +263,36 @@ impl Config {
         }
     }
 
+    /// How the server recognises a repetition of the request.
+    pub(super) fn receiver_key(&self, inputs: &Map<String, Value>) -> ReceiverKey {
+        if self.method.changes_nothing() {
+            return ReceiverKey::None;
+        }
+        let is_key = |name: &String| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
+        let given = self.headers.iter().find(|(name, _)| is_key(name));
+        let is_secret = self.secret_headers.keys().any(is_key);
+        if given.is_none() && !is_secret {
+            return ReceiverKey::Effect;
+        }
+        // The log has these inputs sealed or redacted: what was sent cannot be told from it.
+        let is_clear = !inputs
+            .values()
+            .any(|value| has_sealed(value) || is_cut(value));
+        let filled = |text: &str| is_clear.then(|| fill(text, inputs).ok()).flatten();
+        let url = filled(&self.url);
+        ReceiverKey::Named {
+            operation: format!(
+                "{} {}",
+                self.method.method(),
+                url.as_ref().unwrap_or(&self.url)
+            ),
+            key: match given {
+                Some((_, text)) if !is_secret && url.is_some() => filled(text),
+                _ => None,
+            },
+        }
+    }
+
     pub(super) fn is_success(&self, status: StatusCode) -> bool {
         match &self.success_codes {
             Some(codes) => codes.contains(&status.as_u16()),
@@ -303,7 +335,7 @@ impl Config {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         }
         if !self.method.changes_nothing() {
-            headers.insert(IDEMPOTENCY_KEY, header_value(started.key().as_str())?);
+            headers.insert(IDEMPOTENCY_KEY, header_value(started.effect().as_str())?);
         }
         for (name, text) in &self.headers {
             let value = header_value(&fill(text, inputs)?)?;

@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::future::pending;
 use std::time::Duration;
 
-use kernel::ids::AttemptKey;
+use kernel::ids::{AttemptKey, EffectKey};
 use kernel::run::report::{ToolStatus, ToolTransport};
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ use offer::{Offer, Via, name_them};
 pub(super) use offer::{ProcessTool, narrows};
 pub(super) use past::has_result;
 
-use super::super::called::{self, Called, NotMade, Nth};
+use super::super::called::{self, Called, NotMade, Nth, Returned};
 use super::super::mcp::{is_open, said_failed};
 use super::super::process::Process;
 use super::super::{NodeContext, Repeat, Started, WorkNode as _};
@@ -48,6 +48,7 @@ pub(super) struct Toolbox {
     made: u64,
     /// Answers that requested calls, in all lives of the attempt.
     rounds: u32,
+    returned: Returned,
 }
 
 /// The result of a call.
@@ -77,6 +78,7 @@ impl Toolbox {
     ) -> Result<(), Silenced> {
         self.patience = config.tool_patience();
         self.repeat = Some(config.repeat());
+        self.returned = Returned::from_past(started.past());
         let servers = cx.ports.models.tools();
         for name in &config.mcp_servers {
             let server = servers.named(started.tenant(), Some(name))?;
@@ -200,6 +202,7 @@ impl Toolbox {
             Err(NotMade::Exhausted(error)) => return Err(Undone::Over(error)),
         }
         self.made += 1;
+        let effect = self.returned.effect(started, &called);
         let since = Instant::now();
         let done = match &offer.via {
             Via::Server { server, tool } => self.ask(server, tool, arguments, cx).await,
@@ -207,9 +210,11 @@ impl Toolbox {
                 // A model that is called again may request other tools: results of an earlier life
                 // do not apply.
                 let key = past::key(started.key(), started.restarts(), self.said);
-                run(process, config.clone(), arguments, started, cx, key).await
+                let keys = (key, effect);
+                run(process, config.clone(), arguments, started, cx, keys).await
             }
         };
+        self.returned.count(&called);
         over(&called, done, since, cx).await
     }
 
@@ -272,12 +277,13 @@ async fn run(
     arguments: Map<String, Value>,
     started: &Started,
     cx: &NodeContext,
-    key: AttemptKey,
+    (key, effect): (AttemptKey, EffectKey),
 ) -> Result<Done, Undone> {
     let started = Started {
         config: std::sync::Arc::new(config),
         inputs: arguments,
         key,
+        effect,
         ..started.clone()
     };
     match process.run(started, cx.clone()).await {

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kernel::digest::Digest;
+use kernel::ids::EffectKey;
 use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::event::LogLevel;
 use kernel::run::report::Used;
@@ -56,7 +58,7 @@ pub(super) async fn run(
         process,
         usage: started.past_usage().to_vec(),
         reported: started.past_usage().len(),
-        calls: 0,
+        answered: BTreeMap::new(),
         estimate: None,
         lost: Amounts::new(),
         settled_calls: 0,
@@ -100,8 +102,8 @@ pub(super) struct Turn<'a> {
     usage: Vec<Usage>,
     /// How many of them are in the log already.
     reported: usize,
-    /// Calls of the model that were made.
-    calls: u32,
+    /// How often an equal request was answered.
+    answered: BTreeMap<Digest, u32>,
     /// The reservation for the next call, or its repetition.
     estimate: Option<Estimate>,
     /// The usage of calls whose answers were lost.
@@ -251,20 +253,18 @@ impl Turn<'_> {
     /// it that is not in the log yet.
     async fn call(&mut self, access: &Access, ask: &Ask) -> Result<(Answer, String), Silenced> {
         self.reserve(access, ask).await?;
-        // The same key for the same call of a restarted attempt. An attempt that resumes from tool
-        // calls sends a different request.
-        let key = match (self.calls, self.started.past().len()) {
-            (0, 0) => self.started.key().to_string(),
-            (n, 0) => format!("{}-{n}", self.started.key()),
-            (n, past) => format!("{}-{past}.{n}", self.started.key()),
-        };
-        self.calls += 1;
+        // A repeated request has the key of the first one, in this attempt or another.
+        let body = call::body(&access.provider, ask);
+        let request = Digest::compute(body.as_bytes());
+        let nth = self.answered.get(&request).copied().unwrap_or_default();
+        let effect = self.started.effect();
+        let key = effect.of_call(&access.provider.name, &request.to_string(), nth);
         let since = tokio::time::Instant::now();
         let answered = tokio::select! {
             biased;
             // Dropping the connection tells the provider of the cancellation.
             () = self.cx.stop.cancelled() => return Err(Silenced::Stopped),
-            answered = self.answer_of(access, ask, &key) => answered,
+            answered = self.answer_of(access, (ask, body), &key) => answered,
         };
         let (answer, last) = match answered {
             Ok(answered) => answered,
@@ -278,6 +278,7 @@ impl Turn<'_> {
             }
             Err(Silenced::Stopped) => return Err(Silenced::Stopped),
         };
+        *self.answered.entry(request).or_default() += 1;
         let took = called::since(since);
         self.usage.push(usage(&answer, access, took));
         if self.estimate.take().is_some() {
@@ -289,14 +290,14 @@ impl Turn<'_> {
     async fn answer_of(
         &self,
         access: &Access,
-        ask: &Ask,
-        key: &str,
+        (ask, body): (&Ask, String),
+        key: &EffectKey,
     ) -> Result<(Answer, String), Silenced> {
         let mut calling = call::call(
             &self.cx.ports.outbound,
             &access.provider,
             access.credential.as_deref(),
-            ask,
+            (ask, body),
             key,
             self.config.patience(),
         )

@@ -22,10 +22,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kernel::ids::{AttemptKey, StreamId, file_name, task_id};
 use kernel::run::{NodeError, Outcome};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::process::{Attempt, Config as ProcessConfig, Interrupted, ProcessHost, Tee, shown};
-use super::{NodeContext, Ports, Repeat, STOP_GRACE, Started, WorkNode, learn_inherited};
+use super::{
+    EFFECT_KEY, NodeContext, Ports, ReceiverKey, Repeat, STOP_GRACE, Started, WorkNode,
+    learn_inherited,
+};
 use crate::executors::{Call, Executor, Executors, Places};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
 use crate::tools::TenantTools;
@@ -101,6 +104,10 @@ impl WorkNode for Play {
 
     fn repeat(&self, _config: &Value) -> Repeat {
         Repeat::Repeatable
+    }
+
+    fn effect(&self, _config: &Value, _inputs: &Map<String, Value>) -> Option<ReceiverKey> {
+        Some(ReceiverKey::Effect)
     }
 
     fn config_schema(&self) -> Value {
@@ -236,6 +243,7 @@ impl Play {
             ("WF_SESSION_DIR", places.session_dir),
             ("WF_TASK_ID", places.task_id),
             ("WF_RESULT_FILE", places.result_file),
+            (EFFECT_KEY, started.effect().as_str()),
         ] {
             env.insert(name.to_owned(), value.to_owned());
         }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::super::template::{
     Template, as_text, check_texts, fill_texts, input, note_text, note_texts,
 };
-use super::super::{Ports, STOP_GRACE, Started, learn_inherited, parsed};
+use super::super::{EFFECT_KEY, Ports, STOP_GRACE, Started, learn_inherited, parsed};
 use crate::programs::{Confined, VARIABLES};
 use crate::secrets::wrong_reference;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
@@ -343,6 +343,7 @@ impl Config {
                 without_nul(value, || format!("secret variable {name}"))?,
             );
         }
+        env.insert(EFFECT_KEY.to_owned(), started.effect().to_string());
         trace_context::say_to_program(started.trace(), &mut env);
         Ok(env)
     }

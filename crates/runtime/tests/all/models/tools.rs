@@ -45,6 +45,46 @@ fn program() -> Value {
     })
 }
 
+/// Equal calls of one attempt are effects of their own; the same calls of a retry are not.
+#[tokio::test]
+async fn the_effect_of_a_call_has_the_same_key_in_a_retry() {
+    let mut program = program();
+    program["process"]["argv"][2] = json!("printf %s $WF_EFFECT_KEY");
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let wanted = calls(&[
+            ("c1", "shout", "{\"text\": \"ada\"}"),
+            ("c2", "shout", "{\"text\": \"ada\"}"),
+            ("c3", "shout", "{\"text\": \"bob\"}"),
+        ]);
+        let peer = peer_of(vec![wanted, openai(&["Done."], "stop")]).await;
+        let lab = lab_for(&peer, "openai", "");
+        let config = json!({ "prompt": "Shout.", "tools": [program.clone()] });
+        let (_, recorder) = completed(&lab, config).await;
+        let reports = recorder.reports.lock().unwrap().clone();
+        let hashes = reports.iter().filter_map(|report| match report {
+            Report::ToolCalled(call) => Some(call.args_hash.clone()),
+            _ => None,
+        });
+        let hashes: Vec<String> = hashes.collect();
+        let keys = reports.iter().filter_map(|report| match report {
+            Report::ToolReturned(back) => back.outcome.as_ref()?["stdout"].as_str(),
+            _ => None,
+        });
+        let keys: Vec<String> = keys.map(str::to_owned).collect();
+        let effect = lab.effect();
+        let of_call = |at: usize, nth| effect.of_call("process.shout", &hashes[at], nth);
+        let expected = [of_call(0, 0), of_call(1, 1), of_call(2, 0)].map(|key| key.to_string());
+        assert_eq!(keys, expected);
+        seen.push(keys);
+        let requests = peer.got();
+        let key_of = |n: usize| requests[n].header("idempotency-key").unwrap().to_owned();
+        assert_ne!(key_of(0), key_of(1));
+        seen.push(vec![key_of(0), key_of(1)]);
+    }
+    assert_eq!((&seen[0], &seen[1]), (&seen[2], &seen[3]));
+}
+
 fn ran(lab: &Lab) -> usize {
     let ran = std::fs::read_to_string(lab.work().join("ran")).unwrap_or_default();
     ran.lines().count()

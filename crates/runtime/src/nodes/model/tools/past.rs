@@ -110,8 +110,11 @@ impl Toolbox {
             let since = Instant::now();
             let arguments = past.called.inputs.as_ref().and_then(Value::as_object);
             let arguments = arguments.cloned().unwrap_or_default();
-            let done = run(process, config.clone(), arguments, started, cx, key).await;
-            let done = over(&Called::before(&past.called), done, since, cx).await;
+            let called = Called::before(&past.called);
+            let keys = (key, self.returned.effect(started, &called));
+            let done = run(process, config.clone(), arguments, started, cx, keys).await;
+            self.returned.count(&called);
+            let done = over(&called, done, since, cx).await;
             return result(asked, done, cx);
         }
         let done = self.one(asked, started, cx, process).await;
