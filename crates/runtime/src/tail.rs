@@ -98,6 +98,11 @@ impl Tail {
         &self.plan
     }
 
+    /// The same, to be kept while the log is read.
+    pub(crate) fn shared_plan(&self) -> Arc<Plan> {
+        self.plan.clone()
+    }
+
     /// Continues at the end of the log if the requested position is past it.
     pub fn not_beyond_end(&mut self) {
         self.next = self.next.min(self.end);

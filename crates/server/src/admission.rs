@@ -22,6 +22,8 @@ use crate::problem::{Problem, RETRY_AFTER};
 
 /// The shortest retention that the protocol's profile allows.
 const LEAST_KEPT: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// The shortest retention of effects that OpenWOP 2 allows.
+const EFFECTS_KEPT: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// The number of buckets above which full ones are dropped.
 const MANY: usize = 4_096;
 
@@ -215,6 +217,14 @@ pub(crate) fn dead_letter(limits: &Limits) -> Value {
         Some(days) => json!({ "supported": true, "retentionDays": days }),
         None => json!({ "supported": true }),
     }
+}
+
+/// Whether the ledgers of effects, which are computed from logs, are kept for as long as the
+/// protocol demands.
+pub(crate) fn keeps_effects(limits: &Limits) -> bool {
+    limits
+        .retain_finished
+        .is_none_or(|kept| kept >= EFFECTS_KEPT)
 }
 
 /// The production profile in the capabilities document.

@@ -17,6 +17,7 @@ mod coordinator;
 mod create;
 mod dead_letters;
 mod documents;
+mod effects;
 mod error;
 mod expiry;
 mod follow;

@@ -170,6 +170,12 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
     if gate.asks() {
         put("auth", record(WITNESSABLE, auth()));
     }
+    if admission::keeps_effects(limits) {
+        put(
+            "idempotency",
+            record(WITNESSABLE, json!({ "crossRegion": "single-region" })),
+        );
+    }
     put("aiProviders", record(CLAIMED, providers(models)));
     put(
         "providerUsage",

@@ -2,6 +2,7 @@
 
 use faces::openwop::v2;
 use kernel::run::RunStatus;
+use kernel::run::effects::{EffectState, Keying};
 use serde_json::{Value, json};
 
 use super::{About, Credentials, reference};
@@ -128,6 +129,24 @@ fn schemas() -> Value {
             "properties": {
                 "manifestVersion": { "const": "1" }, "host": object,
                 "seams": { "type": "array", "items": object },
+            },
+        },
+        "Effects": {
+            "type": "object", "additionalProperties": false, "required": ["runId", "effects"],
+            "properties": {
+                "runId": run,
+                "effects": { "type": "array", "items": reference("EffectAttempt") },
+            },
+        },
+        "EffectAttempt": {
+            "type": "object", "additionalProperties": false,
+            "required": ["effectId", "nodeId", "attempt", "keying", "state", "at"],
+            "properties": {
+                "effectId": run, "nodeId": text, "invocationId": text, "providerKey": text,
+                "attempt": { "type": "integer", "minimum": 1 },
+                "keying": { "type": "string", "enum": Keying::WORDS },
+                "state": { "type": "string", "enum": EffectState::WORDS },
+                "at": { "type": "string", "format": "date-time" },
             },
         },
         "DeadLetters": {

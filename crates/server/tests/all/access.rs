@@ -104,9 +104,12 @@ fn call(route: &Route, run: &str, token: &str) -> (Request, u16) {
         }
         // Needs the token that the server was started with, and this one has none.
         ("POST", "/v1/test/runs/{runId}/expire") => (path, None, 403),
-        ("GET", "/v1/runs/{runId}/artifacts" | "/v1/runs/{runId}/debug-bundle") => {
-            (path, None, 404)
-        }
+        (
+            "GET",
+            "/v1/runs/{runId}/artifacts"
+            | "/v1/runs/{runId}/debug-bundle"
+            | "/v1/runs/{runId}/effects",
+        ) => (path, None, 404),
         ("GET", "/v1/runs/{runId}/artifacts/{artifactId}") => {
             (path.replace("{artifactId}", "none"), None, 404)
         }

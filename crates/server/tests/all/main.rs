@@ -55,6 +55,7 @@ mod traces;
 mod v2;
 mod v2_edges;
 mod v2_projection;
+mod v2_effects;
 mod webhooks;
 mod workbench;
 mod workflows;

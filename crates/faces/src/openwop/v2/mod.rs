@@ -8,6 +8,7 @@
 mod codes;
 mod configurable;
 mod diff;
+mod effects;
 mod event;
 mod id;
 mod kind;
@@ -19,6 +20,7 @@ mod stream;
 pub use codes::{run_code, status_of};
 pub use configurable::{BadSetting, flat, nested};
 pub use diff::project_diff;
+pub use effects::effects;
 pub use event::{event, project_event};
 pub use id::{Bound, MalformedId, bind, project, unproject};
 pub use kind::{native_kind, wire_kind, wire_kinds};

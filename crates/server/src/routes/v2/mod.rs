@@ -4,6 +4,7 @@
 //! Ids in addresses are read by the pipeline; ids in bodies here, by [`own`].
 
 mod create;
+mod effects;
 mod events;
 mod forks;
 mod host;
@@ -30,6 +31,7 @@ pub(super) fn routes() -> Vec<Route> {
         host::routes(),
         create::routes(),
         runs::routes(),
+        effects::routes(),
         events::routes(),
         forks::routes(),
         interrupts::routes(),
