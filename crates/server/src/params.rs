@@ -66,6 +66,15 @@ impl Query {
         }
     }
 
+    /// `true` or `false`; false if absent.
+    pub(crate) fn flag(&self, name: &'static str) -> Result<bool, Problem> {
+        match self.get(name) {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => Err(Problem::invalid(format!("{name} must be true or false"))),
+        }
+    }
+
     /// A sequence already seen.
     pub(crate) fn seq(&self, name: &'static str) -> Result<Option<Seq>, Problem> {
         // A sequence past the end of every log is not an error: there are just no events after it.

@@ -33,6 +33,8 @@ use remarks::Remarks;
 
 /// Events read at a time.
 const PAGE: usize = 64;
+/// The time after which a client connects again, in milliseconds.
+const RECONNECT: &[u8] = b"retry: 1000\n\n";
 /// The most documents of a batch.
 const BATCH: usize = 500;
 
@@ -49,6 +51,8 @@ pub(crate) struct Subscription {
     batch: Option<Batch>,
     /// A state to send before any event.
     first: Option<Frame>,
+    /// Bytes that are sent first.
+    greeting: Option<&'static [u8]>,
     is_over: bool,
     spoke: Instant,
     _slot: OwnedSemaphorePermit,
@@ -69,6 +73,8 @@ pub(crate) struct Form {
     /// How long frames gather.
     pub(crate) buffer: Option<Duration>,
     pub(crate) contract: Contract,
+    /// Whether the client is told when to reconnect.
+    pub(crate) resumable: bool,
 }
 
 impl Subscription {
@@ -83,6 +89,7 @@ impl Subscription {
             modes,
             buffer,
             contract,
+            resumable,
         } = form;
         let run = if modes.are_values() {
             tail.not_beyond_end();
@@ -117,6 +124,7 @@ impl Subscription {
                 docs: Vec::new(),
             }),
             first,
+            greeting: resumable.then_some(RECONNECT),
             is_over: false,
             spoke: Instant::now(),
         })
@@ -127,7 +135,7 @@ impl Subscription {
         if self.is_over {
             return None;
         }
-        let mut out = Vec::new();
+        let mut out = self.greeting.take().unwrap_or_default().to_vec();
         loop {
             if let Err(problem) = self.pass.check().await {
                 tracing::info!(run = %self.tail.header().stream, code = problem.code,

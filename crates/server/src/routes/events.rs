@@ -201,6 +201,10 @@ pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Probl
     let modes = modes(query.get("streamMode"), contract)?;
     let buffer = query.number("bufferMs", 0..=5_000)?;
     let buffer = buffer.filter(|ms| *ms > 0).map(Duration::from_millis);
+    let resumable = match contract {
+        Contract::Two => query.flag("resumable")?,
+        _ => false,
+    };
     match wanted(&cx.headers) {
         Wanted::Stream => {}
         Wanted::Json => return whole_log(tail, &modes, contract).await,
@@ -212,6 +216,7 @@ pub(super) async fn stream_in(cx: Cx, contract: Contract) -> Result<Reply, Probl
         modes,
         buffer,
         contract,
+        resumable,
     };
     let subscription = Subscription::new(cx.app.clone(), tail, form, (slot, pass)).await?;
     Ok(paced::reply(sse::frames(subscription)))

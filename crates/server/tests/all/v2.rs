@@ -534,6 +534,22 @@ async fn streams_are_framed_as_version_2_has_them() {
         assert_eq!(event["type"], name.as_str());
     }
     assert_eq!(single.last().unwrap().0, "run.completed");
+    let raw = async |query: &str| {
+        let path = format!("{}/events?{query}", at(&run));
+        let request = Request::new("GET", &path).key(&host.key);
+        request
+            .header("accept", "text/event-stream")
+            .send(host.address)
+            .await
+    };
+    let resumable = String::from_utf8(raw("resumable=true").await.body).unwrap();
+    assert!(
+        resumable.starts_with("retry: 1000\n\nid: 0\n"),
+        "{resumable}"
+    );
+    let plain = String::from_utf8(raw("resumable=false").await.body).unwrap();
+    assert!(plain.starts_with("id: 0\n"), "{plain}");
+    assert_eq!(raw("resumable=1").await.refusal(400), "validation_error");
     let mixed = frames("?streamMode=updates,debug", None).await;
     assert!(
         mixed

@@ -65,7 +65,7 @@ pub(super) fn routes() -> Vec<Route> {
                     (
                         "query",
                         "resumable",
-                        "true: the client reconnects with Last-Event-ID",
+                        "true: the stream begins with the time after which the client reconnects",
                     ),
                     (
                         "header",
