@@ -754,6 +754,8 @@ async fn effect_seams_are_all_guarded() {
     let seams = manifest["seams"].as_array().unwrap();
     assert!(!seams.is_empty());
     assert!(seams.iter().all(|seam| seam["guarded"] == true));
+    let is_named = |seam: &Value| seam["kind"] != "other" || seam["note"].is_string();
+    assert!(seams.iter().all(is_named), "{seams:#?}");
 }
 
 #[tokio::test]

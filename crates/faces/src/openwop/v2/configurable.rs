@@ -1,5 +1,6 @@
 //! `configurable`: closed, nested and versioned in v2, flat in the log.
 
+use kernel::limits::MAX_NODE_EXECUTIONS;
 use serde_json::{Map, Value, json};
 
 /// The sections of v2, with the names of their members and the names that the log keeps them by.
@@ -99,7 +100,14 @@ fn section(name: &str, value: &Value) -> Result<Map<String, Value>, BadSetting> 
             let what = format!("is an unknown member; use one of: {}", names.join(", "));
             return Err(BadSetting::new(format!("/{name}/…"), what));
         };
-        flat.insert((*kept).to_owned(), value.clone());
+        let kept = (*kept).to_owned();
+        // The protocol clamps this bound to the server's; version 1 refuses a greater one.
+        let is_over = value.as_u64().is_some_and(|n| n > MAX_NODE_EXECUTIONS);
+        let value = match kept.as_str() {
+            "recursionLimit" if is_over => json!(MAX_NODE_EXECUTIONS),
+            _ => value.clone(),
+        };
+        flat.insert(kept, value);
     }
     Ok(flat)
 }
@@ -174,6 +182,11 @@ mod tests {
         assert_eq!(nested(&kept), given);
         let with_null = json!({ "version": 1, "ai": null, "run": { "runTimeoutMs": null } });
         assert_eq!(flat(&object(with_null)).unwrap(), Map::new());
+        let above = json!({ "version": 1, "run": { "recursionLimit": MAX_NODE_EXECUTIONS + 1 } });
+        assert_eq!(
+            flat(&object(above)).unwrap()["recursionLimit"],
+            MAX_NODE_EXECUTIONS
+        );
         let older = object(json!({ "model": "m" }));
         assert_eq!(nested(&older)["ai"]["model"], "m");
     }

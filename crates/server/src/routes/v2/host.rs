@@ -39,15 +39,21 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The ways to the outside: name, kind, whether a branch takes it again.
-const SEAMS: [(&str, &str, bool); 7] = [
-    ("model.call", "provider-sdk", true),
-    ("http.request", "http", true),
-    ("mcp.call", "http", true),
-    ("process.run", "other", true),
-    ("worker.task", "queue", true),
-    ("artifact.write", "storage", true),
-    ("webhook.delivery", "webhook-fanout", true),
+/// The ways to the outside: name, kind, and the mechanism of those that the protocol has no kind
+/// for. A branch takes each of them again.
+const SEAMS: [(&str, &str, Option<&str>); 8] = [
+    ("model.call", "provider-sdk", None),
+    ("http.request", "http", None),
+    ("mcp.call", "http", None),
+    (
+        "mcp.stdio",
+        "other",
+        Some("a tool server as a child process"),
+    ),
+    ("process.run", "other", Some("a child process")),
+    ("worker.task", "queue", None),
+    ("artifact.write", "storage", None),
+    ("webhook.delivery", "webhook-fanout", None),
 ];
 
 /// The SHA-256 of the running program, read once.
@@ -75,14 +81,18 @@ fn digest_of_program() -> std::io::Result<String> {
 async fn seams(_: Cx) -> Result<Reply, Problem> {
     let seams: Vec<Value> = SEAMS
         .iter()
-        .map(|(seam, kind, again)| {
-            json!({
+        .map(|(seam, kind, note)| {
+            let mut row = json!({
                 "seam": seam,
                 "kind": kind,
                 "guarded": true,
                 "guardedBy": "a replay decides the log of its source again and starts no node",
-                "branchReFires": again,
-            })
+                "branchReFires": true,
+            });
+            if let Some(note) = note {
+                row["note"] = json!(note);
+            }
+            row
         })
         .collect();
     let build = json!({ "kind": "artifact-sha256", "id": program_digest().await });
