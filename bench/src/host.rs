@@ -88,6 +88,7 @@ pub(crate) fn new_run(prepared: &Prepared) -> (StreamId, NewRun) {
             configurable: Map::new(),
             start: Start::Now,
             request_id: None,
+            announces_budget: true,
         },
         policy: Policy::default(),
         trace: None,

@@ -193,6 +193,7 @@ pub(crate) fn of_snapshot(snapshot: &Value) -> Budget {
         limits: amounts("limits"),
         spent: amounts("spent"),
         reserved: BTreeMap::from([(String::new(), amounts("reserved"))]),
+        ..Budget::default()
     }
 }
 

@@ -139,6 +139,16 @@ fn usage(models: &Providers) -> Value {
     json!({ "supported": true, "costEstimates": models.all().any(Provider::has_prices) })
 }
 
+/// The dimensions of a budget. A run that would exceed it fails.
+pub(crate) fn budget() -> Value {
+    json!({
+        "supported": true,
+        "dimensions": ["tokens", "cost", "toolCalls", "retries", "model"],
+        "enforce": "hard",
+        "scopes": ["run", "workflow"],
+    })
+}
+
 /// Authentication profiles, and that of the audit trail.
 fn auth(gate: &Gate, key: Option<PublicKey>) -> Option<Value> {
     let Some(key) = key else {
@@ -192,6 +202,7 @@ fn families(limits: &Limits) -> Map<String, Value> {
             "ai.model": { "type": "string" },
             "ai.credentialRef": { "type": "string" },
         },
+        "budget": budget(),
         "restTransport": {
             "conditionalRunGet": true,
             "contentEncodings": ENCODINGS,

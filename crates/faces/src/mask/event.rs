@@ -305,6 +305,9 @@ pub(super) fn hide(plan: &Plan, body: &mut RunEvent) {
         | E::EnvelopeCoerced(_)
         | E::BudgetReserved { .. }
         | E::BudgetSettled { .. }
+        | E::BudgetAnnounced { .. }
+        | E::BudgetThresholdCrossed { .. }
+        | E::BudgetExhausted { .. }
         | E::ReplayDiverged { .. } => {}
     }
 }

@@ -323,6 +323,22 @@ pub(super) fn text(event: &Event) -> String {
         E::EnvelopesExhausted(of) => join([format!("asked {} times", of.asked), word(&of.reason)]),
         E::BudgetReserved { amounts, .. } => amounts_text(amounts),
         E::BudgetSettled { spent, .. } => amounts_text(spent),
+        E::BudgetAnnounced { limits, .. } => amounts_text(limits),
+        E::BudgetThresholdCrossed {
+            dimension,
+            consumed,
+            limit,
+            ..
+        }
+        | E::BudgetExhausted {
+            dimension,
+            consumed,
+            limit,
+        } => format!(
+            "{} of {}",
+            shown(dimension, *consumed),
+            shown(dimension, *limit)
+        ),
         E::ReplayDiverged {
             source_run_id,
             at_sequence,

@@ -7,8 +7,8 @@ use kernel::digest::Digest;
 use kernel::ids::{AttemptId, StreamId};
 use kernel::run::cause::Start;
 use kernel::run::event::{
-    ApprovalAction, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy, Ending,
-    JoinOutcome, OutputChannel, SkipReason, Vote,
+    ApprovalAction, BudgetScope, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt,
+    DrainPolicy, Ending, JoinOutcome, OutputChannel, SkipReason, Vote,
 };
 use kernel::run::report::{
     EnvelopeCoerced, EnvelopeFault, EnvelopeRecovered, EnvelopeRefused, EnvelopeRetried,
@@ -691,6 +691,25 @@ fn data_events() -> Vec<RunEvent> {
         RunEvent::BudgetSettled {
             attempt: attempt(),
             spent: tokens(30),
+        },
+        RunEvent::BudgetAnnounced {
+            limits: [
+                ("costMicroUsd".to_owned(), 2_500_000),
+                ("tokens".to_owned(), 50),
+            ]
+            .into(),
+            scope: BudgetScope::Run,
+        },
+        RunEvent::BudgetThresholdCrossed {
+            dimension: "costMicroUsd".into(),
+            consumed: 2_000_000,
+            limit: 2_500_000,
+            percent: json!(80),
+        },
+        RunEvent::BudgetExhausted {
+            dimension: "toolCalls".into(),
+            consumed: 3,
+            limit: 3,
         },
         RunEvent::ReplayDiverged {
             source_run_id: StreamId::new("run-source"),

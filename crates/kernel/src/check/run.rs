@@ -213,6 +213,23 @@ impl Log<'_> {
                 self.run.reserved.remove(&attempt.to_string());
                 add(&mut self.run.spent, spent);
             }
+            RunEvent::BudgetAnnounced { limits, .. } => {
+                let of_run = self.plan.limits_of_runs(&self.header.policy.budget);
+                self.require(event.seq == 1 && *limits == of_run, || {
+                    "a budget is named that the run does not have, or too late".into()
+                });
+            }
+            RunEvent::BudgetThresholdCrossed {
+                dimension, limit, ..
+            }
+            | RunEvent::BudgetExhausted {
+                dimension, limit, ..
+            } => {
+                let limits = self.plan.limits_of_runs(&self.header.policy.budget);
+                self.require(limits.get(dimension) == Some(limit), || {
+                    format!("the run has no such limit of {dimension}")
+                });
+            }
             body => {
                 self.node_event(body);
                 if let RunEvent::NodeDispatched {
@@ -434,6 +451,8 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
                     ..
                 }
                 | RunEvent::CapBreached { .. }
+                | RunEvent::BudgetThresholdCrossed { .. }
+                | RunEvent::BudgetExhausted { .. }
                 | RunEvent::NodeFailed { .. }
                 | RunEvent::NodeRetried { .. }
         ),

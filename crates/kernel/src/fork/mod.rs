@@ -484,6 +484,8 @@ fn is_half_a_step(event: &RunEvent) -> bool {
             | E::ProviderUsage { .. }
             | E::BudgetSettled { .. }
             | E::CapBreached { .. }
+            | E::BudgetThresholdCrossed { .. }
+            | E::BudgetExhausted { .. }
             // An answer, before the node has continued with it.
             | E::InterruptResolved { .. }
             | E::ApprovalReceived { .. }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::definition::Plan;
+use crate::json::is_default;
 use crate::limits::MAX_COUNT;
 use crate::run::event::{CapKind, NodeError};
 
@@ -37,6 +38,9 @@ pub struct Budget {
     pub spent: Amounts,
     /// The reserved amounts, by holder.
     pub reserved: BTreeMap<String, Amounts>,
+    /// Whether the log names the limits, and so what is spent of them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_announced: bool,
 }
 
 /// A reservation does not fit.

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::audit::Actor;
 use crate::ids::{AttemptId, InterruptId, MessageId, StreamId};
+use crate::json::is_default;
 use crate::run::InterruptKind;
 use crate::run::capacity::Capacity;
 use crate::run::cause::{Cause, CausedBy, Driving, Found, Start};
@@ -220,6 +221,10 @@ pub struct Create {
     /// The id of the creating request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// Whether the log names the limits of the run's budget, if it has one, and later what is
+    /// spent of it. Logs of earlier versions do not.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub announces_budget: bool,
 }
 
 impl Create {
@@ -234,6 +239,7 @@ impl Create {
             configurable: Map::new(),
             start,
             request_id: None,
+            announces_budget: true,
         }
     }
 }
@@ -402,6 +408,9 @@ impl Command {
                 configurable,
                 start,
                 request_id,
+                announces_budget: batch
+                    .get(1)
+                    .is_some_and(|next| matches!(next.body, RunEvent::BudgetAnnounced { .. })),
             }),
             (CausedBy::Advance, _) => Self::Advance,
             (CausedBy::TakeOver { unrepeatable }, _) => Self::TakeOver { unrepeatable },
@@ -599,8 +608,10 @@ fn outcome_from_log(observed: &[Event]) -> Option<Outcome> {
                 ..
             } => completion.usage.push(usage.clone()),
             RunEvent::BudgetSettled { spent, .. } => completion.spent = spent.clone(),
-            // It follows from the error.
-            RunEvent::CapBreached { .. } => {}
+            // They follow from the error and the spending.
+            RunEvent::CapBreached { .. }
+            | RunEvent::BudgetExhausted { .. }
+            | RunEvent::BudgetThresholdCrossed { .. } => {}
             RunEvent::VariableChanged { name, next, .. } => {
                 completion.variables.insert(name.clone(), next.clone());
             }

@@ -27,8 +27,8 @@ use crate::time::Timestamp;
 
 pub use kinds::{About, Interest, KINDS};
 pub use parts::{
-    ApprovalAction, Artifact, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt, DrainPolicy,
-    Ending, JoinOutcome, LogLevel, NodeError, OutputChannel, SkipReason, Usage, Vote,
+    ApprovalAction, Artifact, BudgetScope, CapKind, ChainPhase, ChildStatus, DivergenceKind, Doubt,
+    DrainPolicy, Ending, JoinOutcome, LogLevel, NodeError, OutputChannel, SkipReason, Usage, Vote,
 };
 
 /// An event with its place and time. Run id and event id are not stored: they are derived from the
@@ -759,6 +759,31 @@ pub enum RunEvent {
         attempt: AttemptId,
         /// Spent amount by dimension.
         spent: BTreeMap<String, u64>,
+    },
+    /// The limits of the run's budget, once, after the run's first event.
+    #[serde(rename = "budget.reserved")]
+    BudgetAnnounced {
+        /// Limit by dimension.
+        limits: BTreeMap<String, u64>,
+        scope: BudgetScope,
+    },
+    /// The share of a limit that the run's creator named is spent.
+    #[serde(rename = "budget.threshold.crossed")]
+    BudgetThresholdCrossed {
+        dimension: String,
+        /// The spent amount.
+        consumed: u64,
+        limit: u64,
+        /// The threshold, in percent of the limit.
+        percent: Value,
+    },
+    /// The rest of a limit is not enough for the next step.
+    #[serde(rename = "budget.exhausted")]
+    BudgetExhausted {
+        dimension: String,
+        /// The spent amount.
+        consumed: u64,
+        limit: u64,
     },
     /// A replay decided differently from its source.
     #[serde(rename = "replay.diverged")]

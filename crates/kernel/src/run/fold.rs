@@ -165,6 +165,8 @@ impl Run {
             }
             RunEvent::ReplayDiverged { .. }
             | RunEvent::CapBreached { .. }
+            | RunEvent::BudgetThresholdCrossed { .. }
+            | RunEvent::BudgetExhausted { .. }
             | RunEvent::RunDeadLettered { .. }
             | RunEvent::LoopbackLimited { .. }
             | RunEvent::OutputChunk { .. }
@@ -217,6 +219,7 @@ impl Run {
             RunEvent::BudgetReserved { attempt, amounts } => {
                 facts.budget.reserve(&attempt.to_string(), amounts);
             }
+            RunEvent::BudgetAnnounced { .. } => facts.budget.is_announced = true,
             RunEvent::BudgetSettled { attempt, spent } => {
                 facts.budget.settle(&attempt.to_string(), spent);
             }

@@ -65,7 +65,8 @@ pub(super) fn as_read_back(event: &mut RunEvent) {
         }
         | RunEvent::SignalReceived { payload: of, .. }
         | RunEvent::ChannelWritten { value: of, .. }
-        | RunEvent::VariableChanged { next: of, .. } => value(of),
+        | RunEvent::VariableChanged { next: of, .. }
+        | RunEvent::BudgetThresholdCrossed { percent: of, .. } => value(of),
         RunEvent::ApprovalReceived {
             refine_feedback,
             edited_artifact_data,

@@ -206,7 +206,8 @@ fn a_node_that_fails_for_the_budget_names_the_cap() {
         limit: 100,
     };
     run.finish("a", Outcome::failed(exhausted.error())).then(
-        "cap.breached 100 < 101; node.failed a budget_exhausted; run.failed budget_exhausted",
+        "budget.exhausted tokens 0/100; cap.breached 100 < 101; node.failed a budget_exhausted; \
+         run.failed budget_exhausted",
     );
 }
 
@@ -248,8 +249,73 @@ fn retries_are_counted_and_bounded() {
     run.finish("a", boom()).then("node.retried a/1 +10ms boom");
     run.next_timer().decided();
     run.finish("a", boom()).then(
-        "cap.breached 1 < 2; node.failed a budget_exhausted; run.dead_lettered a x2; \
-         run.failed budget_exhausted",
+        "budget.exhausted retries 1/1; cap.breached 1 < 2; node.failed a budget_exhausted; \
+         run.dead_lettered a x2; run.failed budget_exhausted",
+    );
+}
+
+/// A run of a budget whose creator wants to know of 80 percent.
+fn told(text: &str, limits: BTreeMap<String, u64>) -> (World, Then) {
+    let policy = Policy {
+        budget: limits,
+        ..Policy::default()
+    };
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.configurable = serde_json::from_value(json!({
+        "budget": { "thresholdPercent": 80 },
+    }))
+    .expect("an object");
+    let mut run = World::new(flow::plan(text), policy);
+    let then = run.when(Command::Create(create));
+    (run, then)
+}
+
+#[test]
+fn a_budget_is_named_and_its_threshold_is_crossed_once() {
+    let (mut run, then) = told("a\nb\nc", tokens(100));
+    then.then(
+        "run.started; budget.reserved run tokens:100; node.started a; node.started b; \
+         node.started c",
+    );
+    run.uses("a", 79)
+        .then("provider.usage a; budget.settled a tokens:79");
+    run.completes_with("a", spends(1)).then(
+        "budget.settled a tokens:1; budget.threshold.crossed tokens 80/100 80%; node.completed a",
+    );
+    run.completes_with("b", spends(5))
+        .then("budget.settled b tokens:5; node.completed b");
+    run.completes("c").then("node.completed c; run.completed");
+}
+
+#[test]
+fn a_retry_may_cross_the_threshold() {
+    let text = "a: {\"settings\":{\"retry\":{\"maxRetries\":5,\"initialDelayMs\":10}}}";
+    let limits = BTreeMap::from([("retries".to_owned(), 1)]);
+    let (mut run, then) = told(text, limits);
+    then.decided();
+    let boom = Outcome::failed(NodeError::new("boom", "as the test says"));
+    run.finish("a", boom)
+        .then("budget.threshold.crossed retries 1/1 80%; node.retried a/1 +10ms boom");
+}
+
+#[test]
+fn a_log_without_named_limits_tells_nothing_of_them() {
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.announces_budget = false;
+    let policy = Policy {
+        budget: tokens(100),
+        ..Policy::default()
+    };
+    let mut run = World::new(flow::plan("a"), policy);
+    run.when(Command::Create(create))
+        .then("run.started; node.started a");
+    let exhausted = Exhausted {
+        dimension: "tokens".to_owned(),
+        observed: 101,
+        limit: 100,
+    };
+    run.finish("a", Outcome::failed(exhausted.error())).then(
+        "cap.breached 100 < 101; node.failed a budget_exhausted; run.failed budget_exhausted",
     );
 }
 
@@ -295,13 +361,33 @@ fn a_child_may_ask_the_models_its_parent_may() {
 
 /// Two nodes reserve at the same time, one after a restart, until nothing is left.
 pub(crate) fn scene(run: &mut World) {
-    let create = Create::new(Map::new(), "test", Start::Now);
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.announces_budget = false;
     run.when(Command::Create(create)).decided();
     run.estimates("a", 70, 1).decided();
     run.uses("a", 50).decided();
     run.estimates("b", 70, 1).decided();
     run.take_over(&[]).decided();
     run.completes("a").decided();
+    let exhausted = Exhausted {
+        dimension: "tokens".to_owned(),
+        observed: 101,
+        limit: 100,
+    };
+    run.finish("b", Outcome::failed(exhausted.error()))
+        .decided();
+}
+
+/// The events of a budget: its limits, a threshold, and the end of what is left.
+pub(crate) fn told_scene(run: &mut World) {
+    let mut create = Create::new(Map::new(), "test", Start::Now);
+    create.configurable = serde_json::from_value(json!({
+        "budget": { "thresholdPercent": 82.5 },
+    }))
+    .expect("an object");
+    run.when(Command::Create(create)).decided();
+    run.uses("a", 85).decided();
+    run.completes_with("a", spends(5)).decided();
     let exhausted = Exhausted {
         dimension: "tokens".to_owned(),
         observed: 101,
@@ -355,7 +441,10 @@ fn a_child_gets_a_share_and_returns_its_unused_part() {
         if goes_on {
             then.then("node.dispatched t")
         } else {
-            then.then("cap.breached 100 < 101; node.failed t budget_exhausted; run.failed budget_exhausted")
+            then.then(
+                "budget.exhausted tokens 21/100; cap.breached 100 < 101; \
+                 node.failed t budget_exhausted; run.failed budget_exhausted",
+            )
         };
     }
 }

@@ -286,6 +286,18 @@ fn details(event: &RunEvent) -> String {
                 amount(spent)
             )
         }
+        RunEvent::BudgetAnnounced { limits, scope } => format!("{scope} {}", amount(limits)),
+        RunEvent::BudgetThresholdCrossed {
+            dimension,
+            consumed,
+            limit,
+            percent,
+        } => format!("{dimension} {consumed}/{limit} {percent}%"),
+        RunEvent::BudgetExhausted {
+            dimension,
+            consumed,
+            limit,
+        } => format!("{dimension} {consumed}/{limit}"),
         RunEvent::ReplayDiverged {
             at_sequence,
             divergence_kind,

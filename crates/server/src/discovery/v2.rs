@@ -114,6 +114,9 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
             json!({ "orchestrator": true, "dispatch": true }),
         ),
     );
+    if let Some(budget) = facets(super::budget()) {
+        put("budget", record(WITNESSABLE, budget));
+    }
     let causation = json!({ "hostId": HOST_ID, "ancestryEndpointSupported": true });
     let model = json!({
         "version": 1,
@@ -167,14 +170,14 @@ pub(crate) fn document(limits: &Limits, gate: &Gate, configured: Configured<'_>)
             }),
         ),
     );
-    if gate.asks() {
-        put("auth", record(WITNESSABLE, auth()));
-    }
     if admission::keeps_effects(limits) {
         put(
             "idempotency",
             record(WITNESSABLE, json!({ "crossRegion": "single-region" })),
         );
+    }
+    if gate.asks() {
+        put("auth", record(WITNESSABLE, auth()));
     }
     put("aiProviders", record(CLAIMED, providers(models)));
     put(

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use kernel::coordinator::awaited_queue;
+use kernel::run::budget::{Amounts, COST, RETRIES, TOKENS, TOOL_CALLS};
 use kernel::run::event::{CapKind, DivergenceKind, Ending};
 use kernel::run::{Event, InterruptKind, RunEvent};
 use kernel::stream::{Owner, StreamHeader};
@@ -152,6 +153,23 @@ pub(super) fn payload(header: &StreamHeader, event: &Event) -> Value {
         } => fields()
             .with("limit", cap_amount(*kind, *limit))
             .with("observed", cap_amount(*kind, *observed)),
+        RunEvent::BudgetAnnounced { limits, .. } => fields()
+            .without(&["limits"])
+            .with("effectiveBudget", budget(limits)),
+        RunEvent::BudgetThresholdCrossed {
+            dimension,
+            consumed,
+            limit,
+            ..
+        }
+        | RunEvent::BudgetExhausted {
+            dimension,
+            consumed,
+            limit,
+        } => fields()
+            .with("dimension", dimension_name(dimension))
+            .with("consumed", spent_amount(dimension, *consumed))
+            .with("limit", spent_amount(dimension, *limit)),
         RunEvent::ProviderUsage { usage, node_id, .. } => Fields::new()
             .with("provider", &usage.provider)
             .with("model", &usage.model)
@@ -285,6 +303,43 @@ pub fn queue_of_question(data: &Value) -> Option<&str> {
 fn cap_amount(kind: CapKind, amount: u64) -> Value {
     match kind {
         CapKind::BudgetCost => json!(amount as f64 / 1e6),
+        _ => json!(amount),
+    }
+}
+
+/// The dimensions of a budget, with the protocol's names of their limits.
+pub(super) const LIMITS: [(&str, &str); 4] = [
+    (TOKENS, "maxTokens"),
+    (COST, "maxCostUsd"),
+    (TOOL_CALLS, "maxToolCalls"),
+    (RETRIES, "maxRetries"),
+];
+
+/// The limits of a budget, by the protocol's names.
+fn budget(limits: &Amounts) -> Value {
+    let known = LIMITS.into_iter().filter_map(|(dimension, name)| {
+        let limit = limits.get(dimension)?;
+        Some((name.to_owned(), spent_amount(dimension, *limit)))
+    });
+    Value::Object(known.collect())
+}
+
+/// The protocol's name of a dimension.
+fn dimension_name(dimension: &str) -> &str {
+    if dimension == COST {
+        COST_NAME
+    } else {
+        dimension
+    }
+}
+
+/// The protocol's name of the dimension of money.
+pub(super) const COST_NAME: &str = "cost";
+
+/// An amount of a dimension; money is rendered in dollars.
+fn spent_amount(dimension: &str, amount: u64) -> Value {
+    match dimension {
+        COST => cap_amount(CapKind::BudgetCost, amount),
         _ => json!(amount),
     }
 }

@@ -4,13 +4,14 @@
 //! missing parts are empty.
 
 use kernel::digest::Digest;
+use kernel::run::budget::COST;
 use kernel::run::{Event, RunEvent};
 use kernel::stream::DefinitionRef;
 use kernel::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::gate::BY_TIMEOUT;
-use super::payload::as_said;
+use super::payload::{COST_NAME, LIMITS, as_said};
 
 /// The event that [`event`](super::event) rendered. `None` for an unknown type, and for types whose
 /// rendering lacks too much to display it.
@@ -88,8 +89,27 @@ fn body(doc: &Value, at: Timestamp) -> Option<RunEvent> {
         }
         "cap.breached" if data.get("kind")? == "budget-cost" => {
             for name in ["limit", "observed"] {
-                let micro_usd = (data.get(name)?.as_f64()? * 1e6).round() as u64;
-                data.insert(name.into(), json!(micro_usd));
+                let amount = micro_usd(data.get(name)?)?;
+                data.insert(name.into(), json!(amount));
+            }
+        }
+        "budget.reserved" => {
+            let named = data.remove("effectiveBudget")?;
+            let limits = LIMITS.into_iter().filter_map(|(dimension, name)| {
+                let limit = named.get(name)?;
+                let limit = match dimension {
+                    COST => json!(micro_usd(limit)?),
+                    _ => limit.clone(),
+                };
+                Some((dimension.to_owned(), limit))
+            });
+            data.insert("limits".into(), Value::Object(limits.collect()));
+        }
+        "budget.threshold.crossed" | "budget.exhausted" if data.get("dimension")? == COST_NAME => {
+            data.insert("dimension".into(), json!(COST));
+            for name in ["consumed", "limit"] {
+                let amount = micro_usd(data.get(name)?)?;
+                data.insert(name.into(), json!(amount));
             }
         }
         "artifact.created" => {
@@ -126,6 +146,11 @@ fn dispatched(data: &Map<String, Value>) -> Option<RunEvent> {
         inputs: Map::new(),
         budget: Default::default(),
     })
+}
+
+/// An amount of dollars in the unit of the log.
+fn micro_usd(dollars: &Value) -> Option<u64> {
+    Some((dollars.as_f64()? * 1e6).round() as u64)
 }
 
 fn rename(data: &mut Map<String, Value>, from: &str, to: &str) {

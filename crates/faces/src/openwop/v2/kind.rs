@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::super::v1;
 
 /// Types whose name differs: as stored, and as v2 spells it.
-const RENAMED: [(&str, &str); 13] = [
+const RENAMED: [(&str, &str); 14] = [
     ("run.resuming", "run.resume-started"),
     ("run.dead_lettered", "run.dead-lettered"),
     ("envelope.retry.attempted", "envelope.retry-attempted"),
@@ -15,6 +15,7 @@ const RENAMED: [(&str, &str); 13] = [
         "envelope.nl-to-format-engaged",
     ),
     ("envelope.recovery.applied", "envelope.recovery-applied"),
+    ("budget.threshold.crossed", "budget.threshold-crossed"),
     ("agent.toolCalled", "agent.tool-called"),
     ("agent.toolReturned", "agent.tool-returned"),
     ("runOrchestrator.decided", "orchestrator.decided"),

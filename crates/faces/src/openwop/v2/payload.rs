@@ -10,7 +10,7 @@ use super::id::bind;
 use super::owner::{legacy_subject, subject};
 
 /// The fields of each protocol type that this engine emits, by its v2 name.
-const FIELDS: [(&str, &[&str]); 41] = [
+const FIELDS: [(&str, &[&str]); 44] = [
     (
         "run.started",
         &[
@@ -88,6 +88,12 @@ const FIELDS: [(&str, &[&str]); 41] = [
         "workflow.loopback-limit",
         &["nodeId", "iterations", "limit"],
     ),
+    ("budget.reserved", &["effectiveBudget", "scope"]),
+    (
+        "budget.threshold-crossed",
+        &["dimension", "consumed", "limit", "percent"],
+    ),
+    ("budget.exhausted", &["dimension", "consumed", "limit"]),
     ("cap.breached", &["kind", "limit", "observed", "nodeId"]),
     (
         "agent.tool-called",

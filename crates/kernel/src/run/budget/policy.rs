@@ -132,9 +132,11 @@ impl BudgetPolicy {
                 return Err((ProblemCode::InvalidValue, what.to_owned()));
             }
             ("thresholdPercent", BudgetPlace::Run) => {
-                let what = "is not supported, because no warning is sent before the limit; remove \
-                            it";
-                return Err((ProblemCode::InvalidValue, what.to_owned()));
+                let fits = |percent: f64| (0.0..=100.0).contains(&percent);
+                if !value.as_f64().is_some_and(fits) {
+                    let what = "must be a number from 0 to 100";
+                    return Err((ProblemCode::InvalidValue, what.to_owned()));
+                }
             }
             _ => {
                 let what = format!("unknown field {}; {}", quoted(field), known(place));
@@ -148,7 +150,10 @@ impl BudgetPolicy {
 fn known(place: BudgetPlace) -> String {
     let limits = "write maxCostUsd (US dollars), maxTokens, maxToolCalls or maxRetries";
     match place {
-        BudgetPlace::Run => format!("{limits}; modelAllow and modelDeny list models"),
+        BudgetPlace::Run => format!(
+            "{limits}; modelAllow and modelDeny list models, thresholdPercent adds an event before \
+             the limit"
+        ),
         BudgetPlace::Definition => limits.to_owned(),
     }
 }
@@ -242,9 +247,11 @@ mod tests {
         assert_eq!(policy.model_deny, ["a-b"]);
         let (_, wrong) = BudgetPolicy::read(&budget, BudgetPlace::Definition);
         assert_eq!(wrong.len(), 3);
-        let asks = json!({ "onExhaustion": "interrupt", "thresholdPercent": 80 });
+        let asks = json!({ "onExhaustion": "interrupt", "thresholdPercent": 101 });
         let (_, wrong) = BudgetPolicy::read(&asks, BudgetPlace::Run);
         assert_eq!(wrong.len(), 2);
+        let tells = json!({ "maxTokens": 5, "thresholdPercent": 82.5 });
+        assert_eq!(BudgetPolicy::read(&tells, BudgetPlace::Run).1, []);
     }
 
     #[test]

@@ -37,6 +37,9 @@ impl Decision {
             metadata: create.metadata.clone(),
             configurable: create.configurable.clone(),
         });
+        if create.announces_budget {
+            self.announce_budget();
+        }
         if create.start == Start::Now {
             self.schedule_everything();
             self.conclude();

@@ -6,6 +6,7 @@
 
 mod attempts;
 mod audit;
+mod budget;
 mod children;
 mod confidence;
 mod create;
@@ -226,7 +227,18 @@ impl Decision {
     }
 
     /// Adds an event and folds it into the working state.
-    fn emit(&mut self, mut body: RunEvent) {
+    fn emit(&mut self, body: RunEvent) {
+        let crossed = self.crossed_by(&body);
+        if matches!(body, RunEvent::NodeRetried { .. }) {
+            // It ends the observation of an outcome: nothing of it may follow.
+            crossed.into_iter().for_each(|crossed| self.emit(crossed));
+            return self.emit_one(body);
+        }
+        self.emit_one(body);
+        crossed.into_iter().for_each(|crossed| self.emit(crossed));
+    }
+
+    fn emit_one(&mut self, mut body: RunEvent) {
         normalise_floats::as_read_back(&mut body);
         let event = Event {
             seq: self.run.head.next_seq,

@@ -367,6 +367,7 @@ impl Decision {
             && is_true
             && !self.is_stopping()
         {
+            self.exhaust(&exhausted.dimension, exhausted.limit);
             self.emit(RunEvent::CapBreached {
                 kind,
                 limit: exhausted.limit,

@@ -112,6 +112,9 @@ kinds! {
     E::PromptComposed(report) => "prompt.composed", Visit(&report.node_id, report.visit), Detail;
     E::BudgetReserved { attempt, .. } => "runwright.budget.reserved", attempt_of(attempt), Detail;
     E::BudgetSettled { attempt, .. } => "runwright.budget.settled", attempt_of(attempt), Detail;
+    E::BudgetAnnounced { .. } => "budget.reserved", Run, Detail;
+    E::BudgetThresholdCrossed { .. } => "budget.threshold.crossed", Run, Detail;
+    E::BudgetExhausted { .. } => "budget.exhausted", Run, Detail;
     E::ReplayDiverged { .. } => "replay.diverged", Run, Detail;
 }
 

@@ -214,6 +214,16 @@ impl CapKind {
 }
 
 crate::words! {
+    /// The origin of a budget's limits.
+    pub enum BudgetScope {
+        /// The run, or the part that its parent gave it.
+        Run = "run",
+        /// The definition alone.
+        Workflow = "workflow",
+    }
+}
+
+crate::words! {
     /// The level of a log line.
     pub enum LogLevel {
         /// For finding mistakes.

@@ -2,10 +2,10 @@
 
 use kernel::ids::StreamId;
 use kernel::run::event::ChildStatus;
-use kernel::run::{Command, Create, Found, NodeError, Start};
+use kernel::run::{Command, Found, NodeError};
 use serde_json::{Map, json};
 
-use super::{Scenario, child_definition, limited, limited_scene, scene};
+use super::{Scenario, begin, child_definition, limited, limited_scene, scene};
 use crate::world::{World, object};
 
 pub(super) fn all() -> Vec<Scenario> {
@@ -16,11 +16,6 @@ pub(super) fn all() -> Vec<Scenario> {
         scene("rounds", ROUNDS, rounds),
         limited_scene("cascade", CASCADE, limited(), cascade),
     ]
-}
-
-fn begin(run: &mut World) {
-    let create = Create::new(Map::new(), "test", Start::Now);
-    run.when(Command::Create(create)).decided();
 }
 
 const WORKERS: &str = r#"boss: core.orchestrator.supervisor {"agent":{"agentId":"core.boss","modelClass":"reasoning"},"config":{"mockDecisions":[{"kind":"next-worker","nextWorkerIds":["one","two","gone"]},{"kind":"ask-user","prompt":"Which?"},{"kind":"terminate","reason":"done","successCriteria":[{"key":"asked","met":true}]}]}}
