@@ -14,6 +14,7 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 use ignore::DirEntry;
 use kernel::digest::{Digest, Hasher};
 use parking_lot::Mutex;
+use runtime::named_file::NamedFile;
 
 use crate::call::{Change, FolderChange, FolderMetadata, Keep, ModeChange, Operation};
 use crate::clean::{Cleaner, Content};
@@ -600,7 +601,10 @@ fn entry(
 
 /// The digest of a large file and its size. A file this large cannot be guessed from its digest.
 pub(crate) fn digest(path: &Path) -> io::Result<(Digest, u64)> {
-    let mut file = std::fs::File::open(path)?;
+    digest_of(std::fs::File::open(path)?)
+}
+
+fn digest_of(mut file: impl Read) -> io::Result<(Digest, u64)> {
     let (mut hasher, mut size) = (Hasher::default(), 0);
     let mut piece = vec![0; 256 << 10];
     loop {
@@ -619,11 +623,11 @@ pub(crate) fn digest(path: &Path) -> io::Result<(Digest, u64)> {
 /// # Errors
 /// When it cannot be read.
 pub fn context(path: &Path, cleaner: &Cleaner, keep: &dyn Keep) -> io::Result<(Digest, u64)> {
-    let size = std::fs::metadata(path)?.len();
-    if size > MAX_WHOLE {
-        return digest(path);
+    let file = NamedFile::open(path)?;
+    if file.size().is_some_and(|size| size > MAX_WHOLE) {
+        return digest_of(file);
     }
-    let bytes = std::fs::read(path)?;
+    let bytes = file.read_bounded(MAX_WHOLE as usize)?;
     let size = bytes.len() as u64;
     let clean = cleaner.bytes(bytes);
     if size <= MAX_CONTENT {

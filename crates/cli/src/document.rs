@@ -1,12 +1,12 @@
 //! Documents from files and standard input, read within bounds.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use kernel::json::{self, Limits};
 use kernel::limits::MAX_DEFINITION_BYTES;
 use kernel::problem::{Problem, ProblemCode, Problems};
+use runtime::named_file::NamedFile;
 use serde_json::{Map, Value};
 
 use crate::exit::{Failure, io_text};
@@ -43,15 +43,13 @@ impl Source {
         match self {
             Self::Stdin => self.bounded(io::stdin().lock()),
             Self::File(path) => {
-                let file = open(path)?;
-                let size = file
-                    .metadata()
-                    .map_err(|error| Failure::file(path, &error))?
-                    .len();
-                if size > MAX_DEFINITION_BYTES as u64 {
-                    return Err(self.too_large(&format!("{size} bytes")));
+                let file = NamedFile::open(path).map_err(|error| Failure::file(path, &error))?;
+                match file.size() {
+                    Some(size) if size > MAX_DEFINITION_BYTES as u64 => {
+                        Err(self.too_large(&format!("{size} bytes")))
+                    }
+                    _ => self.bounded(file),
                 }
-                self.bounded(file)
             }
         }
     }
@@ -148,16 +146,6 @@ impl Runner {
         let failure = Failure::new(format!("{name} is {what}"));
         Err(failure.hint(format!("`runwright {command} {typed}` runs it")))
     }
-}
-
-fn open(path: &Path) -> Result<File, Failure> {
-    let fail = |error| Failure::file(path, &error);
-    let file = File::open(path).map_err(fail)?;
-    // Opening a folder succeeds, and reading it gives an unclear error.
-    if file.metadata().map_err(fail)?.is_dir() {
-        return Err(fail(io::ErrorKind::IsADirectory.into()));
-    }
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use runtime::named_file::{self, MAX_CONFIG_BYTES};
 use serde::{Deserialize, Serialize};
 
 /// Precedes the base64 of a public key.
@@ -86,7 +87,7 @@ impl SigningKey {
             path: path.to_owned(),
             why,
         };
-        let text = match fs::read_to_string(path) {
+        let text = match named_file::read_to_string(path, MAX_CONFIG_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error.to_string())),

@@ -15,10 +15,10 @@ use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Serialize};
 
+use crate::named_file::{self, MAX_CONFIG_BYTES};
+
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
-/// The largest file of keys in bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A key and its id.
 #[derive(Clone)]
@@ -129,11 +129,8 @@ impl FileKeyring {
     }
 
     fn read(&self) -> Result<Option<Content>, KeyringError> {
-        let text = match fs::metadata(&self.path) {
-            Ok(facts) if facts.len() > MAX_FILE_BYTES => {
-                return Err(unavailable("its file is too large"));
-            }
-            Ok(_) => fs::read(&self.path).map_err(unavailable)?,
+        let text = match named_file::read(&self.path, MAX_CONFIG_BYTES) {
+            Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(unavailable(error)),
         };

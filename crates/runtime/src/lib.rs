@@ -19,6 +19,7 @@ pub mod holder;
 pub mod keyring;
 mod logs;
 pub mod models;
+pub mod named_file;
 pub mod nodes;
 pub mod outbound;
 mod output_progress;

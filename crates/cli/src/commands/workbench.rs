@@ -15,6 +15,7 @@ use kernel::ids::TenantId;
 use kernel::limits::MAX_DOCUMENT_BYTES;
 use kernel::stream::Owner;
 use runtime::door::DocumentRefused;
+use runtime::named_file::NamedFile;
 use serde_json::{Value, json};
 
 use crate::args::tenant;
@@ -115,7 +116,7 @@ fn load(file: &Path) -> Result<Value, Failure> {
     let bytes = if is_stdin {
         bounded(std::io::stdin().lock())
     } else {
-        std::fs::File::open(file).and_then(bounded)
+        NamedFile::open(file).and_then(bounded)
     };
     let bytes = bytes.map_err(|error| said(io_text(&error)))?;
     if bytes.len() > MAX_DOCUMENT_BYTES {

@@ -34,6 +34,7 @@ use super::jwt::{
     ClaimNames, JwksSource, JwtKeys, JwtOptions, PublicAlgorithm, TenantFrom, TenantName,
 };
 use super::scopes::Scopes;
+use crate::named_file::{self, MAX_CONFIG_BYTES};
 use crate::outbound::Outbound;
 use crate::toml_words;
 
@@ -135,7 +136,7 @@ impl AuthOptions {
     /// # Errors
     /// The first error of the file.
     pub fn read(path: &Path, outbound: Outbound) -> Result<Self, BadOptions> {
-        let text = std::fs::read_to_string(path)
+        let text = named_file::read_to_string(path, MAX_CONFIG_BYTES)
             .map_err(|error| BadOptions(format!("{}: {error}", path.display())))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         Self::parse(&text, folder, outbound)
@@ -246,7 +247,7 @@ fn resolve(reference: &str, folder: &Path) -> Result<Vec<u8>, BadOptions> {
             .map_err(|_| BadOptions(format!("the variable {} is not set", quoted(name))))?,
         Some(("file", path)) => {
             let path = folder.join(path);
-            std::fs::read_to_string(&path)
+            named_file::read_to_string(&path, MAX_CONFIG_BYTES)
                 .map_err(|error| BadOptions(format!("{}: {error}", path.display())))?
         }
         _ => return bad("jwt.secret must be a reference: env:NAME or file:PATH"),

@@ -18,6 +18,7 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::named_file::{self, MAX_CONFIG_BYTES};
 pub use config::ConfigError;
 pub use presets::PRESETS;
 use text::Element;
@@ -73,7 +74,7 @@ impl Executors {
     pub fn nearest(project: &Path) -> Result<Self, ConfigError> {
         for folder in project.ancestors() {
             let file = folder.join(FILE);
-            match std::fs::read_to_string(&file) {
+            match named_file::read_to_string(&file, MAX_CONFIG_BYTES) {
                 Ok(text) => return config::parse(&text, file),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => return Err(ConfigError::new(file, error.to_string())),

@@ -44,6 +44,7 @@ use url::Url;
 use super::policy::{Mode, Policy};
 use super::price::Price;
 use super::providers::{Api, CUSTOM, HostSecret, Provider, Providers, Structured};
+use crate::named_file::{self, MAX_CONFIG_BYTES};
 use crate::toml_words;
 use crate::tools::{ServerEntry, ToolServers};
 
@@ -94,7 +95,7 @@ impl Providers {
     /// # Errors
     /// The first error of the file.
     pub fn read(path: &Path) -> Result<Self, BadProviders> {
-        let text = std::fs::read_to_string(path)
+        let text = named_file::read_to_string(path, MAX_CONFIG_BYTES)
             .map_err(|error| BadProviders(format!("{}: {error}", path.display())))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         Self::parse(&text, folder)

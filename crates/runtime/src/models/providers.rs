@@ -11,6 +11,7 @@ use url::Url;
 use super::ask::Tokens;
 use super::policy::{self, Credential, Policy};
 use super::price::Price;
+use crate::named_file::{self, MAX_CONFIG_BYTES};
 use crate::tools::ToolServers;
 
 /// The interface of a provider.
@@ -62,7 +63,7 @@ impl HostSecret {
         let read = match self {
             Self::Env(name) => std::env::var(name).map_err(|error| error.to_string()),
             Self::File(path) => {
-                let text = tokio::fs::read_to_string(path).await;
+                let text = named_file::read_to_string_async(path, MAX_CONFIG_BYTES).await;
                 text.map_err(|error| error.to_string())
             }
         };

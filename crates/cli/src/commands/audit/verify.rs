@@ -1,17 +1,18 @@
 //! `runwright audit verify`, `export` and `key`.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use faces::openwop::v1;
 use kernel::audit::{Anomaly, AnomalyKind, Report, Walk};
 use kernel::ids::{Seq, TenantId};
+use kernel::limits::MAX_EVENT_BYTES;
 use kernel::problem::quoted;
 use runtime::access::checkpoints::{self, Keys};
 use runtime::access::signing::{PublicKey, Signer};
 use runtime::access::trail;
 use runtime::keyring::FileKeyring;
+use runtime::named_file::NamedFile;
 use store::{ReadFrom, StoreError};
 
 use crate::data::Data;
@@ -21,6 +22,8 @@ use crate::{style, talk, text};
 
 /// Entries read at a time.
 const PAGE: usize = 1_000;
+/// The bytes from which a line of an exported trail is too long.
+const MAX_LINE: u64 = 2 * MAX_EVENT_BYTES as u64;
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -207,20 +210,33 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 
 /// Recomputes an exported trail.
 fn read(path: &Path, key: Option<PublicKey>) -> Result<(Report, Seq), Failure> {
-    let file = File::open(path).map_err(|error| Failure::file(path, &error))?;
+    let file = NamedFile::open(path).map_err(|error| Failure::file(path, &error))?;
     let is_signed =
         |checkpoint: &kernel::audit::Checkpoint| key.is_none_or(|key| key.has_signed(checkpoint));
     let mut walk = Walk::new(0, 0, Seq::MAX, None, is_signed);
-    let mut entries = 0;
-    for line in BufReader::new(file).split(b'\n') {
-        let line = line.map_err(|error| Failure::file(path, &error))?;
-        if line.is_empty() {
-            continue;
+    let (mut entries, mut line_number) = (0, 0);
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        line_number += 1;
+        let read = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line);
+        let length = read.map_err(|error| Failure::file(path, &error))?;
+        if length as u64 == MAX_LINE {
+            let path = path.display();
+            let what = format!("{path}: line {line_number} is too long for an entry of a trail");
+            return Err(Failure::new(what));
         }
-        walk.entry(&line, None);
-        entries += 1;
+        let entry = line.strip_suffix(b"\n").unwrap_or(&line);
+        match length {
+            0 => return Ok((walk.finish(entries), entries)),
+            _ if entry.is_empty() => {}
+            _ => {
+                walk.entry(entry, None);
+                entries += 1;
+            }
+        }
     }
-    Ok((walk.finish(entries), entries))
 }
 
 fn show(report: &Report, entries: Seq, form: Form) -> Result<Exit, Failure> {

@@ -1,6 +1,7 @@
 //! `exec`: one command, durable before its event is printed.
 
 use std::io::Read;
+use std::path::Path;
 
 use faces::coordinator::{CommandJson, EventJson};
 use kernel::coordinator::{
@@ -8,6 +9,7 @@ use kernel::coordinator::{
 };
 use kernel::time::Timestamp;
 use runtime::door::{CommandResult, CoordinatorError};
+use runtime::named_file::NamedFile;
 
 use super::folder::{Folder, NAME, TENANT};
 use super::options::{Options, ViewChoice};
@@ -43,7 +45,7 @@ fn read(argument: &str) -> Result<String, Refused> {
     // One byte over the limit shows that it is exceeded.
     match argument.strip_prefix('@') {
         Some(path) => {
-            let file = std::fs::File::open(path).map_err(fail)?;
+            let file = NamedFile::open(Path::new(path)).map_err(fail)?;
             file.take(MAX_BYTES + 1).read_to_end(&mut bytes)
         }
         None if argument == "-" => {

@@ -7,6 +7,8 @@ use std::path::Path;
 use faces::coordinator::{EventJson, is_event};
 use kernel::coordinator::{Coordinator, Import, ImportedEntry, ImportedMail, Reached};
 use kernel::ids::RequestId;
+use kernel::limits::MAX_SNAPSHOT_BYTES;
+use runtime::named_file;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -301,7 +303,8 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Refused> {
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, Refused> {
-    std::fs::read(path).map_err(|error: io::Error| Refused(format!("io error: {error}")))
+    named_file::read(path, MAX_SNAPSHOT_BYTES)
+        .map_err(|error: io::Error| Refused(format!("io error: {error}")))
 }
 
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refused> {

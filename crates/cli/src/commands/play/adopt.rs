@@ -9,10 +9,11 @@ use kernel::ids::StreamId;
 use kernel::problem::Problems;
 use runtime::engine::Engine;
 use runtime::executors::Executors;
+use runtime::named_file;
 
 use super::checks::{self, Checked};
 use super::resume::not_failed;
-use super::sessions::Left;
+use super::sessions::{Left, MAX_STATE_BYTES};
 use super::start::{Adopted, Order};
 use super::{Args, ask, context, ready, sessions, start, templates};
 use crate::exit::Failure;
@@ -115,7 +116,8 @@ impl Adopting<'_> {
 
     fn read(&self) -> Result<Foreign, Failure> {
         let path = sessions::folder(self.session, self.id).join(names::STATE);
-        let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
+        let bytes = named_file::read(&path, MAX_STATE_BYTES)
+            .map_err(|error| Failure::file(&path, &error))?;
         let foreign = Foreign::parse(&bytes).map_err(|problems| self.wrong(problems))?;
         if foreign.session_id != self.id {
             let what = format!("{} is the state of another session", path.display());

@@ -8,6 +8,7 @@ use kernel::ids::StreamId;
 use kernel::problem::{closest, quoted};
 use runtime::door::Door;
 use runtime::holder;
+use runtime::named_file;
 use serde_json::Value;
 use store::ListQuery;
 
@@ -16,6 +17,9 @@ use crate::exit::{Failure, io_text};
 use crate::lookup;
 use crate::session::Session;
 use crate::target::holder_name;
+
+/// Maximum bytes of a state file of another player.
+pub(super) const MAX_STATE_BYTES: usize = 64 << 20;
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +56,7 @@ pub(super) enum Left {
 
 impl Left {
     fn read(state: &Path) -> Self {
-        let bytes = std::fs::read(state).unwrap_or_default();
+        let bytes = named_file::read(state, MAX_STATE_BYTES).unwrap_or_default();
         let Ok(Value::Object(state)) = serde_json::from_slice(&bytes) else {
             return Self::Unreadable;
         };
@@ -221,7 +225,7 @@ pub(super) fn held(id: &str, who: &str) -> Failure {
 /// The error for an unreadable state file of another player's session.
 pub(super) fn unreadable(session: &Session, id: &str) -> Failure {
     let path = folder(session, id).join(names::STATE);
-    let why = match std::fs::read(&path) {
+    let why = match named_file::read(&path, MAX_STATE_BYTES) {
         Err(error) => io_text(&error),
         Ok(bytes) => match serde_json::from_slice::<Value>(&bytes) {
             Err(error) => error.to_string(),

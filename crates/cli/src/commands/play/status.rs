@@ -7,11 +7,12 @@ use faces::player::names;
 use faces::player::state::{NodeState, SessionState};
 use kernel::ids::StreamId;
 use runtime::door::Door;
+use runtime::named_file;
 use serde_json::{Value, json};
 
 use super::files::{self, Files};
 use super::session_status::SessionStatus;
-use super::sessions::{self, Kind, Known, Left};
+use super::sessions::{self, Kind, Known, Left, MAX_STATE_BYTES};
 use super::words::{self, Tally};
 use super::{Args, drive};
 use crate::data::{Data, Table};
@@ -162,7 +163,8 @@ fn foreign_tally(state: &Value) -> String {
 
 fn read_foreign(session: &Session, id: &str) -> Result<Value, Failure> {
     let path = sessions::folder(session, id).join(names::STATE);
-    let bytes = std::fs::read(&path).map_err(|error| Failure::file(&path, &error))?;
+    let bytes =
+        named_file::read(&path, MAX_STATE_BYTES).map_err(|error| Failure::file(&path, &error))?;
     serde_json::from_slice(&bytes).map_err(|_| sessions::unreadable(session, id))
 }
 

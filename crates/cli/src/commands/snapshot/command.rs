@@ -24,6 +24,7 @@ use faces::provenance::document::{self, ContextFile, Parent, Snapshot};
 use faces::provenance::hash::{canonical_json, written};
 use faces::provenance::seal::seal;
 use provenance::{Folder, Policy, Redaction, new_id};
+use runtime::named_file;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -39,6 +40,8 @@ use crate::{style, talk, text};
 const SCRIPTS: &str = "runwright-preload-";
 /// Maximum bytes of standard input.
 const MAX_STDIN: u64 = 64 << 20;
+/// Maximum bytes of a prompt in a file.
+const MAX_PROMPT: usize = 64 << 20;
 
 /// Command-line arguments about a command.
 #[derive(clap::Args, Debug)]
@@ -492,7 +495,8 @@ fn given(typed: &str) -> Result<String, Failure> {
     match typed.strip_prefix('@') {
         Some(file) => {
             let path = Path::new(file);
-            std::fs::read_to_string(path).map_err(|error| Failure::file(path, &error))
+            let read = named_file::read_to_string(path, MAX_PROMPT);
+            read.map_err(|error| Failure::file(path, &error))
         }
         None => Ok(typed.to_owned()),
     }

@@ -1,9 +1,11 @@
 //! `runwright snapshot import`.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use faces::provenance::seal::State;
 use provenance::{Bundle, BundleError, Folder, FolderError, Imported, MAX_BUNDLED, Strictness};
+use runtime::named_file;
 use serde_json::json;
 
 use super::{Rooted, failed, unredacted};
@@ -11,6 +13,9 @@ use crate::data::Data;
 use crate::exit::{Exit, Failure};
 use crate::session::{Form, Session};
 use crate::{talk, text};
+
+/// Maximum bytes of a bundle: all its contents, in base64 and escaped.
+const MAX_BUNDLE_FILE: usize = 4 * MAX_BUNDLED;
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -60,12 +65,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
 
 /// The bundle in a file; `None` for other content.
 fn bundle(file: &Path) -> Result<Option<Bundle>, Failure> {
-    let facts = std::fs::metadata(file).map_err(|error| Failure::file(file, &error))?;
-    // With all contents in base64 and escaped.
-    if facts.len() > 4 * MAX_BUNDLED as u64 {
-        return Ok(None);
-    }
-    let bytes = std::fs::read(file).map_err(|error| Failure::file(file, &error))?;
+    let bytes = match named_file::read(file, MAX_BUNDLE_FILE) {
+        Ok(bytes) => bytes,
+        // A snapshot may be larger than a bundle.
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => return Ok(None),
+        Err(error) => return Err(Failure::file(file, &error)),
+    };
     Ok(serde_json::from_slice(&bytes).ok())
 }
 

@@ -1,12 +1,13 @@
 //! `runwright snapshot key`: the key for signing captures.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use provenance::{Folder, Kept, PublicKey, SigningKey, Writer};
+use runtime::named_file::{self, MAX_CONFIG_BYTES};
 use serde_json::json;
 
 use crate::data::Data;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, io_text};
 use crate::session::{Form, Session};
 use crate::{style, talk};
 
@@ -66,9 +67,10 @@ pub(super) fn named(typed: &str) -> Result<PublicKey, Failure> {
         return Ok(key);
     }
     let shown = crate::text::one_line(typed, 120);
-    let text = std::fs::read_to_string(typed).map_err(|error| {
+    let text = named_file::read_to_string(Path::new(typed), MAX_CONFIG_BYTES).map_err(|error| {
         Failure::new(format!(
-            "--key {shown}: this is neither a key nor a file that can be read: {error}"
+            "--key {shown}: this is neither a key nor a file that can be read: {}",
+            io_text(&error)
         ))
         .hint("a key is `ed25519:` and base64; `runwright snapshot key` prints yours")
     })?;

@@ -1,9 +1,11 @@
 //! Derives the outcome of a task from the end of its program.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use kernel::coordinator::TaskError;
 use kernel::limits::{MAX_ERROR_MESSAGE_BYTES, MAX_TASK_RESULT_BYTES};
+use runtime::named_file;
 use runtime::supervisor::{End, Finish};
 use serde_json::{Map, Value};
 
@@ -123,20 +125,24 @@ fn is_code(code: &str) -> bool {
     (1..=64).contains(&code.len()) && code.bytes().all(is_plain)
 }
 
+fn unreadable() -> TaskError {
+    failure(
+        "result_unreadable",
+        "the result file does not hold a JSON object",
+    )
+}
+
 /// The JSON object of a program: from its result file, else from its output.
 fn said(stdout: &Output, result: &Path) -> Result<Option<Map<String, Value>>, TaskError> {
-    match std::fs::metadata(result) {
-        Ok(file) if file.len() > MAX_TASK_RESULT_BYTES as u64 => return Err(too_large()),
-        Ok(_) => {
-            let bytes = std::fs::read(result).unwrap_or_default();
+    match named_file::read(result, MAX_TASK_RESULT_BYTES) {
+        Ok(bytes) => {
             return match serde_json::from_slice(&bytes) {
                 Ok(Value::Object(object)) => Ok(Some(object)),
-                _ => Err(failure(
-                    "result_unreadable",
-                    "the result file does not hold a JSON object",
-                )),
+                _ => Err(unreadable()),
             };
         }
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => return Err(too_large()),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unreadable()),
         Err(_) if stdout.is_cut => return Ok(None),
         Err(_) => {}
     }

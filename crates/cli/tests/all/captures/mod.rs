@@ -7,6 +7,7 @@ mod commands;
 mod compared;
 mod cut;
 mod daemons;
+mod endless;
 mod evidence;
 mod faces;
 mod families;

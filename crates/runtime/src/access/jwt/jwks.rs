@@ -16,6 +16,7 @@ use url::Url;
 
 use crate::access::AuthError;
 use crate::access::authenticator::is_within;
+use crate::named_file::{self, MAX_CONFIG_BYTES};
 use crate::outbound::{Outbound, Redirects, Request};
 
 /// How long keys are used before they are fetched again.
@@ -117,8 +118,9 @@ impl Jwks {
     async fn read(&self) -> Result<HashMap<Option<String>, DecodingKey>, String> {
         let bytes = match &self.source {
             JwksSource::File(path) => {
-                let read = tokio::fs::read(path).await;
+                let read = named_file::read_to_string_async(path, MAX_CONFIG_BYTES).await;
                 read.map_err(|error| format!("{}: {error}", path.display()))?
+                    .into_bytes()
             }
             JwksSource::Url(url) => self.fetch(url).await?,
         };

@@ -16,6 +16,7 @@ pub mod paths;
 pub mod result;
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,11 +31,12 @@ use super::{
     learn_inherited,
 };
 use crate::executors::{Call, Executor, Executors, Places};
+use crate::named_file::NamedFile;
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
 use crate::tools::TenantTools;
 use crate::trace_context;
 use config::Config;
-use result::ProcessResult;
+use result::{MAX_RESULT, ProcessResult};
 
 /// The folder of sessions, below the project folder.
 pub const SESSIONS: &str = ".workflow/sessions";
@@ -347,7 +349,13 @@ struct End<'a> {
 impl End<'_> {
     fn conclude(self, is_background: bool) -> Result<Outcome, NodeError> {
         let (stdout, is_cut) = self.attempt.captured(Stream::Stdout);
-        let file = std::fs::read(&self.place.result).ok();
+        // One byte more shows that it is too large.
+        let file = NamedFile::open(&self.place.result).ok().map(|file| {
+            let mut bytes = Vec::new();
+            let read = file.take(MAX_RESULT as u64 + 1).read_to_end(&mut bytes);
+            read.map(|_| bytes)
+        });
+        let file = file.and_then(Result::ok);
         let said = ProcessResult::read(file.as_deref(), &stdout, &self.place.project)?;
         let failure = self.attempt.failure(self.record).or_else(|| said.failure());
         let (usage, spent) = said.used(self.name);

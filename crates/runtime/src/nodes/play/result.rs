@@ -10,7 +10,7 @@ use regex_automata::meta::Regex;
 use serde_json::{Map, Value, json};
 
 /// Bytes of a result.
-const MAX_RESULT: usize = 1 << 20;
+pub(super) const MAX_RESULT: usize = 1 << 20;
 /// The most files taken from a text.
 const MAX_ARTIFACTS: usize = 100;
 /// Words of a `status` that mean failure, in lower case.
@@ -156,10 +156,7 @@ fn read_file(bytes: &[u8]) -> Result<Map<String, Value>, NodeError> {
         NodeError::new("result_unreadable", text)
     };
     if bytes.len() > MAX_RESULT {
-        return Err(refuse(format!(
-            "has {} bytes; at most {MAX_RESULT} are read",
-            bytes.len()
-        )));
+        return Err(refuse(format!("has more than {MAX_RESULT} bytes")));
     }
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(object)) => Ok(object),
