@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::oneshot;
 
+use crate::exit::no_thread;
 use crate::{style, talk};
 
 /// Whether a person at the terminal can be asked.
@@ -36,7 +37,12 @@ pub(crate) fn line(prompt: &str) -> oneshot::Receiver<Option<String>> {
     let _ = stderr.flush();
     reader.answer = Some(sender);
     if !std::mem::replace(&mut reader.is_reading, true) {
-        std::thread::spawn(read);
+        let started = std::thread::Builder::new().spawn(read);
+        if let Err(error) = started {
+            reader.is_reading = false;
+            reader.answer = None;
+            talk::say_failure(&no_thread(&error));
+        }
     }
     receiver
 }

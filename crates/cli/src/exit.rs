@@ -97,6 +97,16 @@ impl Failure {
     }
 }
 
+/// The failure when the system refuses a thread.
+pub(crate) fn no_thread(error: &io::Error) -> Failure {
+    let why = match error.kind() {
+        io::ErrorKind::WouldBlock => "the system refuses another one".to_owned(),
+        _ => io_text(error),
+    };
+    Failure::new(format!("the program cannot start its threads: {why}"))
+        .hint("stop other programs, or raise the limit of processes (`ulimit -u`) or of memory")
+}
+
 /// The text of a system error, without its number.
 pub(crate) fn io_text(error: &io::Error) -> String {
     match error.kind() {

@@ -38,17 +38,19 @@ mod text;
 mod trail;
 mod web;
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 use capture::watchdog::{WATCHDOG_COMMAND, watchdog_main};
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::error::ErrorKind as Told;
 use kernel::limits::READER_STACK_BYTES;
 use runtime::supervisor::{EXEC_COMMAND, exec_main};
+use tokio::runtime::Runtime;
 
 use commands::coordinator::{KEEPER_COMMAND, keeper_main};
 use commands::{Cli, coordinator};
-use exit::{Exit, Failure, io_text};
+use exit::{Exit, Failure};
 use session::Session;
 
 /// Many events per millisecond are allocated on one thread and freed on another, which is slow with
@@ -80,7 +82,7 @@ fn main() -> ExitCode {
             // A closed pipe is ignored for help.
             let _ = told.print();
             match told.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Done,
+                Told::DisplayHelp | Told::DisplayVersion => Exit::Done,
                 _ => Exit::Refused,
             }
         }
@@ -100,17 +102,25 @@ fn run(cli: Cli) -> Exit {
     }
 }
 
+fn start_threads() -> Result<Runtime, Failure> {
+    let build = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .thread_stack_size(READER_STACK_BYTES)
+            .enable_all()
+            .build()
+    };
+    // Tokio panics if the system refuses its first thread.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let built = std::panic::catch_unwind(build);
+    std::panic::set_hook(hook);
+    match built {
+        Ok(built) => built.map_err(|error| exit::no_thread(&error)),
+        Err(_) => Err(exit::no_thread(&ErrorKind::WouldBlock.into())),
+    }
+}
+
 fn try_run(cli: Cli) -> Result<Exit, Failure> {
     let session = Session::new(&cli.typed)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_stack_size(READER_STACK_BYTES)
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| {
-        Failure::new(format!(
-            "the program cannot start its threads: {}",
-            io_text(&error)
-        ))
-    })?;
-    runtime.block_on(commands::dispatch(cli.command, &session))
+    start_threads()?.block_on(commands::dispatch(cli.command, &session))
 }

@@ -310,10 +310,13 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
 /// Waits for the end of standard input, on a thread that does not delay the end of the process.
 async fn stdin_ends() {
     let (ended, end) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
+    let read = move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         let _ = ended.send(());
-    });
+    };
+    if let Err(error) = std::thread::Builder::new().spawn(read) {
+        tracing::error!(%error, "standard input cannot be watched: the server ends");
+    }
     let _ = end.await;
 }
 

@@ -51,6 +51,7 @@ mod steering;
 mod subscribers;
 mod support;
 mod tenants;
+mod thread_limit;
 mod tools;
 mod traces;
 mod usage;

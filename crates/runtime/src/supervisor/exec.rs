@@ -27,7 +27,7 @@ use super::attempt::{AttemptDir, Note};
 use super::entry::{Claimant, Entered, Refused, enter};
 use super::process_table;
 use super::pump::{self, EngineEnd};
-use super::watch::{Cause, Event, Watch, watch_children};
+use super::watch::{Cause, Event, Reaper, Watch};
 use super::wire::{End, ExitRecord, NotStarted, Report, Request, Service, Stream};
 use crate::programs::{Confinement, confine};
 
@@ -68,8 +68,8 @@ fn supervise() -> io::Result<()> {
         is_made: Arc::default(),
         events: events.clone(),
     };
-    let mut said = watch_control(control, request.service, stop.clone());
-    watch_signals(stop.clone());
+    let mut said = watch_control(control, request.service, stop.clone())?;
+    watch_signals(stop.clone())?;
     process_table::collect_orphans()?;
     loop {
         let input = Input {
@@ -111,7 +111,7 @@ fn carry_out(
     };
     match enter(&mut dir, &claimant, &mut pause) {
         Ok(Entered::Ended(record)) => Report::Adopted { record },
-        Ok(Entered::Clear { lock, gate }) => match start(&dir, request, &lock) {
+        Ok(Entered::Clear { lock, gate }) => match start(&dir, request, &lock, events) {
             Ok(running) => {
                 // A later claimant now finds the lock taken and the note written.
                 drop(gate);
@@ -165,9 +165,9 @@ fn watch_control(
     mut control: File,
     service: Service,
     stop: StopRequest,
-) -> Option<Receiver<Vec<u8>>> {
+) -> io::Result<Option<Receiver<Vec<u8>>>> {
     let (say, said) = sync_channel(WAITING);
-    thread::spawn(move || {
+    let watch = move || {
         match service {
             Service::Single => drop(control.read(&mut [0])),
             Service::Interactive => {
@@ -183,8 +183,9 @@ fn watch_control(
             }
         }
         stop.make();
-    });
-    (service == Service::Interactive).then_some(said)
+    };
+    thread::Builder::new().spawn(watch)?;
+    Ok((service == Service::Interactive).then_some(said))
 }
 
 fn forward_input(control: &mut File, say: &SyncSender<Vec<u8>>) {
@@ -196,9 +197,9 @@ fn forward_input(control: &mut File, say: &SyncSender<Vec<u8>>) {
     }
 }
 
-fn watch_signals(stop: StopRequest) {
+fn watch_signals(stop: StopRequest) -> io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
-    thread::spawn(move || {
+    let watch = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()?;
@@ -216,7 +217,8 @@ fn watch_signals(stop: StopRequest) {
             // do.
             std::future::pending::<io::Result<()>>().await
         })
-    });
+    };
+    thread::Builder::new().spawn(watch).map(drop)
 }
 
 /// The standard input of a process.
@@ -230,6 +232,7 @@ struct Input {
 /// A started process.
 struct Running {
     child: Child,
+    reaper: Reaper,
     started_at: Timestamp,
     files: OutputFiles,
 }
@@ -246,6 +249,7 @@ fn start(
     dir: &AttemptDir,
     request: &Request,
     lock: &File,
+    events: &Sender<Event>,
 ) -> Result<Running, (NotStarted, String)> {
     let (program, args) = request
         .argv
@@ -280,6 +284,11 @@ fn start(
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    // Before the process: without this thread nothing would reap it.
+    let reaper = Reaper::prepare(events.clone()).map_err(|error| {
+        let text = format!("the supervisor cannot start a thread: {error}");
+        (NotStarted::Other, text)
+    })?;
     let child = match &request.confinement {
         None => command.spawn().map_err(not_started),
         Some(confinement) => confined(command, confinement),
@@ -289,6 +298,7 @@ fn start(
     let _ = dir.write_note(&note(process_table::find(child.id().cast_signed())));
     Ok(Running {
         child,
+        reaper,
         started_at,
         files,
     })
@@ -303,10 +313,12 @@ fn confined(
 ) -> Result<Child, (NotStarted, String)> {
     let not_confined = |error: io::Error| (NotStarted::NotConfined, error.to_string());
     thread::scope(|threads| {
-        let starts = threads.spawn(|| {
+        let start = || {
             confine(confinement).map_err(not_confined)?;
             command.spawn().map_err(not_started)
-        });
+        };
+        let starts = thread::Builder::new().spawn_scoped(threads, start);
+        let starts = starts.map_err(not_confined)?;
         let lost = |_| Err(not_confined(io::Error::other("its thread was lost")));
         starts.join().unwrap_or_else(lost)
     })
@@ -354,10 +366,13 @@ fn attend(
     });
     if let Some(mut input) = running.child.stdin.take() {
         // A process that does not read all of its stdin is not an error.
-        thread::spawn(move || {
+        let write = move || {
             let mut pieces = std::iter::once(stdin.first).chain(stdin.said.into_iter().flatten());
             let _ = pieces.try_for_each(|piece| input.write_all(&piece));
-        });
+        };
+        if let Err(error) = thread::Builder::new().spawn(write) {
+            let _ = events.send(Event::OutputEnded(Err(error)));
+        }
     }
     let carry = |stream, from, file| {
         pump::start(
@@ -379,7 +394,7 @@ fn attend(
         running.child.stderr.take().map(OwnedFd::from),
         running.files.stderr,
     );
-    watch_children(events.clone());
+    running.reaper.begin();
 
     let bounds = request
         .confinement

@@ -56,6 +56,13 @@ impl Pump {
             .written()
     }
 
+    fn finish(&self, stream: Stream, result: io::Result<()>, events: &Sender<Event>) {
+        let text =
+            |error: &io::Error| format!("its {} could not be stored: {error}", stream.as_str());
+        let _ = self.end.set(result.as_ref().map(|()| ()).map_err(text));
+        let _ = events.send(Event::OutputEnded(result));
+    }
+
     /// Whether it copies nothing more.
     pub(super) fn has_ended(&self) -> bool {
         self.end.get().is_some()
@@ -81,7 +88,8 @@ pub(super) fn start(
 ) -> Arc<Pump> {
     let pump = Arc::new(Pump::default());
     let (engine, seen) = (engine.clone(), pump.clone());
-    thread::spawn(move || {
+    let ended = events.clone();
+    let copy = move || {
         let result = match from {
             Some(from) => carry(
                 stream,
@@ -93,11 +101,11 @@ pub(super) fn start(
             ),
             None => Err(io::Error::other("the output has no pipe")),
         };
-        let text =
-            |error: &io::Error| format!("its {} could not be stored: {error}", stream.as_str());
-        let _ = seen.end.set(result.as_ref().map(|_| ()).map_err(text));
-        let _ = events.send(Event::OutputEnded(result));
-    });
+        seen.finish(stream, result, &ended);
+    };
+    if let Err(error) = thread::Builder::new().spawn(copy) {
+        pump.finish(stream, Err(error), &events);
+    }
     pump
 }
 

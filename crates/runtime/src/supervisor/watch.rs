@@ -1,7 +1,7 @@
 //! The life of an attempt's processes, as seen by their supervisor.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,22 +58,41 @@ enum Phase {
     Killing,
 }
 
-/// Reaps children, including adopted ones, until there are none.
-pub(super) fn watch_children(events: Sender<Event>) {
-    thread::spawn(move || {
-        loop {
-            match rustix::process::wait(WaitOptions::empty()) {
-                Ok(Some((pid, status))) => {
-                    let _ = events.send(Event::Reaped(pid, status));
-                }
-                Ok(None) | Err(Errno::INTR) => {}
-                Err(_) => {
-                    let _ = events.send(Event::NoChildren);
-                    return;
-                }
+/// The thread that reaps children, including adopted ones, until there are none.
+pub(super) struct Reaper(SyncSender<()>);
+
+impl Reaper {
+    /// Starts the thread, which waits for [`begin`](Self::begin).
+    pub(super) fn prepare(events: Sender<Event>) -> io::Result<Self> {
+        let (begin, begun) = sync_channel::<()>(1);
+        thread::Builder::new().spawn(move || {
+            // Dropped unused: no child was started.
+            if begun.recv().is_ok() {
+                reap(&events);
+            }
+        })?;
+        Ok(Self(begin))
+    }
+
+    /// Reaps from now on: there is a child.
+    pub(super) fn begin(self) {
+        let _ = self.0.send(());
+    }
+}
+
+fn reap(events: &Sender<Event>) {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => {
+                let _ = events.send(Event::Reaped(pid, status));
+            }
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(_) => {
+                let _ = events.send(Event::NoChildren);
+                return;
             }
         }
-    });
+    }
 }
 
 /// The processes of an attempt.

@@ -108,7 +108,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     // A report may be long and its reader slow: signals are handled meanwhile.
     let (page, form) = (args.html, session.form);
     let written = move || report(&found, &a.response(), &b.response(), page.as_deref(), form);
-    match aside(judge.stop(), written).await {
+    match aside(judge.stop(), written).await? {
         Some(written) => written.map(|()| exit),
         None => Ok(interrupted()),
     }

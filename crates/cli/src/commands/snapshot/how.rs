@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use url::Url;
 
 use super::command::stop_signal;
-use crate::exit::Failure;
+use crate::exit::{Failure, no_thread};
 use crate::{talk, text};
 
 /// Options of a comparison.
@@ -232,7 +232,7 @@ impl Judge {
             None => None,
             Some(endpoint) => {
                 let (sides, how) = (sides.clone(), self.how.clone());
-                let Some(pairs) = aside(stop, move || to_read(&sides, &how)).await else {
+                let Some(pairs) = aside(stop, move || to_read(&sides, &how)).await? else {
                     return Ok(None);
                 };
                 let read = tokio::select! {
@@ -259,7 +259,7 @@ impl Judge {
             let (a, b) = &*sides.lock();
             compare(&a.side(), &b.side(), &options)
         };
-        Ok(aside(stop, compared).await)
+        aside(stop, compared).await
     }
 
     fn endpoint(&self) -> Option<&Endpoint> {
@@ -322,12 +322,13 @@ fn to_read(sides: &Mutex<(Held, Held)>, how: &How) -> Vec<Undecided> {
 pub(super) async fn aside<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
+) -> Result<Option<T>, Failure> {
     let (done, result) = oneshot::channel();
-    let thread = std::thread::spawn(move || {
+    let thread = std::thread::Builder::new().spawn(move || {
         let _ = done.send(work());
     });
-    tokio::select! {
+    let thread = thread.map_err(|error| no_thread(&error))?;
+    Ok(tokio::select! {
         result = result => match result {
             Ok(result) => Some(result),
             Err(_) => match thread.join() {
@@ -336,7 +337,7 @@ pub(super) async fn aside<T: Send + 'static>(
             },
         },
         () = stop.cancelled() => None,
-    }
+    })
 }
 
 /// A score rounded to four digits for display.

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use self::asked::{ClientRequest, Part, Telling};
 use self::notifications::{Notifications, ToldAgain, kept};
 use super::command::{said, surroundings};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, no_thread};
 
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
@@ -105,7 +105,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
         asked_again: BTreeMap::new(),
         asked_in_vain: BTreeSet::new(),
     };
-    let mut client = client_lines();
+    let mut client = client_lines()?;
     loop {
         tokio::select! {
             line = client.recv() => match line {
@@ -185,16 +185,18 @@ fn refusal(batch: &[Value]) -> Value {
 
 /// The lines from the client. They are read on a separate thread, since a blocking read cannot be
 /// cancelled.
-fn client_lines() -> mpsc::Receiver<String> {
+fn client_lines() -> Result<mpsc::Receiver<String>, Failure> {
     let (lines, coming) = mpsc::channel(64);
-    std::thread::spawn(move || {
+    let read = move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             if lines.blocking_send(line).is_err() {
                 return;
             }
         }
-    });
-    coming
+    };
+    let started = std::thread::Builder::new().spawn(read);
+    started.map_err(|error| no_thread(&error))?;
+    Ok(coming)
 }
 
 fn to_client(line: &str) -> Result<(), Failure> {

@@ -19,7 +19,7 @@ use tokio::process::Command;
 
 use self::input::{Given, Input};
 use super::command::{said, surroundings};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, no_thread};
 use crate::talk;
 
 /// Maximum recorded bytes of each output.
@@ -92,7 +92,7 @@ pub(super) async fn run(args: Args) -> Result<Exit, Failure> {
     let mut given = match (args.stdin, &client) {
         (false, _) => Given::Nothing,
         (true, None) => Given::Own,
-        (true, Some(_)) => Given::Recorded(Input::own()),
+        (true, Some(_)) => Given::Recorded(Input::own().map_err(|error| no_thread(&error))?),
     };
     let mut input = json!({ "argv": args.argv });
     if let Ok(cwd) = std::env::current_dir() {

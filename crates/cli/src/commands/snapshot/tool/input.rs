@@ -1,6 +1,6 @@
 //! The standard input of a tool: passed on as it arrives, and recorded.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
@@ -31,9 +31,9 @@ pub(super) struct Input {
 
 impl Input {
     /// This program's input, read on its own thread, since a blocking read cannot be cancelled.
-    pub(super) fn own() -> Self {
+    pub(super) fn own() -> io::Result<Self> {
         let (sender, pieces) = mpsc::channel(4);
-        std::thread::spawn(move || {
+        let read = move || {
             let mut input = std::io::stdin().lock();
             let mut piece = vec![0; 64 << 10];
             while let Ok(count @ 1..) = input.read(&mut piece) {
@@ -41,11 +41,12 @@ impl Input {
                     return;
                 }
             }
-        });
-        Self {
+        };
+        std::thread::Builder::new().spawn(read)?;
+        Ok(Self {
             pieces,
             came: Vec::new(),
-        }
+        })
     }
 
     /// Reads up to the recorded limit, or to the end.
