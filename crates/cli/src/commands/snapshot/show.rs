@@ -1,7 +1,8 @@
 //! `runwright snapshot show`.
 
 use faces::provenance::document::Snapshot;
-use faces::provenance::seal::{self, Seal};
+use faces::provenance::seal::State;
+use provenance::{Strictness, Verified};
 
 use super::command::not_honoured;
 use super::list::matched;
@@ -17,7 +18,10 @@ const SHOWN: usize = 2_000;
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "  runwright snapshot show latest
-  runwright snapshot show 01a203d4-3b14 --json")]
+  runwright snapshot show 01a203d4-3b14 --json
+
+Verifies the snapshot. Exits with 4 if it is unsealed or tampered. With --json its member `state`
+has the result; `runwright snapshot export` writes a file for others.")]
 pub(crate) struct Args {
     /// The snapshot: its id, the beginning of it, its name, `latest`, or a path
     #[arg(value_name = "SNAPSHOT")]
@@ -27,7 +31,7 @@ pub(crate) struct Args {
     rooted: Rooted,
 }
 
-/// Shows a snapshot: with `--json`, its file unchanged.
+/// Shows a snapshot: with `--json`, its document and, as `state`, the result of its verification.
 pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let folder = args.rooted.folder(session)?;
     let kept = find(&folder, &args.snapshot)?;
@@ -36,37 +40,35 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         talk::say(format!("{} {path}: {}", style::warn("odd:"), odd.message));
     }
     unredacted::warn(&kept.document.snapshot);
-    match seal::read(&kept.document) {
-        Seal::Sealed => {}
-        Seal::Unsealed => talk::say(format!(
-            "{} the snapshot has no seal: changes to it cannot be detected",
-            style::warn("UNSEALED:")
-        )),
-        Seal::Tampered => talk::say(format!(
-            "{} the snapshot was changed after it was sealed; `runwright snapshot verify` shows why",
-            style::bad("TAMPERED:")
-        )),
-    }
+    let lies_in = folder.clone().holding_or_self(&kept.path);
+    let verified = lies_in.verify(&kept, Strictness::Lenient);
+    let verified = verified.map_err(failed)?;
+    warn(&verified);
     if let Some(why) = kept.document.snapshot.unverified() {
         let why = text::one_line(&why, 600);
         talk::say(format!("{} {why}", style::warn("UNVERIFIED:")));
     }
     let mut data = Data::new();
     match session.form {
-        Form::Json => data.json(&kept.document.raw)?,
+        Form::Json => {
+            let mut document = kept.document.raw.clone();
+            document["state"] = verified.state.as_str().into();
+            data.json(&document)?;
+        }
         Form::Text => {
             let snapshot = &kept.document.snapshot;
-            for (name, value) in facts(snapshot) {
+            for (name, value) in facts(snapshot, verified.state) {
                 data.line(format!("{}{value}", style::dim(format!("{name:<13}"))))?;
             }
             if let Some(line) = not_honoured(snapshot) {
                 data.line(format!("{}{line}", style::dim(format!("{:<13}", "note"))))?;
             }
-            let attempts = folder.attempts(&kept.path).map_err(failed)?;
-            let calls = folder.calls(&kept.path).map_err(failed)?.len();
+            // Of a damaged file nothing is shown; the warning names it.
+            let attempts = folder.attempts(&kept.path).map_or(0, |all| all.len());
+            let calls = folder.calls(&kept.path).map_or(0, |all| all.len());
             let lines = [
                 ("recorded", calls, "call"),
-                ("attempts", attempts.len(), "replay"),
+                ("attempts", attempts, "replay"),
             ];
             for (name, count, noun) in lines.into_iter().filter(|(_, count, _)| *count > 0) {
                 let count = text::count(count, noun);
@@ -97,10 +99,37 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
         }
     }
     data.done()?;
-    Ok(Exit::Done)
+    match verified.is_valid {
+        true => Ok(Exit::Done),
+        false => Ok(Exit::Damaged),
+    }
 }
 
-fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+/// Warns about a snapshot that may be forged.
+fn warn(verified: &Verified) {
+    match verified.state {
+        State::Valid | State::Unverified | State::Unsigned => {}
+        State::Unsealed => talk::say(format!(
+            "{} the snapshot has no seal: changes to it cannot be detected",
+            style::warn("UNSEALED:")
+        )),
+        State::Tampered => {
+            talk::say(format!(
+                "{} the snapshot or a file next to it was changed after it was sealed; `runwright \
+                 snapshot verify` shows every change",
+                style::bad("TAMPERED:")
+            ));
+            let errors = verified.findings.iter().filter(|finding| finding.is_error);
+            for error in errors.take(3) {
+                let path = text::one_line(&error.path, 120);
+                let message = text::one_line(&error.message, 300);
+                talk::say(format!("  {path}: {message}"));
+            }
+        }
+    }
+}
+
+fn facts(snapshot: &Snapshot, state: State) -> Vec<(&'static str, String)> {
     let line = |shown: &str| text::one_line(shown, 160);
     let config = &snapshot.config;
     let provider = config.model.provider.as_ref();
@@ -165,6 +194,10 @@ fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
             text::count(usize::try_from(count).unwrap_or(usize::MAX), "replay")
         ),
     };
-    facts.push(("match", format!("{}{times}", matched(replays.match_status))));
+    // The record of replays of a changed snapshot may be forged.
+    if state != State::Tampered {
+        facts.push(("match", format!("{}{times}", matched(replays.match_status))));
+    }
+    facts.push(("state", state.as_str().to_owned()));
     facts
 }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
 }
 
 /// Why a file cannot be read as a snapshot, with its code.
-fn unread(error: Option<FolderError>) -> Option<(&'static str, String)> {
+pub(super) fn unread(error: Option<FolderError>) -> Option<(&'static str, String)> {
     match error? {
         FolderError::NoSnapshot { why, .. } if why.code == "tampered" => {
             Some((State::Tampered.as_str(), why.message))
