@@ -17,6 +17,8 @@ use parking_lot::RwLock;
 use provenance::Redaction;
 use serde_json::{Value, json};
 
+use crate::dialect::gathered;
+
 /// The placeholder for the working folder in kept data.
 pub const ROOT: &str = "[RUNWRIGHT:ROOT]";
 /// Cleans data; cheap to clone. All clones share learned secrets.
@@ -73,15 +75,15 @@ impl Cleaner {
 
     /// A text without secrets, with the working folder by its placeholder.
     pub fn text(&self, text: &str) -> String {
-        self.0.redaction.read().text(&self.placed(text))
+        let placed = self.placed(text);
+        let redaction = self.0.redaction.read();
+        redaction.text(&gathered(&placed, &redaction))
     }
 
     /// The same for every text of a value; the text of a field with the name of a secret is removed
     /// as a whole.
     pub fn value(&self, value: &mut Value) {
-        if !self.0.roots.is_empty() {
-            self.place(value);
-        }
+        self.prepare(value);
         self.0.redaction.read().value(value);
     }
 
@@ -95,14 +97,22 @@ impl Cleaner {
         placed
     }
 
-    fn place(&self, value: &mut Value) {
+    /// A text in which no secret lies across the pieces of a model's answer.
+    pub(crate) fn gathered<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        gathered(text, &self.0.redaction.read())
+    }
+
+    fn prepare(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
                 if let Cow::Owned(placed) = self.placed(text) {
                     *text = placed;
                 }
+                if let Cow::Owned(gathered) = self.gathered(text) {
+                    *text = gathered;
+                }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.place(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.prepare(item)),
             Value::Object(fields) => {
                 if fields
                     .keys()
@@ -112,7 +122,7 @@ impl Cleaner {
                     let placed = old.map(|(name, field)| (self.placed(&name).into_owned(), field));
                     *fields = placed.collect();
                 }
-                fields.values_mut().for_each(|field| self.place(field));
+                fields.values_mut().for_each(|field| self.prepare(field));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -137,7 +147,11 @@ impl Cleaner {
             Err(_) => bytes,
         };
         let redaction = self.0.redaction.read();
-        let (bytes, taken) = redaction.sifted(&placed);
+        let gathered = std::str::from_utf8(&placed).map(|text| gathered(text, &redaction));
+        let (bytes, taken) = match gathered {
+            Ok(Cow::Owned(gathered)) => redaction.sifted(gathered.as_bytes()),
+            _ => redaction.sifted(&placed),
+        };
         let is_verbatim = !taken.is_empty()
             && std::str::from_utf8(&bytes)
                 .ok()

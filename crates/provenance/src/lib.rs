@@ -42,7 +42,7 @@ pub use folder::{
     Broken, Entry, Fate, Folder, FolderError, Imported, Kept, KeptRun, Listing, Plan, Pruned,
     Unresolved, Writer, hash_file, is_as_written,
 };
-pub use redaction::{Policy, Redaction, taken_out};
+pub use redaction::{Across, Policy, Redaction, taken_out};
 pub use runtime::redact::is_secret_variable;
 pub use signature::{KeyError, PublicKey, Signature, SigningKey};
 pub use verify::{Strictness, Verified};

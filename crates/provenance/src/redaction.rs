@@ -26,6 +26,15 @@ pub struct Redaction {
     kinds: Mutex<BTreeMap<String, u64>>,
 }
 
+/// A secret that lies across the pieces of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Across {
+    /// A known value.
+    Known,
+    /// A text with the shape of a secret.
+    Shape,
+}
+
 /// The values to remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
@@ -145,6 +154,27 @@ impl Redaction {
         let [before, after] = [bytes, &redacted].map(String::from_utf8_lossy);
         let taken = taken_out(&before, &after);
         (redacted, taken)
+    }
+
+    /// Whether a secret lies across the pieces of a text.
+    pub fn across(&self, pieces: &[String]) -> Option<Across> {
+        let whole = pieces.concat();
+        let clean = self.known.text(&whole);
+        if pieces.len() < 2 || clean == whole {
+            return None;
+        }
+        let each = pieces.iter().map(|piece| self.known.text(piece));
+        let separately: String = each.collect();
+        if clean == separately {
+            return None;
+        }
+        let new = new_marks(&separately, &clean);
+        let is_known = |kind: &String| self.restored(&format!("[REDACTED:{kind}]")).is_some();
+        if new.keys().any(is_known) {
+            Some(Across::Known)
+        } else {
+            Some(Across::Shape)
+        }
     }
 
     /// Counts removed values.

@@ -1,7 +1,9 @@
 //! Complete streams of server-sent events.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use provenance::{Across, Redaction};
 use serde_json::Value;
 
 use crate::clean::Cleaner;
@@ -12,50 +14,104 @@ pub(super) fn events(text: &str) -> impl Iterator<Item = Value> {
     lines.filter_map(|data| serde_json::from_str(data.trim()).ok())
 }
 
-/// A stream without secrets. A model's output comes in pieces, and a secret may cross them: texts
-/// that belong together are joined. If the joined text contains a secret, its first piece gets the
-/// whole clean text and the others become empty.
+/// A stream without secrets, those that lie across its pieces included.
 pub(crate) fn clean_stream(text: &str, cleaner: &Cleaner) -> String {
-    let lines: Vec<(&str, Option<Value>)> = text
+    let gathered = cleaner.gathered(text);
+    let lines = gathered.split('\n').map(|line| match Line::parse(line) {
+        Some(Line { event, prefix }) if !prefix.is_empty() => {
+            let mut clean = event.clone();
+            cleaner.value(&mut clean);
+            if clean == event {
+                line.to_owned()
+            } else {
+                format!("data: {clean}")
+            }
+        }
+        _ => cleaner.text(line),
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A line with an event of a model's answer.
+struct Line {
+    event: Value,
+    /// Empty in a text with a JSON object per line.
+    prefix: &'static str,
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        let (prefix, json) = match line.strip_prefix("data:") {
+            Some(json) => ("data: ", json),
+            None => ("", line),
+        };
+        // Other values have no pieces, and most lines of a text are not tried.
+        let is_object = json.trim_start().starts_with('{');
+        let event = is_object
+            .then(|| serde_json::from_str(json).ok())
+            .flatten()?;
+        Some(Self { event, prefix })
+    }
+
+    /// The channel of its texts.
+    fn channel(&self) -> String {
+        format!("{}{}", self.prefix, channel(&self.event))
+    }
+}
+
+/// The text with every secret in one piece. A model's output comes in pieces, and a secret may lie
+/// across them: if it does, the first piece gets the whole text and the others become empty.
+pub(crate) fn gathered<'a>(text: &'a str, redaction: &Redaction) -> Cow<'a, str> {
+    let may_be_event = |line: &&str| line.starts_with("data:") || line.starts_with('{');
+    if text.split('\n').filter(may_be_event).nth(1).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let lines: Vec<(&str, Option<Line>)> = text
         .split('\n')
         .map(|line| {
-            let data = line.strip_prefix("data:").map(str::trim);
-            (line, data.and_then(|data| serde_json::from_str(data).ok()))
+            (
+                line,
+                may_be_event(&line).then(|| Line::parse(line)).flatten(),
+            )
         })
         .collect();
-    let mut joined: BTreeMap<String, String> = BTreeMap::new();
-    for value in lines.iter().filter_map(|(_, value)| value.as_ref()) {
-        each_text(value, &channel(value), &mut |channel, text| {
-            joined.entry(channel.to_owned()).or_default().push_str(text);
+    let mut pieces: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in lines.iter().filter_map(|(_, line)| line.as_ref()) {
+        each_text(&line.event, &line.channel(), &mut |channel, text| {
+            pieces
+                .entry(channel.to_owned())
+                .or_default()
+                .push(text.to_owned());
         });
     }
-    // Texts that occur once are cleaned separately.
-    let mut replaced: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for (channel, whole) in joined {
-        let clean = cleaner.text(&whole);
-        if clean != whole {
-            replaced.insert(channel, Some(clean));
-        }
-    }
-    let mut out: Vec<String> = Vec::with_capacity(lines.len());
-    for (line, value) in lines {
-        let Some(mut value) = value else {
-            out.push(cleaner.text(line));
-            continue;
+    let mut whole: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for (channel, pieces) in pieces {
+        let is_across = match redaction.across(&pieces) {
+            Some(Across::Known) => true,
+            // Unrelated lines of a file may look like a secret one after the other.
+            Some(Across::Shape) => channel.starts_with("data: "),
+            None => false,
         };
-        let original = value.clone();
-        let of = channel(&value);
-        if !replaced.is_empty() {
-            replace_texts(&mut value, &of, &mut replaced);
-        }
-        cleaner.value(&mut value);
-        if value == original {
-            out.push(line.to_owned())
-        } else {
-            out.push(format!("data: {value}"))
+        if is_across {
+            whole.insert(channel, Some(pieces.concat()));
         }
     }
-    out.join("\n")
+    if whole.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let lines = lines.into_iter().map(|(text, line)| {
+        let Some(mut line) = line else {
+            return text.to_owned();
+        };
+        let (before, channel) = (line.event.clone(), line.channel());
+        replace_texts(&mut line.event, &channel, &mut whole);
+        if line.event == before {
+            text.to_owned()
+        } else {
+            format!("{}{}", line.prefix, line.event)
+        }
+    });
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// The channel of a stream that an event's texts belong to.

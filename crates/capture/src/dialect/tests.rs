@@ -150,3 +150,29 @@ fn a_secret_that_lies_across_pieces_is_found() {
         "kept byte for byte"
     );
 }
+
+#[test]
+fn a_known_secret_across_the_pieces_of_an_output_is_found() {
+    let cleaner = Cleaner::new(provenance::Redaction::default(), &[Path::new("/srv/shop")]);
+    cleaner.learn("KEY", "correct-horse-9");
+    let lines = |prefix: &str, pieces: [&str; 3]| {
+        pieces.map(|piece| {
+            format!("{prefix}{{\"choices\":[{{\"delta\":{{\"content\":\"{piece}\"}}}}]}}\n")
+        })
+    };
+    for prefix in ["data: ", ""] {
+        let printed = lines(prefix, ["it is corr", "ect-horse", "-9, ok"]).concat();
+        let clean = lines(prefix, ["it is [REDACTED:KEY], ok", "", ""]).concat();
+        assert_eq!(cleaner.text(&printed), clean);
+        assert_eq!(cleaner.text(&clean), clean, "clean stays clean");
+        let content = cleaner.content(printed.clone().into_bytes());
+        assert_eq!(content.bytes, clean.as_bytes());
+        assert_eq!((content.redacted(), content.is_verbatim), (1, false));
+        let mut value = serde_json::json!([printed]);
+        cleaner.value(&mut value);
+        assert_eq!(value[0], clean);
+    }
+    // One after the other, unrelated records may look like a secret.
+    let records = lines("", ["--password ", "one thing", "two things"]).concat();
+    assert_eq!(cleaner.text(&records), records);
+}
