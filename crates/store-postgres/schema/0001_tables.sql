@@ -43,6 +43,8 @@ CREATE INDEX streams_listed ON runwright.streams (created_at, name);
 CREATE INDEX streams_of_tenant ON runwright.streams (tenant, created_at, name);
 CREATE INDEX streams_of_parent ON runwright.streams (parent, created_at, name)
   WHERE parent IS NOT NULL;
+CREATE INDEX streams_of_status ON runwright.streams (tenant, kind, status, created_at, name);
+CREATE INDEX streams_of_subject ON runwright.streams (tenant, subject, created_at, name);
 
 -- Apart from their streams, so that the rows that every append rewrites stay short.
 CREATE TABLE runwright.headers (

@@ -15,14 +15,14 @@ use crate::options::{Access, Options};
 use crate::tls;
 
 /// One script per version, committed together with its number; never edited after a release.
-const MIGRATIONS: &[&[&str]] = &[
-    &[
-        include_str!("../schema/0001_tables.sql"),
-        include_str!("../schema/0001_append.sql"),
-        include_str!("../schema/0001_calls.sql"),
-    ],
-    &[include_str!("../schema/0002_by_status.sql")],
-];
+const MIGRATIONS: &[&[&str]] = &[&[
+    include_str!("../schema/0001_tables.sql"),
+    include_str!("../schema/0001_append.sql"),
+    include_str!("../schema/0001_calls.sql"),
+]];
+
+const OLD_STORE: &str = "the store is older than the first release; use a new database, or drop \
+    the schema runwright with everything in it";
 
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -38,7 +38,7 @@ const LOCK_MIGRATIONS: &str =
 const BEGIN_SCHEMA: &str = "DO $$ BEGIN
     IF to_regnamespace('runwright') IS NULL THEN CREATE SCHEMA runwright; END IF;
   END $$;
-  CREATE TABLE IF NOT EXISTS runwright.versions (
+  CREATE TABLE IF NOT EXISTS runwright.migrations (
     version bigint PRIMARY KEY, migrated_at timestamptz NOT NULL DEFAULT now());";
 
 /// Opens the database; creates or migrates the schema where the options allow it.
@@ -135,14 +135,20 @@ async fn is_direct(pool: &Pool) -> Fallible<bool> {
     Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
-/// The version of the schema; `None` in a database without a store.
+/// The version of the schema; `None` in a database without a store. The table `versions` is that of
+/// development builds, whose versions are not those of this build.
 async fn version(client: &impl GenericClient) -> Result<Option<usize>, StoreError> {
-    let there = "SELECT to_regclass('runwright.versions') IS NOT NULL";
-    let rows = client.query_typed(there, &[]).await.map_err(Fault::from)?;
-    if !rows.first().is_some_and(|row| row.get(0)) {
+    let tables = "SELECT to_regclass('runwright.migrations') IS NOT NULL,
+        to_regclass('runwright.versions') IS NOT NULL";
+    let rows = client.query_typed(tables, &[]).await.map_err(Fault::from)?;
+    let has = |nth| rows.first().is_some_and(|row| row.get(nth));
+    if has(1) {
+        return Err(StoreError::Unavailable(OLD_STORE.into()));
+    }
+    if !has(0) {
         return Ok(None);
     }
-    let newest = "SELECT max(version) FROM runwright.versions";
+    let newest = "SELECT max(version) FROM runwright.migrations";
     let rows = client.query_typed(newest, &[]).await.map_err(Fault::from)?;
     let newest: Option<i64> = rows.first().and_then(|row| row.get(0));
     Ok(newest.and_then(|version| usize::try_from(version).ok()))
@@ -161,7 +167,7 @@ async fn migrate(client: &mut deadpool_postgres::Object) -> Result<(), StoreErro
         }
         let version = before + 1;
         run(&format!(
-            "INSERT INTO runwright.versions (version) VALUES ({version})"
+            "INSERT INTO runwright.migrations (version) VALUES ({version})"
         ))
         .await?;
     }

@@ -10,17 +10,15 @@ use store::group::Transactions;
 use crate::options::{Access, Durability, Options, Sharing};
 use crate::sql::{Db, Fallible, corrupt};
 
-/// Marks a file as a Runwright store ("RWs1"); no other file is ever migrated.
-const APPLICATION_ID: i64 = 0x5257_7331;
-/// The mark of stores with older schemas, from before versions began again at 1 ("RWst").
-const OLD_APPLICATION_ID: i64 = 0x5257_7374;
+/// Marks a file as a Runwright store ("RWs2"); no other file is ever migrated.
+const APPLICATION_ID: i64 = 0x5257_7332;
+/// The marks of stores of development builds, whose versions are not those of this build ("RWst",
+/// "RWs1").
+const OLD_APPLICATION_IDS: [i64; 2] = [0x5257_7374, 0x5257_7331];
 const OLD_STORE: &str = "the store is older than the first release; use a new folder (--data)";
 
 /// One idempotent script per version, committed together with its number; never edited later.
-const MIGRATIONS: &[&str] = &[
-    include_str!("../schema/0001_initial.sql"),
-    include_str!("../schema/0002_listed.sql"),
-];
+const MIGRATIONS: &[&str] = &[include_str!("../schema/0001_initial.sql")];
 
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
@@ -111,7 +109,9 @@ fn version(db: &Db) -> Fallible<usize> {
             "the store has schema {version}, this build supports {SCHEMA_VERSION}; update runwright"
         ))
         .into()),
-        Some(OLD_APPLICATION_ID) => Err(StoreError::Unavailable(OLD_STORE.into()).into()),
+        Some(old) if OLD_APPLICATION_IDS.contains(&old) => {
+            Err(StoreError::Unavailable(OLD_STORE.into()).into())
+        }
         _ => Err(corrupt("the file is another program's database, not a store").into()),
     }
 }

@@ -21,8 +21,8 @@ fn processes_that_open_an_empty_database_agree() {
         let opened = (0..6).map(|_| database.store());
         futures_util::future::join_all(opened).await;
         assert_eq!(
-            database.sql("SELECT version FROM runwright.versions"),
-            "1\n2"
+            database.sql("SELECT version FROM runwright.migrations"),
+            "1"
         );
     });
 }
@@ -31,7 +31,7 @@ fn processes_that_open_an_empty_database_agree() {
 fn a_newer_store_is_refused_with_both_versions() {
     on_database(async |database| {
         database.store().await;
-        database.sql("INSERT INTO runwright.versions VALUES (99)");
+        database.sql("INSERT INTO runwright.migrations VALUES (99)");
         for access in [Access::Create, Access::Write, Access::Read] {
             let why = database.refusal(access).await;
             assert!(
@@ -39,6 +39,26 @@ fn a_newer_store_is_refused_with_both_versions() {
                 "{why}"
             );
         }
+    });
+}
+
+#[test]
+fn a_store_from_before_the_first_release_is_refused() {
+    on_database(async |database| {
+        database.sql(
+            "CREATE SCHEMA runwright;
+             CREATE TABLE runwright.versions (version bigint PRIMARY KEY);
+             INSERT INTO runwright.versions VALUES (1), (2)",
+        );
+        for access in [Access::Create, Access::Write, Access::Read] {
+            let why = database.refusal(access).await;
+            assert!(
+                why.contains("older than the first release") && why.contains("new database"),
+                "{why}"
+            );
+        }
+        let tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'runwright'";
+        assert_eq!(database.sql(tables), "1");
     });
 }
 

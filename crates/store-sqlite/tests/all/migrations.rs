@@ -54,17 +54,30 @@ fn a_newer_store_is_refused_with_both_versions_and_left_alone() {
 
 #[test]
 fn a_store_from_before_the_first_release_is_refused() {
-    let file = File::new();
-    with_event(&file);
-    sql(&file, "PRAGMA application_id = 0x52577374");
-    let before = std::fs::read(file.path()).unwrap();
-    for access in [Access::Create, Access::Write, Access::Read] {
-        let StoreError::Unavailable(why) = refusal(&file.path(), access) else {
-            panic!("an older store is not damaged");
-        };
-        assert!(why.contains("older than the first release"), "{why}");
+    for mark in ["0x52577374", "0x52577331"] {
+        let file = File::new();
+        with_event(&file);
+        sql(
+            &file,
+            &format!("PRAGMA application_id = {mark}; PRAGMA user_version = 2"),
+        );
+        let before = std::fs::read(file.path()).unwrap();
+        for access in [Access::Create, Access::Write, Access::Read] {
+            let StoreError::Unavailable(why) = refusal(&file.path(), access) else {
+                panic!("an older store is not damaged");
+            };
+            assert!(
+                why.contains("older than the first release") && why.contains("new folder"),
+                "{why}"
+            );
+        }
+        assert_eq!(std::fs::read(file.path()).unwrap(), before);
     }
-    assert_eq!(std::fs::read(file.path()).unwrap(), before);
+}
+
+#[test]
+fn a_new_store_has_version_1() {
+    assert_eq!(store_sqlite::SCHEMA_VERSION, 1);
 }
 
 #[test]
