@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kernel::ids::{Seq, StreamId};
 use kernel::run::{Event, Run};
-use kernel::stream::Owner;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::telemetry::Meters;
 
@@ -30,34 +29,14 @@ pub struct Hints {
 struct Inner {
     queue: Notify,
     outbox: Notify,
-    feed: Notify,
+    /// Counts hints.
+    feed: watch::Sender<u64>,
     meters: Arc<Meters>,
     audit: Notify,
     /// Many entries of a trail have no checkpoint.
     audit_many: AtomicBool,
-    changes: Changes,
     // Locked for a map look-up, never across an await.
     watched: Mutex<Watched>,
-}
-
-/// Changed streams, for followers of lists.
-struct Changes(broadcast::Sender<Changed>);
-
-/// A stream that has grown.
-#[derive(Clone, Debug)]
-pub(crate) struct Changed {
-    pub(crate) stream: StreamId,
-    /// Its owner, if known: another process does not send it.
-    pub(crate) owner: Option<Owner>,
-}
-
-/// Changes that a slow follower may miss one by one; it learns that it missed some.
-const MAX_CHANGES: usize = 1_024;
-
-impl Default for Changes {
-    fn default() -> Self {
-        Self(broadcast::Sender::new(MAX_CHANGES))
-    }
 }
 
 #[derive(Default)]
@@ -138,7 +117,7 @@ impl Hints {
 
     /// Something may be new in the feed.
     pub fn feed(&self) {
-        self.inner.feed.notify_one();
+        self.inner.feed.send_modify(|count| *count += 1);
     }
 
     /// An entry was written to a trail, perhaps one of many without a checkpoint.
@@ -153,15 +132,14 @@ impl Hints {
         self.inner.audit_many.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits for [`Hints::feed`].
-    pub async fn wait_feed(&self) {
-        self.inner.feed.notified().await;
+    /// Follows [`Hints::feed`] from now on. Its value grows with each hint.
+    pub(crate) fn follow_feed(&self) -> watch::Receiver<u64> {
+        self.inner.feed.subscribe()
     }
 
     /// Reports durable events of a run, and their total size.
     pub(crate) fn appended(&self, run: &Run, events: &[Event], bytes: usize) {
         self.feed();
-        self.changed(&run.header.stream, Some(&run.header.owner));
         let watched = self
             .inner
             .watched
@@ -178,23 +156,9 @@ impl Hints {
         });
     }
 
-    /// Follows changes of streams from now on.
-    pub(crate) fn changes(&self) -> broadcast::Receiver<Changed> {
-        self.inner.changes.0.subscribe()
-    }
-
-    fn changed(&self, stream: &StreamId, owner: Option<&Owner>) {
-        let Changes(sender) = &self.inner.changes;
-        if sender.receiver_count() > 0 {
-            let (stream, owner) = (stream.clone(), owner.cloned());
-            // The last follower may have left meanwhile.
-            let _ = sender.send(Changed { stream, owner });
-        }
-    }
-
     /// Reports the length of a stream that is not a run.
     pub(crate) fn grown(&self, stream: &StreamId, next_seq: Seq) {
-        self.changed(stream, None);
+        self.feed();
         let watched = self.inner.watched.lock().runs.get(stream).cloned();
         if let Some(watched) = watched {
             watched.tell(Progress {

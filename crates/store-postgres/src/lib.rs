@@ -176,6 +176,10 @@ impl Store for PostgresStore {
         log::feed(&self.db, after, limit).await
     }
 
+    async fn feed_end(&self) -> Answer<Position> {
+        log::feed_end(&self.db).await
+    }
+
     async fn outbox(&self, limit: usize) -> Answer<Vec<Outgoing>> {
         rows::outbox(&self.db, limit).await
     }

@@ -189,3 +189,13 @@ pub(crate) async fn feed(
     };
     rows.iter().map(event).collect()
 }
+
+pub(crate) async fn feed_end(db: &Db) -> Result<Position, StoreError> {
+    let sql = "SELECT coalesce(max(position), 0) AS position FROM runwright.events";
+    let rows = db.look_up(sql, &[]).await?;
+    let end = rows
+        .first()
+        .map(|row| number(row, "position"))
+        .transpose()?;
+    Ok(Position(end.unwrap_or_default()))
+}

@@ -207,6 +207,10 @@ impl Store for SqliteStore {
         self.read(move |db, _| log::feed(db, after, limit)).await
     }
 
+    async fn feed_end(&self) -> Answer<Position> {
+        self.read(|db, _| log::feed_end(db)).await
+    }
+
     async fn outbox(&self, limit: usize) -> Answer<Vec<Outgoing>> {
         self.read(move |db, _| rows::outbox(db, limit)).await
     }

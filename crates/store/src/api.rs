@@ -178,6 +178,16 @@ pub trait Store: Send + Sync + 'static {
     /// gaps.
     async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError>;
 
+    /// A position that no visible event is above, and that every later event is above.
+    async fn feed_end(&self) -> Result<Position, StoreError> {
+        const PAGE: usize = 1_000;
+        let mut end = Position::default();
+        while let Some(last) = self.feed(end, PAGE).await?.last() {
+            end = last.position;
+        }
+        Ok(end)
+    }
+
     /// The oldest messages not yet acknowledged as delivered, in commit order and, within a
     /// batch, in the batch's order.
     async fn outbox(&self, limit: usize) -> Result<Vec<Outgoing>, StoreError>;

@@ -98,6 +98,7 @@ pub struct Api {
     duplicate_runs: Arc<tokio::sync::Mutex<()>>,
     webhooks: Webhooks,
     documents: Arc<documents::Cache>,
+    recent_feed: Arc<changes::RecentFeed>,
     document_audit: Audited,
     /// Whether runs may use the test provider instead of a model.
     test_provider: bool,
@@ -114,6 +115,7 @@ impl Api {
             duplicate_runs: Arc::default(),
             webhooks: Webhooks::new(Reach::Public),
             documents: Arc::default(),
+            recent_feed: Arc::default(),
             document_audit: Audited::default(),
             test_provider: false,
             expiry: None,

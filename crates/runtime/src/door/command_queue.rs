@@ -246,7 +246,6 @@ impl Door {
                 Ok(_) => {
                     let stream = &coordinator.header().stream;
                     self.hints.grown(stream, coordinator.next_seq());
-                    self.hints.feed();
                     if has_messages {
                         self.hints.outbox();
                     }

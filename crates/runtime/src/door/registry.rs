@@ -61,7 +61,6 @@ impl Door {
                 Ok::<_, RegistryError>((Some(batch), ()))
             })
             .await?;
-        self.hints.feed();
         self.definitions.changed(tenant);
         Ok(appended.map_or(Position(0), |appended| appended.position))
     }

@@ -48,6 +48,7 @@ impl Router {
     /// Routes until the engine drains.
     pub(super) async fn route(mut self) {
         let drain = self.engine.inner.shutdown.drain.clone();
+        let mut fed = self.engine.door().hints().follow_feed();
         while !drain.is_cancelled() {
             let is_idle = self.lanes.is_empty();
             let routed = if is_idle {
@@ -64,12 +65,11 @@ impl Router {
                     self.engine.inner.options.poll
                 }
             };
-            let hints = self.engine.door().hints();
             tokio::select! {
                 biased;
                 () = drain.cancelled() => {}
                 () = self.webhooks.inner.changed.notified() => {}
-                () = hints.wait_feed(), if !is_idle => {}
+                _ = fed.changed(), if !is_idle => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }

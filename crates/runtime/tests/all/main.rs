@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod access;
+mod changes;
 mod confined;
 mod coordinator;
 mod core_nodes;

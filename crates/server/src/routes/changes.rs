@@ -50,7 +50,7 @@ struct Follower {
 }
 
 async fn follow(cx: Cx) -> Result<Reply, Problem> {
-    let changes = cx.app.api().follow_runs(&*cx.who()?)?;
+    let changes = cx.app.api().follow_runs(&*cx.who()?).await?;
     let Ok(slot) = cx.app.streams().clone().try_acquire_owned() else {
         return Err(Problem::unavailable(
             "the server has the most open streams that it serves; try again, or poll",
@@ -98,6 +98,14 @@ impl Follower {
                 () = tokio::time::sleep_until(heartbeat) => {
                     self.spoke = Instant::now();
                     return Some(Bytes::from_static(b":keepalive\n\n"));
+                }
+            };
+            let changed = match changed {
+                Ok(changed) => changed,
+                Err(error) => {
+                    // The client reconnects and reads the list.
+                    tracing::warn!(%error, "a stream of changed runs ended early");
+                    return None;
                 }
             };
             if changed.has_more || !changed.runs.is_empty() {

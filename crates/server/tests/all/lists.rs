@@ -1,7 +1,10 @@
 //! Lists of runs: filters, counts, sums of costs, and the changes of a list.
 
+use std::time::Duration;
+
 use runtime::access::{NewKey, Scope, Scopes};
 use serde_json::{Value, json};
+use server::Limits;
 use tokio::time::timeout;
 
 use crate::client::{Conn, DEADLINE, Request};
@@ -259,3 +262,17 @@ async fn queues_with_work_are_listed() {
     let theirs = theirs.send(host.address).await.json();
     assert_eq!(theirs, json!({ "queues": [] }));
 }
+#[tokio::test]
+async fn a_recheck_while_changes_gather_loses_none() {
+    let limits = Limits {
+        // Shorter than changes gather.
+        recheck: Duration::from_millis(5),
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let mut conn = following(&host, &host.key).await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let seen = frame(&mut conn).await;
+    assert!(seen.contains(&run), "{seen}");
+}
+

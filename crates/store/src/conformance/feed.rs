@@ -60,6 +60,19 @@ pub(super) async fn pages_follow_each_other(w: World<'_>) {
     assert_eq!(w.feed(Position(0), 0).await, Ok(vec![]));
 }
 
+pub(super) async fn the_end_is_below_every_later_event(mut w: World<'_>) {
+    assert_eq!(w.store.feed_end().await, Ok(Position(0)));
+    let mut log = w.create("run-1").await;
+    let draft = log.next(["b", "c"]);
+    let newest = w.put(&mut log, draft).await.position;
+    assert_eq!(w.store.feed_end().await, Ok(newest));
+    w.purge(log.id(), "gone").await.unwrap();
+    w.reopen().await;
+    let end = w.store.feed_end().await.unwrap();
+    w.create("run-2").await;
+    assert_eq!(w.fed(end).await, ["run-2.0"]);
+}
+
 pub(super) async fn purged_events_are_left_out_and_positions_not_given_again(mut w: World<'_>) {
     let one = w.create("run-1").await;
     let two = w.create("run-2").await;

@@ -180,6 +180,7 @@ macro_rules! conformance {
             feed {
                 events_come_in_commit_order
                 pages_follow_each_other
+                the_end_is_below_every_later_event
                 purged_events_are_left_out_and_positions_not_given_again
                 a_reader_never_misses_commits_of_racing_writers
             }
