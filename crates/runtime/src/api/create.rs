@@ -129,7 +129,8 @@ impl Api {
             .map_err(|problems| DoorError::Rejected(Rejection::InvalidInputs(problems)))?;
         self.check_programs(&owner.tenant, definition.put_by, &plan)?;
         let models = self.engine.models();
-        options::check_prices(&plan, &policy, &order.configurable, models, &mut problems);
+        let named = (&*plan, "/workflowId");
+        options::check_prices(named, &policy, &order.configurable, models, &mut problems);
         self.schemas
             .check(&plan, &order.configurable, &mut problems);
         problems.or(()).map_err(|p| invalid("request", p))?;

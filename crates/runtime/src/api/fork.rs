@@ -113,11 +113,12 @@ impl Api {
         if request.mode == ForkMode::Replay && is_changed {
             return Err(ApiError::Fork(ForkError::OverlayOnReplay));
         }
-        let (overlay, policy) = self.laid_over(&run, request.overlay.clone())?;
         let definition = match &request.definition {
             Some(document) => Some(self.definition_of_fork(who, document).await?),
             None => None,
         };
+        let plan = definition.as_ref().map(|(_, plan)| &**plan);
+        let (overlay, policy) = self.laid_over(&run, plan, request.overlay.clone())?;
         let now = self.door().store().now();
         let keyed = request.keyed.iter();
         let order = ForkSpec {
@@ -197,10 +198,13 @@ impl Api {
         Ok(Some(ForkedRun::new(run, request, answer, true)))
     }
 
-    /// An overlay as the fork stores it, and its policy if that changes.
+    /// An overlay as the fork stores it, and its policy if that changes. The settings and a cost
+    /// limit are checked for the definition of the fork, or else that of its source, with this
+    /// server's prices.
     fn laid_over(
         &self,
         source: &Run,
+        definition: Option<&Plan>,
         overlay: Overlay,
     ) -> Result<(Overlay, Option<Policy>), ApiError> {
         let Some(facts) = source.facts() else {
@@ -214,24 +218,26 @@ impl Api {
         if let Some(tags) = &overlay.tags {
             options::check_tags(tags, &mut problems);
         }
-        let mut policy = None;
-        let configurable = overlay.configurable.map(|over| {
-            let laid = laid(&facts.configurable, over);
-            let of_source = &source.header.policy;
-            policy = Some(Policy {
-                queue: of_source.queue.clone(),
-                priority: of_source.priority,
-                concurrency_key: of_source.concurrency_key.clone(),
-                max_parallel: of_source.max_parallel,
-                ..options::policy(&laid, &mut problems)
-            });
-            if let Some(policy) = &policy {
-                let models = self.engine.models();
-                options::check_prices(&source.plan, policy, &laid, models, &mut problems);
-            }
-            self.schemas.check(&source.plan, &laid, &mut problems);
-            laid
+        let configurable = overlay
+            .configurable
+            .map(|over| laid(&facts.configurable, over));
+        let of_source = &source.header.policy;
+        let policy = configurable.as_ref().map(|settings| Policy {
+            queue: of_source.queue.clone(),
+            priority: of_source.priority,
+            concurrency_key: of_source.concurrency_key.clone(),
+            max_parallel: of_source.max_parallel,
+            ..options::policy(settings, &mut problems)
         });
+        if configurable.is_some() || definition.is_some() {
+            let settings = configurable.as_ref().unwrap_or(&facts.configurable);
+            let plan = definition.unwrap_or(&source.plan);
+            let policy = policy.as_ref().unwrap_or(of_source);
+            let models = self.engine.models();
+            let named = (plan, "/definition");
+            options::check_prices(named, policy, settings, models, &mut problems);
+            self.schemas.check(plan, settings, &mut problems);
+        }
         problems.or(()).map_err(|problems| ApiError::Invalid {
             what: "request",
             problems,

@@ -224,9 +224,10 @@ impl Reader<'_> {
     }
 }
 
-/// Rejects a cost limit for models without a price.
+/// Rejects a cost limit for models without a price. A limit of the definition is reported at
+/// `place`, the field of the request that names it.
 pub(super) fn check_prices(
-    plan: &Plan,
+    (plan, place): (&Plan, &str),
     policy: &Policy,
     configurable: &Map<String, Value>,
     models: &Providers,
@@ -234,7 +235,7 @@ pub(super) fn check_prices(
 ) {
     let path = match (&policy.budget, &plan.budget.limits) {
         (run, _) if run.contains_key(COST) => "/configurable/budget/maxCostUsd",
-        (_, definition) if definition.contains_key(COST) => "/workflowId",
+        (_, definition) if definition.contains_key(COST) => place,
         _ => return,
     };
     problems.extend(models.check_prices(plan, configurable, Some(path)));

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::Request;
 use crate::host::{Host, chain, node};
+use crate::models;
 
 /// Every event of a run.
 async fn events(host: &Host, run: &str) -> Vec<Value> {
@@ -538,4 +539,37 @@ async fn unfit_definitions_of_a_branch_are_rejected() {
     let request = request.json(&body(&edited, "branch"));
     let refused = request.send(host.address).await;
     assert_eq!(refused.refusal(403), "insufficient_scope");
+}
+
+#[tokio::test]
+async fn a_cost_limit_is_checked_for_the_definition_of_the_branch() {
+    let price = "[provider.p.price.m-1]\ninput = 10.0\noutput = 100.0";
+    let host = models::host(models::models(price, models::peer())).await;
+    let asks = |model: &str| {
+        let config = json!({ "prompt": "When?", "model": model });
+        let mut definition = chain("asks", &[node("ask", "core.ai.chatCompletion", config)]);
+        definition["version"] = json!(model);
+        definition
+    };
+    let limit = json!({ "budget": { "maxCostUsd": 1 } });
+    let branch = |definition: &Value, overlay: &Value| {
+        json!({ "mode": "branch", "fromSeq": 0,
+        "definition": definition, "runOptionsOverlay": { "configurable": overlay } })
+    };
+    // The source's model has a price, the branch's has none.
+    host.put(&[asks("m-1")]).await;
+    let run = json!({ "workflowId": "asks", "configurable": limit });
+    let run = host.completed(&run).await;
+    for overlay in [json!({}), limit.clone()] {
+        let body = branch(&asks("m-unpriced"), &overlay);
+        let refused = host.post(&format!("/v1/runs/{run}:fork"), &body).await;
+        assert_eq!(refused.refusal(400), "validation_error", "{overlay}");
+        assert!(refused.json().to_string().contains("has no price"));
+    }
+    // And the other way round.
+    host.put(&[asks("m-unpriced")]).await;
+    let run = host.completed(&json!({ "workflowId": "asks" })).await;
+    let forked = fork(&host, &run, branch(&asks("m-1"), &limit)).await;
+    let ended = host.ended(forked["runId"].as_str().expect("a run")).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
 }
