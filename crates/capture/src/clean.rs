@@ -17,7 +17,7 @@ use parking_lot::RwLock;
 use provenance::Redaction;
 use serde_json::{Value, json};
 
-use crate::dialect::gathered;
+use crate::dialect::{Line, gathered};
 
 /// The placeholder for the working folder in kept data.
 pub const ROOT: &str = "[RUNWRIGHT:ROOT]";
@@ -100,6 +100,24 @@ impl Cleaner {
     /// A text in which no secret lies across the pieces of a model's answer.
     pub(crate) fn gathered<'a>(&self, text: &'a str) -> Cow<'a, str> {
         gathered(text, &self.0.redaction.read())
+    }
+
+    /// A stream of events without secrets, those that lie across its pieces included.
+    pub(crate) fn stream(&self, text: &str) -> String {
+        let gathered = self.gathered(text);
+        let lines = gathered.split('\n').map(|line| match Line::parse(line) {
+            Some(Line { event, prefix }) if !prefix.is_empty() => {
+                let mut clean = event.clone();
+                self.value(&mut clean);
+                if clean == event {
+                    line.to_owned()
+                } else {
+                    format!("data: {clean}")
+                }
+            }
+            _ => self.text(line),
+        });
+        lines.collect::<Vec<_>>().join("\n")
     }
 
     fn prepare(&self, value: &mut Value) {

@@ -202,8 +202,3 @@ pub(crate) fn feed(db: &Db, after: Position, limit: usize) -> Fallible<Vec<FeedE
         },
     )
 }
-
-pub(crate) fn feed_end(db: &Db) -> Fallible<Position> {
-    let end = db.value("SELECT max(position) FROM events", [])?;
-    Ok(Position(end.unwrap_or_default()))
-}

@@ -50,8 +50,7 @@ pub(crate) fn purge(db: &Db, stream: &StreamId, why: &str, now: Timestamp) -> Fa
     rows::tombstone(db, stream)?.ok_or_else(|| StoreError::Missing.into())
 }
 
-/// Removes the events of a stream. SQLite assigns the greatest row id plus one to the next row. If
-/// the newest events go, a row without a stream keeps their last position taken.
+/// Removes a stream's events. If the newest go, an empty row keeps the last position taken.
 fn erase_events(db: &Db, stream: i64) -> Fallible<()> {
     let newest = || db.value::<i64>("SELECT max(position) FROM events", []);
     let taken = newest()?;

@@ -12,9 +12,6 @@ use crate::sql::{Db, Fallible, corrupt};
 
 /// Marks a file as a Runwright store ("RWs2"); no other file is ever migrated.
 const APPLICATION_ID: i64 = 0x5257_7332;
-/// The marks of stores of development builds, whose versions are not those of this build ("RWst",
-/// "RWs1").
-const OLD_APPLICATION_IDS: [i64; 2] = [0x5257_7374, 0x5257_7331];
 const OLD_STORE: &str = "the store is older than the first release; use a new folder (--data)";
 
 /// One idempotent script per version, committed together with its number; never edited later.
@@ -109,9 +106,7 @@ fn version(db: &Db) -> Fallible<usize> {
             "the store has schema {version}, this build supports {SCHEMA_VERSION}; update runwright"
         ))
         .into()),
-        Some(old) if OLD_APPLICATION_IDS.contains(&old) => {
-            Err(StoreError::Unavailable(OLD_STORE.into()).into())
-        }
+        Some(0x5257_7374 | 0x5257_7331) => Err(StoreError::Unavailable(OLD_STORE.into()).into()),
         _ => Err(corrupt("the file is another program's database, not a store").into()),
     }
 }

@@ -7,7 +7,7 @@ mod stream;
 
 use serde_json::{Map, Value};
 
-pub(crate) use stream::{clean_stream, gathered};
+pub(crate) use stream::{Line, gathered};
 
 /// An interface of a model server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

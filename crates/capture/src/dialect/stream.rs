@@ -6,41 +6,22 @@ use std::collections::BTreeMap;
 use provenance::{Across, Redaction};
 use serde_json::Value;
 
-use crate::clean::Cleaner;
-
 /// The data of each event that is JSON.
 pub(super) fn events(text: &str) -> impl Iterator<Item = Value> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("data:"));
     lines.filter_map(|data| serde_json::from_str(data.trim()).ok())
 }
 
-/// A stream without secrets, those that lie across its pieces included.
-pub(crate) fn clean_stream(text: &str, cleaner: &Cleaner) -> String {
-    let gathered = cleaner.gathered(text);
-    let lines = gathered.split('\n').map(|line| match Line::parse(line) {
-        Some(Line { event, prefix }) if !prefix.is_empty() => {
-            let mut clean = event.clone();
-            cleaner.value(&mut clean);
-            if clean == event {
-                line.to_owned()
-            } else {
-                format!("data: {clean}")
-            }
-        }
-        _ => cleaner.text(line),
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
 /// A line with an event of a model's answer.
-struct Line {
-    event: Value,
+pub(crate) struct Line {
+    pub(crate) event: Value,
     /// Empty in a text with a JSON object per line.
-    prefix: &'static str,
+    pub(crate) prefix: &'static str,
 }
 
 impl Line {
-    fn parse(line: &str) -> Option<Self> {
+    /// The event of a line, if it has one.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
         let (prefix, json) = match line.strip_prefix("data:") {
             Some(json) => ("data: ", json),
             None => ("", line),

@@ -178,7 +178,7 @@ pub(super) fn clean_answer(output: &mut Value, cleaner: &Cleaner) {
         .as_str()
         .is_some_and(|kind| kind.starts_with("text/event-stream"));
     let clean = match (is_stream, serde_json::from_str::<Value>(body)) {
-        (true, _) => crate::dialect::clean_stream(body, cleaner),
+        (true, _) => cleaner.stream(body),
         (false, Ok(value)) => {
             let mut clean = value.clone();
             cleaner.value(&mut clean);

@@ -22,7 +22,7 @@ const GATHER: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_secs(1);
 /// Events read at a time.
 const PAGE: usize = 256;
-/// Pages read for one report. A follower that is further behind skips to the end of the feed.
+/// Pages read for one report. A follower with more to read skips to the end of the feed.
 const MAX_PAGES: usize = 4;
 /// The most runs of one report.
 const MAX_RUNS: usize = 100;
@@ -148,7 +148,7 @@ struct Recent {
 /// A part of the feed.
 struct FeedPart {
     events: Vec<(StreamId, TenantId)>,
-    /// Events between the requested position and the first event are no longer at hand.
+    /// Events between the requested position and the first event were dropped from memory.
     has_gap: bool,
     end: Position,
     /// Whether nothing followed when the hint was given.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kernel::definition::Reads;
 use kernel::limits::MAX_WAIT_MS;
-use kernel::problem::{Problem, ProblemCode, pointer};
+use kernel::problem::Problem;
 use kernel::run::budget::{Amounts, TOOL_CALLS};
 use kernel::run::report::{ToolStatus, ToolTransport};
 use kernel::run::{Completion, NodeError, Outcome};

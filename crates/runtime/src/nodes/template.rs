@@ -104,7 +104,7 @@ pub(super) fn note_texts(reads: &mut Reads, path: &str, value: &Value) {
 /// input's value, of any type.
 ///
 /// # Errors
-/// `invalid_config` if a text is no template, `missing_input` if an input has no value.
+/// `invalid_config` if a text is not a template, `missing_input` if an input has no value.
 pub(super) fn fill_texts(value: &mut Value, inputs: &Map<String, Value>) -> Result<(), NodeError> {
     match value {
         Value::String(text) => {
@@ -132,7 +132,7 @@ pub(super) fn fill_texts(value: &mut Value, inputs: &Map<String, Value>) -> Resu
     }
 }
 
-/// Reports every text in a value that is no template.
+/// Reports every text in a value that is not a template.
 pub(super) fn check_texts(value: &Value, path: &str, problems: &mut Vec<Problem>) {
     match value {
         Value::String(text) => {

@@ -59,7 +59,7 @@ impl Pump {
     fn finish(&self, stream: Stream, result: io::Result<()>, events: &Sender<Event>) {
         let text =
             |error: &io::Error| format!("its {} could not be stored: {error}", stream.as_str());
-        let _ = self.end.set(result.as_ref().map(|()| ()).map_err(text));
+        let _ = self.end.set(result.as_ref().copied().map_err(text));
         let _ = events.send(Event::OutputEnded(result));
     }
 

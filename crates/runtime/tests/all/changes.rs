@@ -24,7 +24,7 @@ fn who() -> Principal {
 }
 
 fn api(store: &Arc<dyn Store>, lab: &Lab) -> Api {
-    Api::new(engine_on(store.clone(), "somebody", lab))
+    Api::new(engine_on(store.clone(), "another", lab))
 }
 
 async fn follow(api: &Api) -> RunChanges {

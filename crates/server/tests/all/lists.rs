@@ -275,4 +275,3 @@ async fn a_recheck_while_changes_gather_loses_none() {
     let seen = frame(&mut conn).await;
     assert!(seen.contains(&run), "{seen}");
 }
-

@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             if let Some(line) = not_honoured(snapshot) {
                 data.line(format!("{}{line}", style::dim(format!("{:<13}", "note"))))?;
             }
-            // Of a damaged file nothing is shown; the warning names it.
+            // A damaged file counts as empty; the warning names it.
             let attempts = folder.attempts(&kept.path).map_or(0, |all| all.len());
             let calls = folder.calls(&kept.path).map_or(0, |all| all.len());
             let lines = [

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 use super::read;
-use crate::support::{Ended, Lab};
+use crate::support::{Ended, Lab, one_script};
 
 /// Runs a script of bash with the program as `$0` and its arguments as `$@`.
 fn bash(lab: &Lab, script: &str, args: &[&str]) -> Ended {
@@ -54,10 +54,7 @@ fn devices_and_idle_pipes_are_refused_as_input_files() {
         &["audit", "verify", "FILE"],
         &["serve", "--auth", "FILE"],
     ];
-    lab.write(
-        "none.json",
-        r#"{ "id": "none", "nodes": [{ "id": "a", "typeId": "core.noop" }] }"#,
-    );
+    lab.workflow(&one_script("none", "true"));
     for (file, why) in [
         ("./zero", "this is a device or a socket, not a file"),
         ("./pipe", "this is a pipe, and no program writes to it"),
