@@ -1,12 +1,11 @@
 //! Ends a recorded command with its recorder: unrecorded work is not evidence.
 //!
 //! The command is started through this program, which asks the kernel for a SIGKILL at the end of
-//! its parent, restricts its own network access to the proxy's port under an
-//! [observer](crate::observer), and then executes the command; on Linux only. A watch process, this
-//! program a third time, ends the command's own children. It
-//! holds one end of a pipe to the recorder and kills the command's process group when the recorder
-//! closes the other end or dies. In an orderly end, the recorder stops the group itself, after the
-//! watch.
+//! its parent, restricts its own network access to the proxy's port under an observer, and then
+//! executes the command; on Linux only. A watch process, this program a third time, ends the
+//! command's own children. It holds one end of a pipe to the recorder and kills the command's
+//! process group when the recorder closes the other end or dies. In an orderly end, the recorder
+//! stops the group itself, after the watch.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
