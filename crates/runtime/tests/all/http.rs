@@ -80,6 +80,11 @@ async fn a_post_carries_its_body_and_the_key_of_the_attempt() {
             "application/json",
         ),
         (
+            json!({ "json": { "n": "${inputs.id}", "o": ["${inputs.o}", "no. ${inputs.id}"] } }),
+            r#"{"n":7,"o":[{"k":1},"no. 7"]}"#,
+            "application/json",
+        ),
+        (
             json!({ "body": "n=${inputs.id}" }),
             "n=7",
             "text/plain; charset=utf-8",

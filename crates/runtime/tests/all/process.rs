@@ -108,6 +108,10 @@ async fn stdin_is_a_text_an_input_or_json() {
         (json!("hi ${inputs.a}"), "hi x"),
         (json!({ "input": "o" }), r#"{"k":1}"#),
         (json!({ "json": { "b": [true] } }), r#"{"b":[true]}"#),
+        (
+            json!({ "json": { "a": "${inputs.a}", "o": "${inputs.o}" } }),
+            r#"{"a":"x","o":{"k":1}}"#,
+        ),
     ];
     for (stdin, expected) in cases {
         let lab = Lab::new();
