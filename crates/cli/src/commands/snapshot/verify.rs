@@ -16,8 +16,8 @@ use crate::{style, text};
 #[command(after_help = "  runwright snapshot verify
   runwright snapshot verify latest --strict
 
-A snapshot is valid, unverified (its command could connect past the recorder, so calls may be
-missing), unsealed (it has no seal, so changes cannot be detected), tampered or malformed. Exits
+A snapshot is valid, unverified (calls may be missing: its command could connect past the recorder,
+or a connection was refused), unsealed (it has no seal, so changes cannot be detected), tampered or malformed. Exits
 with 0 if all are valid or, without --strict, unverified; else with 4. Files of a capture that was
 killed or is still running are listed and do not count.")]
 pub(crate) struct Args {

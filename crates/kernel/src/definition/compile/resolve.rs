@@ -223,8 +223,8 @@ impl<'d> Compiler<'d> {
     pub(super) fn check_unfilled(&mut self, path: String, value: &Value) {
         match value {
             Value::String(text) if text.contains("${inputs.") => {
-                let message = "`${inputs.NAME}` is not replaced in the config of this node; compute \
-                               the text in a node before it and bind that to an input";
+                let message = "`${inputs.NAME}` is not replaced in the config of this node; write \
+                               the value itself, or bind it to an input port that the node reads";
                 self.problems.add(path, ProblemCode::NotDone, message);
             }
             Value::Array(items) => {

@@ -180,7 +180,7 @@ fn control_nodes_fill_no_placeholders() {
         &document,
         &[
             "/nodes/0/config/title: not_done: `${inputs.NAME}` is not replaced in the config of this \
-             node; compute the text in a node before it and bind that to an input",
+             node; write the value itself, or bind it to an input port that the node reads",
         ],
     );
     document["nodes"][0]["config"] = json!({"title": "Deploy for ${cost}?"});
