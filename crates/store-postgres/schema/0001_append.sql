@@ -136,7 +136,7 @@ BEGIN
     WHERE a.id IS NOT NULL AND a.header IS NOT NULL;
 
   IF cardinality(x_nr) > 0 THEN
-    -- The time of a blob that came only as the content of an event: it has no grace.
+    -- A blob that waits for no reference has the least time: it goes with its last reference.
     INSERT INTO runwright.blobs AS b (tenant, digest, size, put_at, stored)
       SELECT DISTINCT ON (x.tenant, x.digest)
         x.tenant, x.digest, x.size, -9223372036854775808, x.stored
@@ -152,7 +152,7 @@ BEGIN
         JOIN unnest(ids) WITH ORDINALITY AS a(id, nr) ON a.nr = r.nr AND a.id IS NOT NULL
         JOIN runwright.blobs AS b ON b.tenant = r.tenant AND b.digest = r.digest
       RETURNING blob)
-    UPDATE runwright.blobs AS b SET refs = b.refs + c.times
+    UPDATE runwright.blobs AS b SET refs = b.refs + c.times, put_at = -9223372036854775808
       FROM (SELECT blob, count(*) AS times FROM counted GROUP BY blob) AS c WHERE b.id = c.blob;
   END IF;
   WITH written AS (

@@ -159,12 +159,13 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION runwright.purge(at bigint, of_stream text, why text, grace bigint)
+CREATE FUNCTION runwright.purge(at bigint, of_stream text, why text)
 RETURNS text
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s' AS $$
 DECLARE
   s record;
   t bigint;
+  released bigint[];
 BEGIN
   SELECT * INTO s FROM runwright.streams WHERE name = of_stream FOR UPDATE;
   IF NOT FOUND THEN
@@ -181,13 +182,16 @@ BEGIN
   PERFORM runwright.lock_feed();
   UPDATE runwright.keys SET stream = NULL
     WHERE stream = s.id AND digest IS NOT NULL AND expires_at IS NOT NULL;
-  WITH dropped AS (DELETE FROM runwright.blob_refs WHERE stream = s.id RETURNING blob)
-  UPDATE runwright.blobs AS b SET refs = b.refs - d.times
-    FROM (SELECT blob, count(*) AS times FROM dropped GROUP BY blob) AS d WHERE b.id = d.blob;
+  WITH dropped AS (DELETE FROM runwright.blob_refs WHERE stream = s.id RETURNING blob),
+    counted AS (
+      UPDATE runwright.blobs AS b SET refs = b.refs - d.times
+        FROM (SELECT blob, count(*) AS times FROM dropped GROUP BY blob) AS d WHERE b.id = d.blob
+        RETURNING b.id)
+  SELECT array_agg(id) INTO released FROM counted;
+  DELETE FROM runwright.blobs
+    WHERE id = ANY (released) AND refs = 0 AND put_at = -9223372036854775808;
   -- The other rows of the stream go by their foreign keys.
   DELETE FROM runwright.streams WHERE id = s.id;
-  -- Appends wait meanwhile: housekeeping collects what is left.
-  PERFORM runwright.collect(at, grace, 256);
   RETURN 'done';
 END
 $$;

@@ -109,7 +109,7 @@ CREATE TABLE runwright.blobs (
   digest bytea NOT NULL,
   size bigint NOT NULL,
   refs bigint NOT NULL DEFAULT 0,        -- Rows of blob_refs.
-  put_at bigint NOT NULL,
+  put_at bigint NOT NULL,                -- The last put that no reference followed.
   stored bytea NOT NULL,
   UNIQUE (tenant, digest)
 );

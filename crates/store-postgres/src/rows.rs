@@ -261,9 +261,9 @@ pub(crate) async fn purge(
     stream: &StreamId,
     reason: &str,
 ) -> Result<Tombstone, StoreError> {
-    let (at, name, grace) = (clock.at(), stream.as_str(), millis(BLOB_GRACE));
-    let params = params![at => INT8, name => TEXT, reason => TEXT, grace => INT8];
-    let sql = "SELECT runwright.purge($1, $2, $3, $4) AS verdict";
+    let (at, name) = (clock.at(), stream.as_str());
+    let params = params![at => INT8, name => TEXT, reason => TEXT];
+    let sql = "SELECT runwright.purge($1, $2, $3) AS verdict";
     let row = db.row(sql, &params).await?;
     match column::<&str>(&row, "verdict")? {
         "held" => Err(StoreError::Conflict(Conflict::Held)),

@@ -105,7 +105,7 @@ CREATE INDEX IF NOT EXISTS outbox_of_source ON outbox (source);
 CREATE TABLE IF NOT EXISTS blobs (
   id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, digest BLOB NOT NULL, size INTEGER NOT NULL,
   refs INTEGER NOT NULL DEFAULT 0,       -- Rows of blob_refs; kept by triggers.
-  put_at INTEGER NOT NULL,
+  put_at INTEGER NOT NULL,               -- The last put that no reference followed.
   UNIQUE (tenant, digest)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS blobs_unreferenced ON blobs (put_at) WHERE refs = 0;
@@ -120,10 +120,11 @@ CREATE TABLE IF NOT EXISTS blob_refs (
 CREATE INDEX IF NOT EXISTS blob_refs_of_stream ON blob_refs (stream);
 CREATE INDEX IF NOT EXISTS blob_refs_of_blob ON blob_refs (blob);
 CREATE TRIGGER IF NOT EXISTS blob_referred AFTER INSERT ON blob_refs BEGIN
-  UPDATE blobs SET refs = refs + 1 WHERE id = NEW.blob;
+  UPDATE blobs SET refs = refs + 1, put_at = -9223372036854775808 WHERE id = NEW.blob;
 END;
 CREATE TRIGGER IF NOT EXISTS blob_released AFTER DELETE ON blob_refs BEGIN
   UPDATE blobs SET refs = refs - 1 WHERE id = OLD.blob;
+  DELETE FROM blobs WHERE id = OLD.blob AND refs = 0 AND put_at = -9223372036854775808;
 END;
 
 CREATE TABLE IF NOT EXISTS tombstones (

@@ -8,7 +8,7 @@ use store::{BLOB_GRACE, StoreError};
 
 use crate::sql::{Db, Fallible, corrupt};
 
-/// The time of a blob that came only as the content of an event: it has no grace.
+/// The time of a blob that waits for no reference: it goes with its last one.
 pub(crate) const NEVER_PUT: Timestamp = Timestamp(i64::MIN);
 
 pub(crate) fn exists(db: &Db, tenant: &str, digest: &Digest) -> Fallible<bool> {

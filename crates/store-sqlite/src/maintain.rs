@@ -46,7 +46,6 @@ pub(crate) fn purge(db: &Db, stream: &StreamId, why: &str, now: Timestamp) -> Fa
     db.run("UPDATE keys SET stream = NULL WHERE stream = ?1 AND digest IS NOT NULL AND expires_at IS NOT NULL", [id])?;
     // The other rows of the stream are deleted by their foreign key.
     db.run("DELETE FROM streams WHERE id = ?1", [id])?;
-    blobs::collect(db, i64::MAX, now)?;
     rows::tombstone(db, stream)?.ok_or_else(|| StoreError::Missing.into())
 }
 

@@ -144,9 +144,8 @@ pub trait Store: Send + Sync + 'static {
         checkpoint: Checkpoint,
     ) -> Result<(), StoreError>;
 
-    /// Keeps bytes once under their digest and tenant. Durable when it returns. An unreferenced
-    /// blob stays for [`BLOB_GRACE`] from its last put; then [`Store::maintain`] or a purge
-    /// collects it.
+    /// Keeps bytes once under their digest and tenant. Durable when it returns. A blob that no batch
+    /// refers to after its last put stays for [`BLOB_GRACE`]; then [`Store::maintain`] collects it.
     async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Result<Digest, StoreError>;
 
     /// Reads a blob of a tenant. `Missing` for another tenant's, `Corrupt` when the bytes no longer
@@ -199,8 +198,8 @@ pub trait Store: Send + Sync + 'static {
     /// Erases a stream whole (events, index row, lease, checkpoint, timers, keys, outbox, blob
     /// references) and leaves a tombstone. Its id is never free again. Its keys become free, except
     /// those with a digest and an expiry: those belong to no stream from then on and answer
-    /// repeated requests until they expire. Unreferenced blobs are erased too, except those put
-    /// within [`BLOB_GRACE`]. Messages of other streams to it stay. `Conflict::Held` while a live
+    /// repeated requests until they expire. Blobs are erased with their last reference, except those
+    /// put again since, which wait for a batch. Messages of other streams to it stay. `Conflict::Held` while a live
     /// lease is on it; `Missing` if unknown. A second purge returns the first tombstone.
     async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError>;
 

@@ -167,7 +167,7 @@ macro_rules! conformance {
                 a_missing_blob_refuses_the_append
                 an_unreferenced_blob_stays_for_its_grace
                 a_referenced_blob_stays_until_the_last_reference_goes
-                a_purge_leaves_a_blob_its_grace
+                a_purge_erases_a_blob_unless_it_was_put_again
                 large_content_is_shared_by_forks_and_goes_with_the_last
             }
             list {

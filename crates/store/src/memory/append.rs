@@ -24,7 +24,7 @@ impl Tables {
         let mut blobs = batch.blobs().to_vec();
         for digest in batch.blobs() {
             let blob = self.blobs.get_mut(&(tenant.clone(), *digest));
-            blob.expect("it was just found").references += 1;
+            blob.expect("it was just found").refer();
         }
         let mut rows = Vec::new();
         for record in batch.records() {
@@ -147,7 +147,7 @@ impl Tables {
                 references: 0,
                 put_at: None,
             });
-            blob.references += 1;
+            blob.refer();
             body.digest
         });
         (

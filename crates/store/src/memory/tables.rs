@@ -48,11 +48,16 @@ pub(super) struct Row {
 pub(super) struct Blob {
     pub(super) stored: Vec<u8>,
     pub(super) references: usize,
-    /// `None` for the content of an event, which has no grace.
+    /// The last put that no reference followed.
     pub(super) put_at: Option<Timestamp>,
 }
 
 impl Blob {
+    pub(super) fn refer(&mut self) {
+        self.references += 1;
+        self.put_at = None;
+    }
+
     fn collectable(&self, now: Timestamp) -> bool {
         self.references == 0 && self.put_at.is_none_or(|at| at.plus(BLOB_GRACE) <= now)
     }
@@ -291,7 +296,7 @@ impl Tables {
                 .get_mut(&place)
                 .expect("a blob stays while it is referred to");
             blob.references -= 1;
-            if blob.collectable(now) {
+            if blob.references == 0 && blob.put_at.is_none() {
                 self.blobs.remove(&place);
             }
         }
