@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, invalid};
 use super::{
     Began, ConfigProblems, Context, ControlNode, Expiry, Given, PortSensitivity, Reply, Spec,
-    Unrouted, Wait, interrupt, misconfigured, sensitivity_of_gate, setting, with_resume_schema,
+    Unrouted, Wait, interrupt, misconfigured, owned, sensitivity_of_gate, setting,
+    with_resume_schema,
 };
 use crate::definition::config_keys::{
     COUNT, LIST, PROFILE, RESUME_SCHEMA, TEXT, TIMEOUT_MS, Takes,
@@ -68,6 +69,10 @@ impl ControlNode for ApprovalGate {
 
     fn check_config(&self, node: &Node) -> ConfigProblems {
         with_resume_schema(check_config(&node.config), &node.config)
+    }
+
+    fn outputs(&self, _: &Value) -> Option<Vec<String>> {
+        Some(owned(&OUTPUTS))
     }
 
     fn wait(&self, config: &Value) -> Option<Wait> {
@@ -523,6 +528,17 @@ fn check_refine_feedback(feedback: &Value) -> Result<(), Rejection> {
     }
     Ok(())
 }
+
+/// The names of the outputs of a gate.
+const OUTPUTS: [&str; 7] = [
+    "value",
+    "action",
+    "artifactData",
+    "refineFeedback",
+    "decidedBy",
+    "comment",
+    "feedback",
+];
 
 /// The outputs of a decided gate.
 pub(crate) fn outputs(answer: &Answer, value: Value, data: &Value) -> Map<String, Value> {

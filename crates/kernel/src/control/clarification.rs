@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{self, invalid};
 use super::{
     Began, ConfigProblems, Context, ControlNode, Given, PortSensitivity, Reply, Spec, Wait,
-    interrupt, misconfigured, schema, sensitivity_of_gate, setting, with_resume_schema,
+    interrupt, misconfigured, owned, schema, sensitivity_of_gate, setting, with_resume_schema,
 };
 use crate::definition::config_keys::{LIST, PROFILE, RESUME_SCHEMA, TEXT, TIMEOUT_MS};
 use crate::definition::{Node, Plan, PlanNode};
@@ -50,6 +50,10 @@ impl ControlNode for ClarificationGate {
 
     fn check_config(&self, node: &Node) -> ConfigProblems {
         with_resume_schema(check_config(&node.config), &node.config)
+    }
+
+    fn outputs(&self, _: &Value) -> Option<Vec<String>> {
+        Some(owned(&["value", "answers"]))
     }
 
     fn wait(&self, config: &Value) -> Option<Wait> {

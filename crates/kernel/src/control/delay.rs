@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{Began, Context, ControlNode, Done, Spec};
+use super::{Began, ConfigProblems, Context, ControlNode, Done, Spec};
 use crate::definition::config_keys::Takes;
-use crate::definition::{Unit, mistimed};
+use crate::definition::{Node, Unit, mistimed};
 use crate::limits::MAX_WAIT_MS;
 use crate::run::event::NodeError;
 use crate::time::Timestamp;
@@ -16,7 +16,6 @@ const SPEC: Spec = Spec {
     type_id: "core.delay",
     summary: "Waits for a duration.",
     config_keys: &[key!("ms" | "durationMs" | "delayMs": Takes::Millis, "Milliseconds to wait.")],
-    expects: Some((&KEYS, "has no duration: set `ms`, or an input `delayMs`")),
     ..Spec::DEFAULT
 };
 
@@ -27,6 +26,26 @@ impl ControlNode for Delay {
 
     fn outputs(&self, _: &Value) -> Option<Vec<String>> {
         Some(Vec::new())
+    }
+
+    fn check_config(&self, node: &Node) -> ConfigProblems {
+        let config = |key: &&&str| node.config.get(**key).is_some();
+        let is_input = |key: &&str| node.inputs.iter().any(|(port, _)| port == *key);
+        let mut given = KEYS.iter().filter(config);
+        match (given.next(), given.next()) {
+            (None, _) if !KEYS.iter().any(is_input) => {
+                let message = "has no duration: set `ms` to the milliseconds to wait, or bind an \
+                               input `ms`";
+                vec![("ms", message.to_owned())]
+            }
+            (Some(_), Some(second)) => {
+                vec![(
+                    *second,
+                    "the duration is given twice; keep one key".to_owned(),
+                )]
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// An input overrides the config. An invalid duration in a config was registered by an earlier

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::children::Children;
-use super::{Began, ConfigProblems, Context, ControlNode, Spec};
+use super::{Began, ConfigProblems, Context, ControlNode, Spec, owned};
 use crate::definition::Node;
 use crate::definition::config_keys::{
     BUDGET, INPUT_MAPPING, OUTPUT_MAPPING, PROPAGATE, TEXT, Takes, YES_OR_NO,
@@ -42,6 +42,10 @@ const SPEC: Spec = Spec {
 impl ControlNode for SubWorkflowNode {
     fn spec(&self) -> &'static Spec {
         &SPEC
+    }
+
+    fn outputs(&self, _: &Value) -> Option<Vec<String>> {
+        Some(owned(&["childRunId", "childStatus", "outputs"]))
     }
 
     fn reads<'c>(&self, config: &'c Value) -> Vec<(String, &'c str)> {

@@ -29,6 +29,19 @@ pub enum Condition {
 }
 
 impl Condition {
+    /// The expression, or the operand.
+    pub(crate) fn expression(&self) -> &Expression {
+        match self {
+            Self::Expression(expression)
+            | Self::Equals(expression, _)
+            | Self::NotEquals(expression, _)
+            | Self::Contains(expression, _)
+            | Self::Regex(expression, _)
+            | Self::Truthy(expression)
+            | Self::Falsy(expression) => expression,
+        }
+    }
+
     /// Whether the condition holds now.
     ///
     /// # Errors

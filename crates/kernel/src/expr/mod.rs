@@ -104,6 +104,8 @@ pub struct References {
     pub fields: BTreeSet<(String, String)>,
     /// Outputs of literal nodes, outside of `has`.
     pub outputs: BTreeSet<(String, String)>,
+    /// Fields of `output`, outside of `has`.
+    pub own_outputs: BTreeSet<String>,
 }
 
 /// Why an expression does not compile or has no value. Texts are for people and quote only the

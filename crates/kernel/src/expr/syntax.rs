@@ -484,6 +484,9 @@ impl References {
             Ast::Root("inputs") => {
                 self.inputs.insert(name.to_owned());
             }
+            Ast::Root("output") => {
+                self.own_outputs.insert(name.to_owned());
+            }
             Ast::Node(id) => {
                 self.fields.insert((id.clone(), name.to_owned()));
             }

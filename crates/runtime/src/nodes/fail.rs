@@ -1,6 +1,7 @@
 //! `core.fail`: fails on purpose.
 
 use async_trait::async_trait;
+use kernel::problem::{Problem, ProblemCode};
 use kernel::run::{NodeError, Outcome};
 use serde_json::{Map, Value, json};
 
@@ -50,6 +51,14 @@ impl WorkNode for Fail {
             },
             "additionalProperties": false,
         })
+    }
+
+    fn check(&self, config: &Value) -> Vec<Problem> {
+        let text = config["message"].as_str().unwrap_or_default();
+        let is_filled = !text.contains("${inputs.");
+        let message = "`${inputs.NAME}` is not replaced in this message; write the text itself";
+        let problem = || Problem::new("/message", ProblemCode::NotDone, message);
+        (!is_filled).then(problem).into_iter().collect()
     }
 
     fn compute(&self, given: &Given<'_>) -> Option<Outcome> {

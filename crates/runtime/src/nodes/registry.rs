@@ -264,6 +264,24 @@ mod tests {
             "string",
         );
         check("core.fail", json!("text"), "", "object");
+        check(
+            "core.fail",
+            json!({ "message": "no ${inputs.x}" }),
+            "/message",
+            "not replaced",
+        );
+        check(
+            process,
+            json!({ "argv": ["a"], "env": { "A": "Bearer secret://x" } }),
+            "/env/A",
+            "`secretEnv`",
+        );
+        check(
+            "runwright.http",
+            json!({ "url": "https://a.example", "headers": { "A": "secret://x" } }),
+            "/headers/A",
+            "`secretHeaders`",
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use kernel::stream::Owner;
 pub use env::{AllowedNames, EnvSecrets};
 pub use files::{FileSecrets, StoredSecret};
 pub use reference::Scope;
-pub(crate) use reference::wrong_reference;
+pub(crate) use reference::{misplaced_reference, wrong_reference};
 
 use crate::ports::Secrets;
 use reference::Reference;

@@ -51,6 +51,12 @@ impl<'a> Reference<'a> {
     }
 }
 
+/// The error of a reference to a secret in a text where none is replaced. `place` takes references.
+pub(crate) fn misplaced_reference(text: &str, place: &str) -> Option<String> {
+    text.contains("secret://")
+        .then(|| format!("a reference of a secret is not replaced here; move it to `{place}`"))
+}
+
 /// The error of an invalid reference in a workflow. It is not quoted: it may be the secret itself.
 pub(crate) fn wrong_reference(text: &str) -> Option<String> {
     const SCHEMES: [&str; 3] = ["secret", "file", "env"];

@@ -12,7 +12,7 @@ use crate::problem::{ProblemCode, Problems, pointer, quoted};
 
 /// Node types of the library that set variables named in their config.
 const TRANSFORM: &str = "runwright.transform";
-const IDENTITY: &str = "core.identity";
+pub(super) const IDENTITY: &str = "core.identity";
 
 /// The variables that a config sets from the outputs of children, each with its place.
 pub(crate) fn mapped_variables(config: &Value) -> Vec<(String, &str)> {

@@ -110,6 +110,17 @@ impl Compiler<'_> {
                     .add(place, ProblemCode::UnknownReference, message);
             }
         }
+        // A run may set variables that are not declared, but rarely one with nearly the name of a
+        // declared one.
+        for (place, name) in kind.node().sets(&node.config) {
+            let declared = self.variables.iter().copied();
+            if !self.variables.contains(name) && closest(name, declared).is_some() {
+                let message = self.unknown_variable(name);
+                let place = path.pointer() + &place;
+                self.warnings
+                    .add(place, ProblemCode::UnknownReference, message);
+            }
+        }
     }
 
     /// Checks the source port of an edge.

@@ -461,6 +461,12 @@ impl<'d> Compiler<'d> {
             .condition
             .as_ref()
             .and_then(|condition| self.condition(&Path::Key(path, "condition"), condition));
+        if let (Some(source), Some(condition)) = (source, &condition) {
+            let path = Path::Key(path, "condition");
+            for output in &condition.expression().references().own_outputs {
+                self.output_of(&path, source, output);
+            }
+        }
         if let Some(source) = source.filter(|_| self.validation_mode == ValidationMode::New) {
             self.port_of_edge(path, edge, source);
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::channels::IDENTITY;
 use super::{Compiler, ExpressionKind, UnknownTypes, mapped_variables};
 use crate::control::ControlKind;
 use crate::definition::document::{Definition, Node};
@@ -30,7 +31,7 @@ pub(super) fn written_variables(definition: &Definition) -> BTreeSet<&str> {
             let channels = control.spec().channel_keys.iter();
             written.extend(channels.filter_map(|key| node.config.get(*key)?.as_str()));
         }
-        if node.type_id == "core.identity" {
+        if node.type_id == IDENTITY {
             written.extend(node.inputs.iter().map(|(port, _)| port.as_str()));
         }
     }
@@ -175,6 +176,9 @@ impl<'d> Compiler<'d> {
         let node = &definition.nodes[source.index()];
         let outputs = match ControlKind::parse(&node.type_id) {
             Some(kind) => kind.node().outputs(&node.config),
+            None if node.type_id == IDENTITY => {
+                Some(node.inputs.iter().map(|(port, _)| port.clone()).collect())
+            }
             None => self.types.outputs(&node.type_id, &node.config),
         };
         let Some(outputs) = outputs.filter(|_| self.validation_mode == ValidationMode::New) else {
@@ -226,6 +230,11 @@ impl<'d> Compiler<'d> {
                 let message = "`${inputs.NAME}` is not replaced in the config of this node; write \
                                the value itself, or bind it to an input port that the node reads";
                 self.problems.add(path, ProblemCode::NotDone, message);
+            }
+            Value::String(text) if text.contains("{{") && text.contains("}}") => {
+                let message = "`{{ }}` is not replaced in the config of this node; write the value \
+                               itself, or bind it to an input port that the node reads";
+                self.warnings.add(path, ProblemCode::NotDone, message);
             }
             Value::Array(items) => {
                 for (at, item) in items.iter().enumerate() {

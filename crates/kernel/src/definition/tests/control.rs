@@ -65,18 +65,54 @@ fn a_control_node_that_can_do_nothing_is_a_problem() {
 
 #[test]
 fn unknown_control_node_config_is_reported() {
-    check_warnings(
-        &choosing("core.delay", json!({ "seconds": 1 }), None),
-        &[
-            "/nodes/0/config/seconds: unknown_field: the field `seconds` is not read; this node reads `ms`, `durationMs` or `delayMs`",
-            "/nodes/0/config: missing_field: has no duration: set `ms`, or an input `delayMs`",
-        ],
-    );
     check(
         &choosing("core.setVariable", json!({ "name": "x", "vaule": 1 }), None),
         &[
             "/nodes/0/config/vaule: unknown_field: the field `vaule` is not read; did you mean `value`?",
         ],
     );
-    check_warnings(&choosing("core.delay", json!({ "ms": 5 }), None), &[]);
+    check_warnings(
+        &choosing("core.delay", json!({ "ms": 5, "seconds": 1 }), None),
+        &[
+            "/nodes/0/config/seconds: unknown_field: the field `seconds` is not read; this node reads `ms`, `durationMs` or `delayMs`",
+        ],
+    );
+}
+
+#[test]
+fn a_delay_has_one_duration() {
+    let delay = |config| choosing("core.delay", config, None);
+    check(&delay(json!({ "ms": 5 })), &[]);
+    for config in [json!({}), json!({ "seconds": 5 })] {
+        check(
+            &delay(config),
+            &[
+                "/nodes/0/config/ms: invalid_value: has no duration: set `ms` to the milliseconds \
+                 to wait, or bind an input `ms`",
+            ],
+        );
+    }
+    check(
+        &delay(json!({ "ms": 10, "durationMs": 20 })),
+        &["/nodes/0/config/durationMs: invalid_value: the duration is given twice; keep one key"],
+    );
+    let mut bound = delay(json!({}));
+    bound["nodes"][0]["inputs"] = json!({"delayMs": {"type": "static", "value": 5}});
+    check(&bound, &[]);
+}
+
+#[test]
+fn a_set_variable_with_nearly_a_declared_name_is_a_warning() {
+    let mut document = choosing(
+        "core.setVariable",
+        json!({ "name": "naem", "value": 1 }),
+        None,
+    );
+    document["variables"] = json!([{"name": "name", "type": "string"}]);
+    check_warnings(
+        &document,
+        &["/nodes/0/config/name: unknown_reference: unknown variable `naem`; did you mean `name`?"],
+    );
+    document["nodes"][0]["config"]["name"] = json!("other");
+    check_warnings(&document, &[]);
 }

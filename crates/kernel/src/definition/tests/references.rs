@@ -185,6 +185,96 @@ fn control_nodes_fill_no_placeholders() {
     );
     document["nodes"][0]["config"] = json!({"title": "Deploy for ${cost}?"});
     check(&document, &[]);
+    document["nodes"][0]["config"] = json!({"title": "Deploy {{ version }}?"});
+    check_warnings(
+        &document,
+        &[
+            "/nodes/0/config/title: not_done: `{{ }}` is not replaced in the config of this node; \
+             write the value itself, or bind it to an input port that the node reads",
+        ],
+    );
+}
+
+#[test]
+fn a_connection_names_an_output_of_its_node() {
+    let reads = |node: &str, config: Value, output: &str| {
+        let mut document = graph(&format!("a:{node} b"), "a>b");
+        document["nodes"][0]["config"] = config;
+        document["nodes"][0]["inputs"] = match node {
+            "core.identity" => json!({"city": {"type": "static", "value": 1}}),
+            _ => json!({}),
+        };
+        document["nodes"][1]["inputs"] =
+            json!({"p": {"type": "connection", "nodeId": "a", "outputKey": output}});
+        document
+    };
+    let questions = json!({"questions": [{"id": "q", "question": "?"}]});
+    for (node, config, known, slip, listed) in [
+        (
+            "core.approvalGate",
+            json!({"title": "?"}),
+            "action",
+            "acton",
+            "did you mean `action`? There are `value`, `action`, `artifactData`, `refineFeedback`, `decidedBy`, `comment`, `feedback`",
+        ),
+        (
+            "core.clarificationGate",
+            questions,
+            "answers",
+            "answer",
+            "did you mean `answers`? There are `value`, `answers`",
+        ),
+        (
+            "core.subWorkflow",
+            json!({"workflowId": "c"}),
+            "outputs",
+            "output1",
+            "did you mean `outputs`? There are `childRunId`, `childStatus`, `outputs`",
+        ),
+        (
+            "core.identity",
+            json!({}),
+            "city",
+            "citi",
+            "did you mean `city`?",
+        ),
+    ] {
+        check(&reads(node, config.clone(), known), &[]);
+        let problem = format!(
+            "/nodes/1/inputs/p/outputKey: unknown_reference: node `a` gives no output `{slip}`; \
+             {listed}"
+        );
+        check(&reads(node, config, slip), &[&problem]);
+    }
+}
+
+#[test]
+fn a_condition_reads_outputs_of_its_source() {
+    let reads = |condition: Value| {
+        let mut document = graph("a:core.setVariable b", "a>b");
+        document["nodes"][0]["config"] = json!({"name": "exitCode", "value": 0});
+        document["edges"][0]["condition"] = condition;
+        document
+    };
+    let slip = "/edges/0/condition: unknown_reference: node `a` gives no output `exitCod`; did you \
+                mean `exitCode`?";
+    for (known, text) in [(true, "exitCode"), (false, "exitCod")] {
+        let expected: &[&str] = if known { &[] } else { &[slip] };
+        check(
+            &reads(json!({"type": "equals", "left": text, "right": 0})),
+            expected,
+        );
+        let expression = format!("output.{text} == 0");
+        check(
+            &reads(json!({"type": "expression", "expression": expression})),
+            expected,
+        );
+    }
+    let asked = "has(output.exitCod) && output.exitCode == 0";
+    check(
+        &reads(json!({"type": "expression", "expression": asked})),
+        &[],
+    );
 }
 
 #[test]

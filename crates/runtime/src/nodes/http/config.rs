@@ -20,7 +20,7 @@ use super::super::template::{
 };
 use super::super::{Ports, ReceiverKey, Repeat, Started, parsed};
 use crate::outbound::{Redirects, Request};
-use crate::secrets::wrong_reference;
+use crate::secrets::{misplaced_reference, wrong_reference};
 
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub(super) const DEFAULT_MAX_RESPONSE_BYTES: u64 = 10 << 20;
@@ -180,6 +180,10 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
     for (path, text) in body.into_iter().chain(headers) {
         if let Err(message) = Template::parse(text) {
             refuse(path, ProblemCode::InvalidExpression, message);
+        } else if path.starts_with("/headers/")
+            && let Some(message) = misplaced_reference(text, "secretHeaders")
+        {
+            refuse(path, ProblemCode::UnknownReference, message);
         }
     }
     match Template::parse(&config.url) {

@@ -130,7 +130,12 @@ impl WorkNode for Model {
     fn outputs(&self, config: &Value) -> Option<Vec<String>> {
         match config.get("mcp").filter(|call| !call.is_null()) {
             Some(call) => Mcp::Call.outputs(call),
-            None => Some(answered::NAMES.map(str::to_owned).into()),
+            None => {
+                let has_json = !config["outputSchema"].is_null();
+                let names = answered::NAMES.iter();
+                let names = names.filter(|name| has_json || **name != "json");
+                Some(names.map(|name| (*name).to_owned()).collect())
+            }
         }
     }
 

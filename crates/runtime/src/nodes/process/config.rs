@@ -16,7 +16,7 @@ use super::super::template::{
 };
 use super::super::{EFFECT_KEY, Ports, STOP_GRACE, Started, learn_inherited, parsed};
 use crate::programs::{Confined, VARIABLES};
-use crate::secrets::wrong_reference;
+use crate::secrets::{misplaced_reference, wrong_reference};
 use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, Spec};
 use crate::trace_context;
 
@@ -155,6 +155,15 @@ pub(super) fn check(config: &Value) -> Vec<Problem> {
     if let Some(Stdin::Json { json }) = &config.stdin {
         check_texts(json, "/stdin/json", &mut problems);
     }
+    let texts = config.env.iter().filter_map(|(name, value)| match value {
+        Argument::Text(text) => Some((name, text)),
+        Argument::Input { .. } => None,
+    });
+    problems.extend(texts.filter_map(|(name, text)| {
+        let message = misplaced_reference(text, "secretEnv")?;
+        let path = pointer("/env", name);
+        Some(Problem::new(path, ProblemCode::UnknownReference, message))
+    }));
     let inherited = config.inherit_env.iter().flatten().enumerate();
     let inherited = inherited.map(|(i, name)| (format!("/inheritEnv/{i}"), name));
     let set = config.env.keys().map(|name| (pointer("/env", name), name));
