@@ -1,6 +1,7 @@
 //! Hashes: SHA-256, written `sha256:` and 64 lowercase hex digits.
 //!
-//! Texts are hashed as their bytes, values as their canonical JSON (RFC 8785), so that a text as a
+//! Texts are hashed as their bytes, values as their canonical JSON (RFC 8785,
+//! with all digits of integers beyond 2^53), so that a text as a
 //! value hashes with its quotes.
 
 use kernel::digest::Digest;
@@ -44,43 +45,7 @@ pub fn same(a: &str, b: &str) -> bool {
     }
 }
 
-/// The canonical text of a value by RFC 8785, except that whole numbers beyond 2^53 keep their
-/// digits: two different ones must not have the same hash.
+/// The canonical text of a value.
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = Vec::with_capacity(256);
-    write(value, &mut out);
-    String::from_utf8(out).expect("JSON is UTF-8")
-}
-
-fn write(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Number(number) if !number.is_f64() => {
-            out.extend_from_slice(number.to_string().as_bytes());
-        }
-        Value::Array(items) => {
-            out.push(b'[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                write(item, out);
-            }
-            out.push(b']');
-        }
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
-            out.push(b'{');
-            for (index, (name, member)) in members.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(b',');
-                }
-                out.extend(canonical(name));
-                out.push(b':');
-                write(member, out);
-            }
-            out.push(b'}');
-        }
-        plain => out.extend(canonical(plain)),
-    }
+    String::from_utf8(canonical(value)).expect("JSON is UTF-8")
 }

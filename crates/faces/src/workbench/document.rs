@@ -98,9 +98,8 @@ pub fn read(bytes: &[u8]) -> Result<Value, Bad> {
             Some(ProblemCode::TooLarge) => ("BODY_TOO_LARGE", "the document is too large"),
             _ => ("INVALID_JSON", "Invalid JSON body"),
         };
-        let at = first.and_then(|problem| problem.at);
         Bad {
-            at: at.filter(|_| code == "TOO_DEEP"),
+            at: first.and_then(|problem| problem.at),
             ..Bad::new(code, message)
         }
     })?;

@@ -12,8 +12,8 @@ const SAFE_INTEGER: u64 = 1 << 53;
 
 /// The canonical bytes (RFC 8785) of a value that is known to be representable as JSON.
 ///
-/// Every number becomes a double: beyond 2^53 the nearest one is written. A float that is not
-/// finite becomes `null`, as always with `serde_json`.
+/// Integers of 64 bits keep all digits: RFC 8785 defines no text for those beyond 2^53. A float
+/// that is not finite becomes `null`, as always with `serde_json`.
 ///
 /// # Panics
 /// When the value is not JSON: a map key that is neither a string nor a number. Takes as much
@@ -86,14 +86,11 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
 }
 
 fn write_number(number: &Number, out: &mut Vec<u8>) {
-    match number.as_i64() {
-        Some(whole) if whole.unsigned_abs() <= SAFE_INTEGER => {
-            serde_json::to_writer(out, &whole).expect("a vector takes every write");
-        }
-        _ => {
-            let double = number.as_f64().unwrap_or_default();
-            out.extend_from_slice(ryu_js::Buffer::new().format_finite(double).as_bytes());
-        }
+    if number.is_f64() {
+        let double = number.as_f64().unwrap_or_default();
+        out.extend_from_slice(ryu_js::Buffer::new().format_finite(double).as_bytes());
+    } else {
+        serde_json::to_writer(out, number).expect("a vector takes every write");
     }
 }
 

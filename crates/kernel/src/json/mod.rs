@@ -38,8 +38,8 @@ impl Limits {
 /// Reads a JSON text strictly: UTF-8, one value and nothing after it, no key twice in an object,
 /// within bounds. Time and memory are in proportion to the bounds, not to the text.
 ///
-/// Numbers are kept as `serde_json` does (64-bit integers, else doubles); one that is too large
-/// for a double is an error.
+/// Numbers are kept as `serde_json` does (64-bit integers, else doubles). An integer that this
+/// would change, and a number that is too large for a double, is an error.
 ///
 /// # Errors
 /// The first place where the text is not JSON, or every repeated key with its path.
@@ -71,6 +71,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Value, Problems> {
         ));
     }
     check_depth(bytes, limits.max_depth.min(MAX_READ_DEPTH))?;
+    check_integers(bytes)?;
 
     let problems = RefCell::new(Problems::new());
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -169,6 +170,62 @@ fn check_depth(bytes: &[u8], max_depth: usize) -> Result<(), Problems> {
     }
     Ok(())
 }
+
+/// Refuses integers with more digits than a 64-bit integer or a double keeps.
+///
+/// # Errors
+/// The first such integer, with its place.
+pub fn check_integers(bytes: &[u8]) -> Result<(), Problems> {
+    let (mut in_string, mut begin) = (false, None);
+    let mut at_byte = 0;
+    while let Some(byte) = bytes.get(at_byte) {
+        match byte {
+            b'\\' if in_string => at_byte += 1,
+            b'"' => in_string = !in_string,
+            _ => {}
+        }
+        let is_part = !in_string
+            && matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
+            && (begin.is_some() || matches!(byte, b'0'..=b'9' | b'-'));
+        if is_part {
+            begin.get_or_insert(at_byte);
+        } else if let Some(begin) = begin.take() {
+            check_integer(bytes, begin..at_byte)?;
+        }
+        at_byte += 1;
+    }
+    begin.map_or(Ok(()), |begin| check_integer(bytes, begin..bytes.len()))
+}
+
+fn check_integer(bytes: &[u8], place: std::ops::Range<usize>) -> Result<(), Problems> {
+    let begin = place.start;
+    let written = std::str::from_utf8(&bytes[place]).unwrap_or_default();
+    let is_whole = written.len() > SAFE_DIGITS
+        && written
+            .trim_start_matches('-')
+            .bytes()
+            .all(|byte| byte.is_ascii_digit());
+    let is_kept = |double: f64| {
+        !double.is_finite()
+            || canonical(&double) == written.as_bytes()
+            || format!("{double:.0}") == written
+    };
+    if !is_whole || written.parse::<i64>().is_ok() || written.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    // One that is too large for a double is refused when it is read.
+    match written.parse::<f64>() {
+        Ok(double) if !is_kept(double) => Err(at(
+            position(bytes, begin),
+            ProblemCode::InvalidValue,
+            "the integer has more than 64 bits and would change; write it as a string",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Every integer of this many digits has 64 bits.
+const SAFE_DIGITS: usize = 18;
 
 fn malformed(text: &str, error: &serde_json::Error) -> Problems {
     let message = error.to_string();

@@ -221,7 +221,35 @@ fn canonical_numbers() {
         assert_eq!(text.as_deref(), Ok(expected));
     }
     assert_eq!(canonical(&json!([1.0, 10, -7, 1e2])), b"[1,10,-7,100]");
-    assert_eq!(canonical(&9_007_199_254_740_993_u64), b"9007199254740992");
+    for whole in [
+        "9007199254740993",
+        "-9223372036854775808",
+        "18446744073709551615",
+    ] {
+        let value: Value = serde_json::from_str(whole).expect("JSON");
+        assert_eq!(canonical(&value), whole.as_bytes());
+    }
+}
+
+#[test]
+fn integers_beyond_64_bits_are_refused_with_their_place() {
+    for (text, column) in [
+        ("[18446744073709551616, 18446744073709551617]", 24),
+        ("{\"a\\\"b\": -9223372036854775809}", 10),
+        ("100000000000000000000000000000000001", 1),
+    ] {
+        let problems = parse(text.as_bytes(), Limits::DEFINITION).expect_err(text);
+        let problem = &problems.listed[0];
+        assert_eq!(problem.at, Some(Position { line: 1, column }), "{text}");
+        assert!(problem.message.contains("as a string"), "{problem}");
+    }
+    for text in [
+        "[9007199254740993, -9223372036854775808, 18446744073709551615]",
+        "[18446744073709551616, 100000000000000000000, 1e300]",
+        "[0.12345678901234567890123, \"18446744073709551617\"]",
+    ] {
+        assert!(parse(text.as_bytes(), Limits::DEFINITION).is_ok(), "{text}");
+    }
 }
 
 /// Keys are ordered by UTF-16 code units, where U+1F600 comes before U+FB33.

@@ -1,6 +1,6 @@
 //! Numbers as read back from the log.
 //!
-//! Canonical JSON writes `1.0` as `1` and rounds beyond 2^53. A state folded from the event as
+//! Canonical JSON writes `1.0` as `1` and `1e20` digit by digit. A state folded from the event as
 //! decided would differ from one folded from its record, and the same log could be decided in two
 //! ways. So every event is converted to the form that is read back before it is used.
 
@@ -8,9 +8,6 @@ use serde_json::{Map, Number, Value};
 
 use crate::json;
 use crate::run::event::{NodeError, RunEvent};
-
-/// Whole numbers up to here are written digit by digit.
-const EXACT: u64 = 1 << 53;
 
 /// Converts every number of an event to the form that is read back.
 pub(super) fn as_read_back(event: &mut RunEvent) {
@@ -133,15 +130,9 @@ fn value(of: &mut Value) {
 
 /// The other form that a number is read back in, if there is one.
 fn read_back(number: &Number) -> Option<Number> {
-    let same = match (number.as_i64(), number.as_f64()) {
-        (Some(n), _) => n.unsigned_abs() <= EXACT,
-        (None, Some(x)) => x.fract() != 0.0,
-        (None, None) => true,
-    };
-    if same {
-        return None;
-    }
-    serde_json::from_slice(&json::canonical(number)).ok()
+    let is_whole = number.is_f64() && number.as_f64().is_some_and(|x| x.fract() == 0.0);
+    let read = || serde_json::from_slice(&json::canonical(number)).ok();
+    is_whole.then(read).flatten()
 }
 
 #[cfg(test)]

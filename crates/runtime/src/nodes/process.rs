@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use kernel::definition::Reads;
 use kernel::ids::{AttemptKey, StreamId};
+use kernel::json;
 use kernel::problem::Problem;
 use kernel::run::event::LogLevel;
 use kernel::run::{Artifact, Completion, NodeError, Outcome};
@@ -434,6 +435,9 @@ impl Attempt<'_> {
         let bytes = tokio::fs::read(self.running.output_path(Stream::Stdout))
             .await
             .map_err(|error| refuse(format!("the output could not be read back: {error}")))?;
+        if let Err(problems) = json::check_integers(&bytes) {
+            return Err(refuse(format!("the stdout of `{program}`: {problems}")));
+        }
         serde_json::from_slice(&bytes).map_err(|error| {
             refuse(format!(
                 "the stdout of `{program}` is not one JSON value: {error}; write logs to stderr, \
