@@ -36,6 +36,7 @@ mod talk;
 mod target;
 mod text;
 mod trail;
+mod trouble;
 mod web;
 
 use std::io::ErrorKind;
