@@ -80,7 +80,7 @@ impl PortArgs {
             Some(option) => Err(Failure::new(format!(
                 "{option} has no effect on a server, which has its own providers, secrets and limits"
             ))
-            .hint(format!("remove {option}, or run without --server"))),
+            .hint(format!("remove {option}, or run it without the server"))),
         }
     }
 
