@@ -304,7 +304,7 @@ struct Unusable {
 impl From<Unusable> for NodeError {
     fn from(Unusable { folder, error }: Unusable) -> Self {
         let text = format!("{} cannot be used: {error}", folder.display());
-        Self::new("session_folder_unusable", text)
+        NodeError::new("session_folder_unusable", text)
     }
 }
 
