@@ -19,6 +19,15 @@ pub(crate) fn tenant(text: &str) -> Result<TenantId, String> {
     named.ok_or_else(|| "a tenant is 1 to 256 bytes of text without an asterisk".into())
 }
 
+/// Whether an option is on the command line, and not only a variable of the environment.
+pub(crate) fn is_typed(option: &str) -> bool {
+    std::env::args_os().any(|arg| {
+        let arg = arg.to_string_lossy();
+        let rest = arg.strip_prefix(option);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    })
+}
+
 /// The addresses and credentials that nodes may use.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct PortArgs {
@@ -66,19 +75,12 @@ impl PortArgs {
     /// Refuses typed options in a command that a server carries out. The variables of the
     /// environment are also set for other commands, and count nothing there.
     pub(crate) fn refuse_typed() -> Result<(), Failure> {
-        let is_typed = |option: &str| {
-            std::env::args_os().any(|arg| {
-                let arg = arg.to_string_lossy();
-                let rest = arg.strip_prefix(option);
-                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-            })
-        };
         match PORT_OPTIONS.into_iter().find(|option| is_typed(option)) {
             None => Ok(()),
             Some(option) => Err(Failure::new(format!(
                 "{option} has no effect on a server, which has its own providers, secrets and limits"
             ))
-            .hint(format!("remove {option}, or run without --server"))),
+            .hint(format!("remove {option}, or run it without the server"))),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::exit::{Failure, io_text};
 use crate::follow::{Followed, Follower, Look};
 use crate::live::Live;
 use crate::prompt::Prompt;
+use crate::trouble::Trouble;
 use crate::{style, talk, text};
 
 /// The interval of redraws.
@@ -55,6 +56,7 @@ pub(crate) async fn drive(
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut drains = JoinSet::new();
+    let mut trouble = Trouble::new("run");
     let mut frame = 0;
     let ended = loop {
         tokio::select! {
@@ -78,6 +80,7 @@ pub(crate) async fn drive(
         };
         frame += 1;
         show(engine, follower, live, look).await?;
+        trouble.look(engine.trouble());
         prompt.look(follower);
         let is_over = match until {
             Until::Settled => follower.is_settled() || waits_for_want(follower),

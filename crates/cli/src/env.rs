@@ -35,7 +35,7 @@ pub(crate) const ALLOW_PROGRAMS: &str = "RUNWRIGHT_ALLOW_PROGRAMS";
 /// The configuration of JWT checks in `serve`, as `--auth`.
 pub(crate) const AUTH: &str = "RUNWRIGHT_AUTH";
 
-/// The server to use instead of a store, as `--server`.
+/// The server to use instead of a store, as `--server`. `serve` ignores it.
 pub(crate) const SERVER: &str = "RUNWRIGHT_SERVER";
 
 /// The key for the server, as `--key`.

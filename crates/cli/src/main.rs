@@ -36,6 +36,7 @@ mod talk;
 mod target;
 mod text;
 mod trail;
+mod trouble;
 mod web;
 
 use std::io::ErrorKind;
@@ -49,7 +50,7 @@ use runtime::supervisor::{EXEC_COMMAND, exec_main};
 use tokio::runtime::Runtime;
 
 use commands::coordinator::{KEEPER_COMMAND, keeper_main};
-use commands::{Cli, coordinator};
+use commands::{Cli, Command, coordinator};
 use exit::{Exit, Failure};
 use session::Session;
 
@@ -121,6 +122,11 @@ fn start_threads() -> Result<Runtime, Failure> {
 }
 
 fn try_run(cli: Cli) -> Result<Exit, Failure> {
-    let session = Session::new(&cli.typed)?;
+    // A server uses no other server; the variable is for the commands that do.
+    let typed = match cli.command {
+        Command::Serve(_) if !args::is_typed("--server") => cli.typed.without_server(),
+        _ => cli.typed,
+    };
+    let session = Session::new(&typed)?;
     start_threads()?.block_on(commands::dispatch(cli.command, &session))
 }

@@ -64,6 +64,14 @@ pub(crate) struct Typed {
 }
 
 impl Typed {
+    /// The same without a server to use.
+    pub(crate) fn without_server(self) -> Self {
+        Self {
+            server: None,
+            ..self
+        }
+    }
+
     /// The database of the store, or the data folder, where one is named.
     fn store(&self) -> Result<(Option<Address>, Option<PathBuf>), Failure> {
         let data = self.data.clone();

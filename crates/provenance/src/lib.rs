@@ -44,7 +44,7 @@ pub use folder::{
 };
 pub use redaction::{Across, Policy, Redaction, taken_out};
 pub use runtime::redact::is_secret_variable;
-pub use signature::{KeyError, PublicKey, Signature, SigningKey};
+pub use signature::{KeyError, PublicKey, Signature, Signed, SigningKey};
 pub use verify::{Strictness, Verified};
 
 /// A new id for a snapshot: a UUID that sorts by time.

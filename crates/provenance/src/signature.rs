@@ -14,9 +14,25 @@ use serde::{Deserialize, Serialize};
 
 /// Precedes the base64 of a public key.
 const PREFIX: &str = "ed25519:";
-/// Precedes the seal in the signed data, so that a signature of the key for another use cannot be
-/// taken for one.
-const PURPOSE: &str = "runwright snapshot seal 1\n";
+/// A signed text. Its line precedes it in the signed data, so that a signature of the key for
+/// another use cannot be taken for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signed<'a> {
+    /// The seal of a snapshot.
+    Seal(&'a str),
+    /// The link of a record of a replay, which contains the links before it and the seal.
+    Replay(&'a str),
+}
+
+impl Signed<'_> {
+    fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Seal(seal) => format!("runwright snapshot seal 1\n{seal}"),
+            Self::Replay(link) => format!("runwright snapshot replay 1\n{link}"),
+        }
+        .into_bytes()
+    }
+}
 
 /// A public key in its written form: `ed25519:` and the base64 of its 32 bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +57,7 @@ impl PublicKey {
     }
 }
 
-/// The signature of a seal.
+/// The signature of a seal or of a record of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signature {
@@ -52,19 +68,18 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Whether the key signed this seal.
-    pub fn is_of(&self, seal: &str) -> bool {
+    /// Whether the key signed this text.
+    pub fn is_of(&self, text: Signed<'_>) -> bool {
         let signed = STANDARD.decode(&self.signature).ok();
         let Some((key, signed)) = self.key.bytes().zip(signed) else {
             return false;
         };
         let key = UnparsedPublicKey::new(&ED25519, key);
-        key.verify(format!("{PURPOSE}{seal}").as_bytes(), &signed)
-            .is_ok()
+        key.verify(&text.bytes(), &signed).is_ok()
     }
 }
 
-/// The key of a user for signing captures.
+/// The key of a user for signing captures and records of replays.
 pub struct SigningKey(Ed25519KeyPair);
 
 /// Why a key cannot be used.
@@ -144,9 +159,9 @@ impl SigningKey {
         PublicKey(format!("{PREFIX}{}", STANDARD.encode(bytes)))
     }
 
-    /// Signs a seal.
-    pub fn sign(&self, seal: &str) -> Signature {
-        let signed = self.0.sign(format!("{PURPOSE}{seal}").as_bytes());
+    /// Signs a text.
+    pub fn sign(&self, text: Signed<'_>) -> Signature {
+        let signed = self.0.sign(&text.bytes());
         Signature {
             key: self.public(),
             signature: STANDARD.encode(signed.as_ref()),

@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::contents;
 use crate::folder::{Folder, FolderError, Kept};
-use crate::signature::PublicKey;
+use crate::signature::{PublicKey, Signed};
 
 /// How strictly foreign files are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Ids that are not UUIDs, placeholders for hashes, and commands that could connect past the
-    /// recorder are warnings.
+    /// Ids that are not UUIDs, placeholders for hashes, commands that could connect past the
+    /// recorder, and records of replays without a signature by a known key are warnings.
     Lenient,
     /// They are errors.
     Strict,
@@ -37,6 +37,9 @@ pub struct Verified {
     /// The key that signed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed_by: Option<PublicKey>,
+    /// The keys that signed records of its replays.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replays_signed_by: Vec<PublicKey>,
     /// The number of contents that a replay needs.
     pub contents: usize,
     /// Errors and warnings.
@@ -125,16 +128,21 @@ impl Folder {
     /// # Errors
     /// When a file cannot be read at all.
     pub fn verify(&self, kept: &Kept, strictness: Strictness) -> Result<Verified, FolderError> {
+        self.verify_trusting(kept, strictness, &[])
+    }
+
+    /// The same; records of replays may also be signed by these keys.
+    ///
+    /// # Errors
+    /// When a file cannot be read at all.
+    pub fn verify_trusting(
+        &self,
+        kept: &Kept,
+        strictness: Strictness,
+        keys: &[PublicKey],
+    ) -> Result<Verified, FolderError> {
         let document = &kept.document;
         let mut findings = of_document(document);
-        if strictness == Strictness::Strict {
-            for finding in &mut findings {
-                finding.is_error |= matches!(
-                    finding.code,
-                    "id_not_uuid" | "hash_malformed" | seal::UNVERIFIED
-                );
-            }
-        }
         let contents = self.check_beside(kept, &mut findings)?;
         let signed = told(
             self.signature(&kept.path),
@@ -144,7 +152,7 @@ impl Folder {
         .flatten()
         .filter(|_| seal::read(document) != Seal::Unsealed);
         if let Some(signature) = &signed
-            && !signature.is_of(seal::text(&document.raw))
+            && !signature.is_of(Signed::Seal(seal::text(&document.raw)))
         {
             let message = format!(
                 "the signature by {} does not match this seal",
@@ -152,8 +160,30 @@ impl Folder {
             );
             findings.push(Finding::error("signature", "signature_wrong", message));
         }
+        let signer = signed.as_ref().map(|signature| &signature.key);
+        let trusted: Vec<&PublicKey> = signer.into_iter().chain(keys).collect();
+        let signers = self.check_replay_signers(kept, &trusted);
+        let signers = told(signers, "replays_damaged", &mut Vec::new())?;
+        let (replays_signed_by, odd) = signers.unwrap_or_default();
+        // Without a seal nothing of the snapshot is checked.
+        if seal::read(document) != Seal::Unsealed {
+            findings.extend(odd);
+        }
+        if strictness == Strictness::Strict {
+            for finding in &mut findings {
+                finding.is_error |= matches!(
+                    finding.code,
+                    "id_not_uuid"
+                        | "hash_malformed"
+                        | seal::UNVERIFIED
+                        | seal::REPLAY_UNSIGNED
+                        | seal::REPLAY_SIGNER_UNKNOWN
+                );
+            }
+        }
         let state = State::from_findings(&findings);
         Ok(Verified {
+            replays_signed_by,
             signed_by: signed.map(|signature| signature.key),
             snapshot_id: document.snapshot.snapshot_id.clone(),
             state,

@@ -397,6 +397,12 @@ pub trait OutputSink: Send + Sync {
     /// Writes a line to the log.
     async fn log(&self, level: LogLevel, message: String) -> Result<(), LeaseLost>;
 
+    /// Records why the attempt waits, such as a full disk; `None` when it continues. For display,
+    /// so it is not in the log.
+    fn note_stall(&self, why: Option<&str>) {
+        let _ = why;
+    }
+
     /// Writes the result of a tool call or of a model's answer to the log.
     async fn report(&self, report: Report) -> Result<(), LeaseLost>;
 

@@ -26,11 +26,24 @@ use crate::run_redactor::RunRedactor;
 /// Bytes per blob of an artifact: the memory needed for an artifact of any length.
 const PART_BYTES: usize = 1 << 20;
 
+/// The attempts of an engine that wait, by key, with their reasons.
+#[derive(Clone, Default)]
+pub(crate) struct Stalls(Arc<Mutex<BTreeMap<AttemptKey, String>>>);
+
+impl Stalls {
+    /// The reason of one of them.
+    pub(crate) fn first(&self) -> Option<String> {
+        self.0.lock().values().next().cloned()
+    }
+}
+
 /// Passes output to the driver and waits until it is in the log.
 pub(crate) struct Output {
     mailbox: mpsc::Sender<DriverMessage>,
     attempt: AttemptId,
     run_redactor: RunRedactor,
+    key: AttemptKey,
+    stalls: Stalls,
     /// A secret may span two chunks: each output holds back a possible beginning of one.
     streams: Mutex<BTreeMap<OutputChannel, RedactedStream>>,
 }
@@ -38,13 +51,16 @@ pub(crate) struct Output {
 impl Output {
     pub(crate) fn new(
         mailbox: mpsc::Sender<DriverMessage>,
-        attempt: AttemptId,
+        (attempt, key): (AttemptId, AttemptKey),
         run_redactor: RunRedactor,
+        stalls: Stalls,
     ) -> Self {
         Self {
             mailbox,
             attempt,
             run_redactor,
+            key,
+            stalls,
             streams: Mutex::default(),
         }
     }
@@ -71,6 +87,12 @@ impl Output {
         let sent = self.mailbox.send(ask).await;
         sent.map_err(|_| OutputError::LeaseLost)?;
         answer.await.unwrap_or(Err(OutputError::LeaseLost))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        self.note_stall(None);
     }
 }
 
@@ -133,6 +155,19 @@ impl OutputSink for Output {
         })
         .await
         .map_err(unheard)
+    }
+
+    fn note_stall(&self, why: Option<&str>) {
+        let mut stalls = self.stalls.0.lock();
+        match why {
+            None => drop(stalls.remove(&self.key)),
+            Some(why) => {
+                let before = stalls.insert(self.key.clone(), why.to_owned());
+                if before.is_none() {
+                    tracing::warn!(node = %self.attempt.node, why, "an attempt waits");
+                }
+            }
+        }
     }
 
     async fn report(&self, mut report: Report) -> Result<(), LeaseLost> {
@@ -294,7 +329,12 @@ mod tests {
             visit: 0,
             attempt: 0,
         };
-        let output = Output::new(mailbox, attempt, run_redactor);
+        let output = Output::new(
+            mailbox,
+            (attempt, "a".into()),
+            run_redactor,
+            Stalls::default(),
+        );
 
         let first = format!("{}pla", "x".repeat(MAX_CHUNK_BYTES - 3));
         let second = "x".repeat(MAX_CHUNK_BYTES);

@@ -34,6 +34,14 @@ pub(crate) fn check(request: &Request, limits: &Limits) -> Result<(), Problem> {
     check_page(request.headers(), &host, &limits.origins)
 }
 
+/// Whether a request names no host and comes from no page, as that of a load balancer may: browsers
+/// always name the host.
+pub(crate) fn is_unnamed(request: &Request) -> bool {
+    let headers = request.headers();
+    let named = [HOST, ORIGIN, FETCH_SITE];
+    request.uri().authority().is_none() && !named.iter().any(|name| headers.contains_key(name))
+}
+
 /// Rejects a body without the JSON content type, for requests without a credential: a form or a
 /// page can only send other content types without a preflight.
 pub(crate) fn check_body(request: &Request) -> Result<(), Problem> {

@@ -78,7 +78,12 @@ pub(crate) async fn answer(
         take_token(&mut request);
     }
     let head = check_head(&app, &request).and(negotiated);
-    let checked = origin::check(&request, app.limits());
+    let is_probe = route.is_some_and(|route| route.is_probe) && origin::is_unnamed(&request);
+    let checked = if is_probe {
+        Ok(())
+    } else {
+        origin::check(&request, app.limits())
+    };
     let admitted = match head {
         Ok(()) => admit(&app, request.headers(), route, checked).await,
         Err(problem) => Err(problem),

@@ -84,6 +84,8 @@ pub struct Route {
     pub(crate) contract: Contract,
     /// Whether OpenWOP 2 has the same route without the version.
     pub(crate) has_successor: bool,
+    /// Whether it is a health probe: it reveals nothing, so that a request needs no host.
+    pub(crate) is_probe: bool,
     /// Whether a response may be held until there is something to send.
     pub is_held: bool,
     /// The body limit in bytes, if it differs from the default.
@@ -113,6 +115,7 @@ impl Route {
             is_closed: false,
             contract: Contract::One,
             has_successor: false,
+            is_probe: false,
             is_held: false,
             body: None,
             handler: Arc::new(move |cx| Box::pin(handler(cx))),
@@ -123,6 +126,14 @@ impl Route {
     pub(crate) fn keyed(self) -> Self {
         Self {
             is_keyed: true,
+            ..self
+        }
+    }
+
+    /// The same route, also for requests that name no host.
+    pub(crate) fn for_probes(self) -> Self {
+        Self {
+            is_probe: true,
             ..self
         }
     }

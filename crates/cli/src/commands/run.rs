@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use store::{StoreClock as _, SystemClock};
 
 use super::DriveArgs;
+use super::drive_args::{Driver, say_next};
 use crate::args::PortArgs;
 use crate::budget::BudgetArgs;
 use crate::compose;
@@ -44,7 +45,9 @@ The outputs of the run go to stdout, everything else to stderr. With --json stdo
 OpenWOP event per line and, as the last line, the snapshot of the run.
 
 On a terminal the run asks its questions here. Ctrl-C lets running nodes end and parks the run; a
-second Ctrl-C stops at once. `runwright resume` continues the run either way.")]
+second Ctrl-C stops at once. `runwright resume` continues the run either way.
+
+A server drives every run of its store: next to one, use --detach or --server.")]
 pub(crate) struct Args {
     /// The file of a workflow definition, - for standard input, or with --server the id of a
     /// workflow there
@@ -74,7 +77,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_parallel: Option<u32>,
 
-    /// Only create the run and print its id; `runwright resume` drives it
+    /// Only create the run and print its id; the server of the store or `runwright resume` drives
+    /// it
     #[arg(long, conflicts_with_all = ["watch", "quiet"])]
     detach: bool,
 
@@ -200,6 +204,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     }
     let order = Order::read(&args, session)?;
     let door = session.create()?;
+    Driver::for_detach(args.detach)
+        .check(session, &door)
+        .await?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
     order.check_prices(&engine)?;
     let prepared = order.prepare(session, engine.door()).await?;
@@ -242,11 +249,7 @@ async fn detach(engine: &Engine, new: NewRun, session: &Session) -> Result<Exit,
         Form::Text => data.line(run.header.stream.as_str())?,
     }
     data.done()?;
-    let id = short(&run.header.stream);
-    talk::say(format!(
-        "{} `runwright resume {id}` drives it",
-        style::dim("next:")
-    ));
+    say_next(session, engine.door(), &run.header.stream).await?;
     Ok(Exit::Done)
 }
 

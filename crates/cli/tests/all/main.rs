@@ -1,6 +1,6 @@
 //! The real program in a fresh folder. A module per topic: `usage` for invalid command lines,
 //! `documents` for invalid workflows, `running` for runs that end, `reading` for displays of runs,
-//! `steering` for commands to runs, `forks` and `replays` for runs made of others, `crash` for one
+//! `full_disk` for runs without space, `steering` for commands to runs, `forks` and `replays` for runs made of others, `crash` for one
 //! run after a kill, `load` for many runs under many kills, `race` for two engines at once,
 //! `output` for a process with much output, `models` for calls of models, `tools` for their tool
 //! calls, `mcp` for tool servers, `tenants` for a store of several, `secrets` for the
@@ -22,6 +22,7 @@ mod demo;
 mod documents;
 mod examples;
 mod forks;
+mod full_disk;
 mod guides;
 mod hosts;
 mod keys;

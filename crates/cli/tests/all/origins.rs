@@ -16,6 +16,9 @@ use crate::support::*;
 /// No step here takes longer unless it hangs.
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// The routes that also answer requests without a host.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
 /// An operation of the server: its method, its path in OpenAPI's form, and an example address.
 struct Operation {
     method: String,
@@ -149,7 +152,9 @@ fn a_foreign_host_or_page_reaches_no_route() {
         // Possible requests from the page of a rebound name: it has the same origin as its target.
         let page = [&evil[1], rebound.as_str(), "authorization: Bearer x"];
         refused(&request, &page, "host_not_allowed");
-        refused(&request, &[], "host_not_allowed");
+        if !PROBES.contains(&operation.path.as_str()) {
+            refused(&request, &[], "host_not_allowed");
+        }
         refused(&request, &[own, &evil[0]], "host_not_allowed");
         let absolute = format!("{method} http://evil.example{address}");
         refused(&absolute, &[own], "host_not_allowed");
@@ -364,4 +369,27 @@ fn a_page_in_a_real_browser_reaches_no_route() {
     let shown = browser.output().unwrap().stdout;
     let shown = String::from_utf8_lossy(&shown);
     assert!(shown.contains("host_not_allowed"), "{shown}");
+}
+
+#[test]
+fn probes_without_a_host_are_answered() {
+    let lab = lab();
+    let serving = Serving::start(&lab, &["--dev"]);
+    let old = |path: &str, head: &str| {
+        let mut stream = TcpStream::connect(place(&serving)).unwrap();
+        let text = format!("GET {path} HTTP/1.0\r\n{head}\r\n");
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split(' ').nth(1).unwrap().to_owned()
+    };
+    for path in PROBES {
+        assert_eq!(old(path, ""), "200", "{path}");
+    }
+    assert_eq!(old("/healthz", "host: evil.example\r\n"), "403");
+    assert_eq!(old("/healthz", "origin: http://evil.example\r\n"), "403");
+    for path in ["/metrics", "/v1/runs", "/.well-known/openwop"] {
+        assert_eq!(old(path, ""), "403", "{path}");
+    }
+    serving.stop();
 }

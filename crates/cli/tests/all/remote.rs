@@ -205,7 +205,6 @@ fn commands_that_need_a_store_refuse_a_server() {
     let flow = lab.workflow(&one_script("good", "echo one"));
     lab.write("bundle.json", "{}");
     for args in [
-        vec!["serve", "--listen", "127.0.0.1:0"],
         vec!["workbench", "import", "bundle.json"],
         vec!["workbench", "export", "r-1"],
         vec!["workflow", "graph", "--run", "last"],
@@ -219,5 +218,17 @@ fn commands_that_need_a_store_refuse_a_server() {
         let refused = Ended::from(command.output().unwrap()).with(2);
         refused.says("works on a store, not on a server");
     }
+    lab.call(&["serve", "--server", "http://127.0.0.1:1"])
+        .with(2)
+        .says("works on a store, not on a server");
     assert!(!lab.path().join(".runwright").exists());
+}
+
+#[test]
+fn serve_ignores_the_variable_for_clients() {
+    let lab = lab();
+    let serving = Serving::with(&lab, &["--dev"], |command| {
+        command.env("RUNWRIGHT_SERVER", "http://127.0.0.1:1");
+    });
+    serving.stop();
 }

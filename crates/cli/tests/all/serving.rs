@@ -497,3 +497,31 @@ fn a_server_acts_on_answers_given_by_the_cli() {
     serving.stop();
     on_store(&["resume"]).with(0).says("no run to resume");
 }
+
+#[test]
+fn a_run_next_to_a_server_is_left_to_it_or_refused() {
+    let lab = lab();
+    let serving = Serving::start(&lab, &[]);
+    let file = lab.workflow(&one_script("w", "echo done"));
+    let on_store = |args: &[&str]| lab.call(&[args, &["--data", "store"]].concat());
+    on_store(&["run", &file])
+        .with(2)
+        .says("a server drives the runs of this store")
+        .says("--detach");
+    on_store(&["run", &file, "--detach", "--allow-http", "127.0.0.1:1"])
+        .with(2)
+        .says("--allow-http has no effect on a server");
+    let left = on_store(&["run", &file, "--detach"]).with(0);
+    let run = left.stdout.trim().to_owned();
+    left.says("the server drives it").says("runs tail");
+    on_store(&["runs", "tail", &run]).with(0);
+    on_store(&["runs", "fork", &run, "--at", "0"])
+        .with(2)
+        .says("a server drives the runs of this store");
+    let runs = on_store(&["runs", "list", "--json"]).with(0).json_lines();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    on_store(&["runs", "fork", &run, "--at", "0", "--detach"])
+        .with(0)
+        .says("the server drives it");
+    serving.stop();
+}

@@ -220,6 +220,22 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// The member of a line with the signature of its link. It is not linked itself.
+    pub const SIGNATURE: &str = "signature";
+
+    /// The attempt without its signature.
+    pub fn unsigned(&self) -> Self {
+        let mut unsigned = self.clone();
+        unsigned.other.remove(Self::SIGNATURE);
+        unsigned
+    }
+
+    /// Its link in the record, as written.
+    pub fn link(&self) -> &str {
+        let link = self.other.get(chain::LINK);
+        link.and_then(Value::as_str).unwrap_or_default()
+    }
+
     /// Whether it counts: it finished.
     pub fn is_complete(&self) -> bool {
         self.status
@@ -241,7 +257,8 @@ pub fn check_replays(document: &Document, attempts: &[Attempt], name: &str) -> V
     if seal::read(document) == Seal::Unsealed {
         return found;
     }
-    if let Some(line) = chain::broken_at(seal::text(&document.raw), attempts) {
+    let unsigned: Vec<Attempt> = attempts.iter().map(Attempt::unsigned).collect();
+    if let Some(line) = chain::broken_at(seal::text(&document.raw), &unsigned) {
         let number = attempts[line - 1].attempt;
         let message = format!(
             "{name} line {line} (attempt {number}): the record of replays was changed, or belongs \

@@ -97,7 +97,7 @@ kernel::words! {
         Valid = "valid",
         /// It is not sealed, so this is unknown.
         Unsealed = "unsealed",
-        /// It matches its seal, but lacks a signature by a required key.
+        /// It matches its seal, but it or a record of a replay lacks a signature by a required key.
         Unsigned = "unsigned",
         /// It matches its seal, but calls may be missing.
         Unverified = "unverified",
@@ -105,6 +105,14 @@ kernel::words! {
         Tampered = "tampered",
     }
 }
+
+/// The codes of a snapshot that matches its seal.
+const UNSIGNED: [&str; 4] = [
+    NOT_SIGNED,
+    REPLAY_UNSIGNED,
+    REPLAY_SIGNER_UNKNOWN,
+    UNVERIFIED,
+];
 
 impl State {
     /// The state that findings amount to.
@@ -115,8 +123,8 @@ impl State {
         match () {
             () if are(&[UNVERIFIED]) && is_unverified => Self::Unverified,
             () if are(&[]) => Self::Valid,
-            () if are(&[NOT_SIGNED, UNVERIFIED]) => Self::Unsigned,
-            () if are(&[NOT_SEALED, NOT_SIGNED, UNVERIFIED]) => Self::Unsealed,
+            () if are(&UNSIGNED) => Self::Unsigned,
+            () if are(&[&UNSIGNED[..], &[NOT_SEALED]].concat()) => Self::Unsealed,
             () => Self::Tampered,
         }
     }
@@ -126,6 +134,11 @@ impl State {
 pub const NOT_SEALED: &str = "not_sealed";
 /// The code of a finding about a missing signature by a required key.
 pub const NOT_SIGNED: &str = "not_signed";
+/// The code of a finding about unsigned records of replays. An error in strict mode.
+pub const REPLAY_UNSIGNED: &str = "replay_unsigned";
+/// The code of a finding about a record of a replay that an unknown key signed. An error in strict
+/// mode.
+pub const REPLAY_SIGNER_UNKNOWN: &str = "replay_signer_unknown";
 /// The code of a finding about calls that may be missing. An error in strict mode.
 pub const UNVERIFIED: &str = "network_unverified";
 

@@ -15,12 +15,13 @@ use serde_json::Value;
 use super::files::{self, Hold, lock_file};
 use super::import::as_it_stands;
 use super::{Folder, FolderError, Kept, REPLAYS, beside};
+use crate::signature::{PublicKey, Signature, Signed, SigningKey};
 
 /// Maximum bytes of a snapshot's name in the lock file of the record.
 const MAX_NAME: u64 = 4096;
 
 impl Folder {
-    /// Records an attempt with its number, and updates the snapshot's `replay_status` if the
+    /// Records an attempt with its number and a signature by the key, if there is one, and updates the snapshot's `replay_status` if the
     /// attempt finished. The record is durable first. While both are written the lock file contains
     /// the name of the snapshot: the next attempt completes an update that was interrupted between
     /// the two.
@@ -31,6 +32,7 @@ impl Folder {
         &self,
         snapshot: &Path,
         mut attempt: Attempt,
+        key: Option<&SigningKey>,
     ) -> Result<ReplayStatus, FolderError> {
         let _hold = self.hold(Hold::Shared)?;
         let path = self.replays_lock();
@@ -53,7 +55,8 @@ impl Folder {
         attempt.attempt = last.unwrap_or(0).max(attempts.len() as u64) + 1;
         set_text(&mut lock, &name_of(snapshot)).map_err(FolderError::io(&path))?;
         let record = beside(snapshot, REPLAYS);
-        append(&record, seal::text(&kept.document.raw), &attempt, &attempts)?;
+        let seed = seal::text(&kept.document.raw);
+        append(&record, (seed, key), &attempt, &attempts)?;
         let status = if attempt.is_complete() {
             status.after(&attempt, completed)
         } else {
@@ -93,6 +96,58 @@ impl Folder {
         let attempts = self.attempts(&kept.path)?;
         let again = self.read(&kept.path)?;
         Ok(self.wrong_replays(&again, &attempts, &lock_text(&path)?))
+    }
+
+    /// The keys that signed the record of replays of a snapshot, with findings about missing and
+    /// foreign signatures. The signer of the snapshot and `trusted` keys are not foreign; without
+    /// both none is.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn check_replay_signers(
+        &self,
+        kept: &Kept,
+        trusted: &[&PublicKey],
+    ) -> Result<(Vec<PublicKey>, Vec<Finding>), FolderError> {
+        let name = name_of(&beside(&kept.path, REPLAYS));
+        let (mut signers, mut found) = (Vec::new(), Vec::new());
+        let mut unsigned = Vec::new();
+        for (line, attempt) in (1..).zip(self.attempts(&kept.path)?) {
+            let signature = attempt.other.get(Attempt::SIGNATURE).cloned();
+            let Some(signature) = signature else {
+                unsigned.push(line);
+                continue;
+            };
+            let signature = serde_json::from_value::<Signature>(signature).ok();
+            let place = format!("line {line} (attempt {})", attempt.attempt);
+            let Some(signature) = signature.filter(|it| it.is_of(Signed::Replay(attempt.link())))
+            else {
+                let message = format!("{place}: the signature does not match this record");
+                found.push(Finding::error(&*name, "replay_signature_wrong", message));
+                continue;
+            };
+            if !trusted.is_empty() && !trusted.contains(&&signature.key) {
+                let message = format!(
+                    "{place}: signed by {}, which is neither the signer of the snapshot nor a \
+                     trusted key; trust it with --key",
+                    signature.key.as_str()
+                );
+                let code = seal::REPLAY_SIGNER_UNKNOWN;
+                found.push(Finding::warning(&*name, code, message));
+            }
+            if !signers.contains(&signature.key) {
+                signers.push(signature.key);
+            }
+        }
+        if let Some(first) = unsigned.first() {
+            let message = format!(
+                "{} of its records have no signature, the first in line {first}: whoever can write \
+                 the file can change them",
+                unsigned.len()
+            );
+            found.push(Finding::warning(&*name, seal::REPLAY_UNSIGNED, message));
+        }
+        Ok((signers, found))
     }
 
     fn wrong_replays(&self, kept: &Kept, attempts: &[Attempt], pending: &str) -> Vec<Finding> {
@@ -140,14 +195,19 @@ fn set_text(lock: &mut File, text: &str) -> std::io::Result<()> {
 /// Appends a line after the last complete one.
 fn append(
     path: &Path,
-    seed: &str,
+    (seed, key): (&str, Option<&SigningKey>),
     attempt: &Attempt,
     before: &[Attempt],
 ) -> Result<(), FolderError> {
     let appended = || {
-        let all: Vec<&Attempt> = before.iter().chain([attempt]).collect();
-        let linked = chain::linked(seed, &all);
-        let mut line = serde_json::to_vec(linked.last().unwrap_or(&Value::Null))?;
+        let all = before.iter().chain([attempt]).map(Attempt::unsigned);
+        let all: Vec<Attempt> = all.collect();
+        let mut line = chain::linked(seed, &all).pop().unwrap_or_default();
+        if let Some((key, link)) = key.zip(line[chain::LINK].as_str()) {
+            let signature = key.sign(Signed::Replay(link));
+            line[Attempt::SIGNATURE] = serde_json::to_value(signature)?;
+        }
+        let mut line = serde_json::to_vec(&line)?;
         line.push(b'\n');
         let mut options = OpenOptions::new();
         options

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::files::{self, Hold};
 use super::{CALLS, Folder, FolderError, Kept, PIN, REPLAYS, SIGNATURE, beside};
-use crate::signature::{Signature, SigningKey};
+use crate::signature::{Signature, Signed, SigningKey};
 
 /// Maximum tries for a free name. Few snapshots of one workflow share a millisecond.
 const MAX_NAMES: usize = 10_000;
@@ -96,7 +96,7 @@ impl Writer {
     /// # Errors
     /// When the disk rejects a write.
     pub fn sign(&self, kept: &Kept, key: &SigningKey) -> Result<(), FolderError> {
-        let signature = key.sign(seal::text(&kept.document.raw));
+        let signature = key.sign(Signed::Seal(seal::text(&kept.document.raw)));
         self.put_signature(&kept.path, &signature)
     }
 

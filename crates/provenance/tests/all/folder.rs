@@ -136,7 +136,11 @@ fn the_index_may_be_gone_old_or_wrong() {
     // A file that was changed by another program is read again.
     let file = folder.snapshots().join(&before.entries[0].file);
     folder
-        .record_replay(&file, attempt(DAY, Some(MatchStatus::NoMatch), false))
+        .record_replay(
+            &file,
+            attempt(DAY, Some(MatchStatus::NoMatch), false),
+            Some(&key()),
+        )
         .unwrap();
     assert_eq!(
         folder.list().unwrap().entries[0].match_status,
@@ -210,11 +214,12 @@ fn replays_are_counted_and_change_nothing_else() {
     let first = folder.record_replay(
         &kept.path,
         attempt(DAY, Some(MatchStatus::ExactMatch), true),
+        Some(&key()),
     );
     assert_eq!(first.unwrap().replay_count, 1);
     // An abandoned attempt is recorded, and not counted.
     let given_up = folder
-        .record_replay(&kept.path, attempt(DAY, None, false))
+        .record_replay(&kept.path, attempt(DAY, None, false), Some(&key()))
         .unwrap();
     assert_eq!(
         (given_up.replay_count, given_up.match_status),
@@ -226,7 +231,11 @@ fn replays_are_counted_and_change_nothing_else() {
     lines.push_str("{\"attempt\":3,\"at\":\"cut of");
     fs::write(&record, lines).unwrap();
     let before = fs::read(&kept.path).unwrap();
-    let last = folder.record_replay(&kept.path, attempt(DAY, Some(MatchStatus::NoMatch), false));
+    let last = folder.record_replay(
+        &kept.path,
+        attempt(DAY, Some(MatchStatus::NoMatch), false),
+        Some(&key()),
+    );
     let last = last.unwrap();
     assert_eq!(
         (last.replay_count, last.match_status),
@@ -242,7 +251,11 @@ fn replays_are_counted_and_change_nothing_else() {
     let lock = folder.snapshots().with_file_name(".replays.lock");
     fs::write(&lock, kept.path.file_name().unwrap().as_encoded_bytes()).unwrap();
     assert!(is_valid());
-    let last = folder.record_replay(&kept.path, attempt(DAY, Some(MatchStatus::NoMatch), false));
+    let last = folder.record_replay(
+        &kept.path,
+        attempt(DAY, Some(MatchStatus::NoMatch), false),
+        Some(&key()),
+    );
     assert_eq!(last.unwrap().replay_count, 3);
     let again = folder.read(&kept.path).unwrap();
     assert_eq!(integrity(&again.document.raw), core);
@@ -260,7 +273,11 @@ fn a_file_of_others_stays_as_it_is_when_it_is_replayed() {
     fs::write(&path, text).unwrap();
     let before = folder.read(&path).unwrap().document.raw;
     folder
-        .record_replay(&path, attempt(DAY, Some(MatchStatus::ExactMatch), true))
+        .record_replay(
+            &path,
+            attempt(DAY, Some(MatchStatus::ExactMatch), true),
+            Some(&key()),
+        )
         .unwrap();
     let mut after = folder.read(&path).unwrap().document.raw;
     let status = after
@@ -367,7 +384,9 @@ fn after_a_failed_replay_it_is_kept_for_180_days_to_the_second() {
     let kept = write(&folder, draft("failed", DAY), &[]);
     let day_10 = "2026-03-11T00:00:00.000Z";
     let failed = attempt(day_10, Some(MatchStatus::NoMatch), false);
-    folder.record_replay(&kept.path, failed).unwrap();
+    folder
+        .record_replay(&kept.path, failed, Some(&key()))
+        .unwrap();
     let last = at_day(190);
     for before in [at_day(91), last] {
         assert_eq!(folder.prune(before).unwrap().snapshots.len(), 0);
@@ -452,6 +471,7 @@ fn a_bundle_has_everything_and_is_rejected_if_damaged() {
     from.record_replay(
         &kept.path,
         attempt(DAY, Some(MatchStatus::ExactMatch), true),
+        Some(&key()),
     )
     .unwrap();
     let bundle = from.bundle(&from.read(&kept.path).unwrap()).unwrap();
@@ -529,6 +549,7 @@ fn an_imported_snapshot_brings_its_dependencies() {
     from.record_replay(
         &kept.path,
         attempt(DAY, Some(MatchStatus::ExactMatch), true),
+        Some(&key()),
     )
     .unwrap();
     let kept = from.read(&kept.path).unwrap();

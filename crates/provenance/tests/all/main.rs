@@ -3,4 +3,5 @@
 mod endpoint;
 mod folder;
 mod sealed;
+mod signed;
 mod support;

@@ -36,7 +36,9 @@ fn every_member_is_under_a_seal() {
         Some(MatchStatus::ExactMatch),
         true,
     );
-    folder.record_replay(&kept.path, tried).unwrap();
+    folder
+        .record_replay(&kept.path, tried, Some(&key()))
+        .unwrap();
     let whole = fs::read(&kept.path).unwrap();
     let document: Value = serde_json::from_slice(&whole).unwrap();
     let mut all = Vec::new();

@@ -4,7 +4,7 @@ use faces::provenance::calls::{Attempt, Call};
 use faces::provenance::document::{Config, MatchStatus, Mode, Model, Snapshot};
 use faces::provenance::seal::seal;
 use kernel::time::Timestamp;
-use provenance::{Folder, Kept, new_id};
+use provenance::{Folder, Kept, SigningKey, new_id};
 use serde_json::json;
 
 pub(crate) fn at(text: &str) -> Timestamp {
@@ -43,4 +43,10 @@ pub(crate) fn attempt(at: &str, status: Option<MatchStatus>, pass: bool) -> Atte
     let status = serde_json::to_value(status).unwrap();
     let value = json!({ "at": at, "kind": "verify", "status": status, "pass": pass });
     serde_json::from_value(value).unwrap()
+}
+
+/// A new key.
+pub(crate) fn key() -> SigningKey {
+    let folder = tempfile::tempdir().unwrap();
+    SigningKey::open_or_make(&folder.path().join("key")).unwrap()
 }

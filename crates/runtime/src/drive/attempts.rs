@@ -174,8 +174,9 @@ impl Driver {
             stop: stop.clone(),
             output: Arc::new(Output::new(
                 self.mailbox.clone(),
-                id.clone(),
+                (id.clone(), started.key.clone()),
                 self.run_redactor.clone(),
+                inner.stalls.clone(),
             )),
             artifacts: Arc::new(Artifacts::new(
                 inner.door.store().clone(),

@@ -36,6 +36,7 @@ use crate::plans::{Plans, Prepared};
 use crate::ports::Ports;
 use crate::redact::Redactor;
 use crate::seal::Seal;
+use crate::sinks::Stalls;
 use crate::trace_context::hand_on;
 use maintenance::Maintenance;
 
@@ -141,6 +142,8 @@ pub(crate) struct Inner {
     pub(crate) held_back: HeldBack,
     /// The error of the last write to the store; `None` if it succeeded.
     trouble: Mutex<Option<String>>,
+    /// The attempts that wait for space on the disk.
+    pub(crate) stalls: Stalls,
 }
 
 /// The two steps of a shutdown.
@@ -197,6 +200,7 @@ impl Engine {
                 taken_leases: tokio::sync::Mutex::default(),
                 held_back: HeldBack::default(),
                 trouble: Mutex::default(),
+                stalls: Stalls::default(),
             }),
         }
     }
@@ -206,9 +210,10 @@ impl Engine {
         &self.inner.door
     }
 
-    /// Why writes currently fail. Drivers retry until they succeed or are stopped.
+    /// Why writes currently fail. Drivers and attempts retry until they succeed or are stopped.
     pub fn trouble(&self) -> Option<String> {
-        self.inner.trouble.lock().clone()
+        let trouble = self.inner.trouble.lock().clone();
+        trouble.or_else(|| self.inner.stalls.first())
     }
 
     /// Records the result of a write to the store.

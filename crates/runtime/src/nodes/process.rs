@@ -227,6 +227,8 @@ impl Attempt<'_> {
                 },
                 seen = self.running.next() => match seen {
                     Seen::Started { .. } => {}
+                    Seen::Stalled => cx.output.note_stall(Some("the disk is full")),
+                    Seen::Continues => cx.output.note_stall(None),
                     Seen::Output(stream, bytes) => {
                         if let Some(tee) = &mut self.tee {
                             tee.take(stream, &bytes);

@@ -27,6 +27,7 @@ use super::attempt::{AttemptDir, Note};
 use super::entry::{Claimant, Entered, Refused, enter};
 use super::process_table;
 use super::pump::{self, EngineEnd};
+use super::room::Room;
 use super::watch::{Cause, Event, Reaper, Watch};
 use super::wire::{End, ExitRecord, NotStarted, Report, Request, Service, Stream};
 use crate::programs::{Confinement, confine};
@@ -68,6 +69,7 @@ fn supervise() -> io::Result<()> {
         is_made: Arc::default(),
         events: events.clone(),
     };
+    let room = Room::new(&engine, &stop.is_made);
     let mut said = watch_control(control, request.service, stop.clone())?;
     watch_signals(stop.clone())?;
     process_table::collect_orphans()?;
@@ -76,7 +78,7 @@ fn supervise() -> io::Result<()> {
             first: stdin,
             said: said.take(),
         };
-        let report = carry_out(&request, input, &engine, (&events, &inbox));
+        let report = carry_out(&request, input, (&engine, &room), (&events, &inbox));
         engine.report(&report);
         if !matches!(report, Report::Ended { is_free: true, .. }) || stop.is_made() {
             return Ok(());
@@ -96,7 +98,7 @@ fn supervise() -> io::Result<()> {
 fn carry_out(
     request: &Request,
     input: Input,
-    engine: &Arc<EngineEnd>,
+    (engine, room): (&Arc<EngineEnd>, &Room),
     (events, inbox): (&Sender<Event>, &Receiver<Event>),
 ) -> Report {
     let mut dir = AttemptDir::new(&request.dir);
@@ -109,13 +111,21 @@ fn carry_out(
         Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => ControlFlow::Break(()),
         Ok(_) | Err(RecvTimeoutError::Timeout) => ControlFlow::Continue(()),
     };
-    match enter(&mut dir, &claimant, &mut pause) {
+    let entered = room.for_write(
+        || enter(&mut dir, &claimant, &mut pause),
+        |refused| match refused {
+            Refused::Io(error) => Some(error),
+            _ => None,
+        },
+    );
+    match entered {
         Ok(Entered::Ended(record)) => Report::Adopted { record },
-        Ok(Entered::Clear { lock, gate }) => match start(&dir, request, &lock, events) {
+        Ok(Entered::Clear { lock, gate }) => match start(&dir, request, (&lock, room), events) {
             Ok(running) => {
                 // A later claimant now finds the lock taken and the note written.
                 drop(gate);
-                attend(&dir, request, running, input, engine, (events, inbox))
+                let ends = (engine, room);
+                attend(&dir, request, running, input, ends, (events, inbox))
             }
             Err((reason, message)) => Report::NotStarted { reason, message },
         },
@@ -248,7 +258,7 @@ struct OutputFiles {
 fn start(
     dir: &AttemptDir,
     request: &Request,
-    lock: &File,
+    (lock, room): (&File, &Room),
     events: &Sender<Event>,
 ) -> Result<Running, (NotStarted, String)> {
     let (program, args) = request
@@ -266,7 +276,8 @@ fn start(
         supervisor: process_table::find(std::process::id().cast_signed()),
         child,
     };
-    let files = prepare(dir, request.service, &note(None), lock).map_err(|error| {
+    let files = room.for_io(|| prepare(dir, request.service, &note(None), lock));
+    let files = files.map_err(|error| {
         (
             NotStarted::Other,
             format!("the attempt directory cannot be used: {error}"),
@@ -357,7 +368,7 @@ fn attend(
     request: &Request,
     mut running: Running,
     stdin: Input,
-    engine: &Arc<EngineEnd>,
+    (engine, room): (&Arc<EngineEnd>, &Room),
     (events, inbox): (&Sender<Event>, &Receiver<Event>),
 ) -> Report {
     let main = Pid::from_child(&running.child);
@@ -379,7 +390,7 @@ fn attend(
             stream,
             from,
             file,
-            engine,
+            (engine, room),
             request.output_limit,
             events.clone(),
         )
@@ -405,10 +416,11 @@ fn attend(
     let lost = pump::drain(&stdout, inbox).or(pump::drain(&stderr, inbox));
 
     let end = match (watch.cause, lost) {
+        // An output that still waited for space is not needed.
+        (Some(Cause::Stop), _) => return Report::Stopped,
         (Some(Cause::OutputLost(message)), _) | (_, Some(message)) => {
             return Report::OutputLost { message };
         }
-        (Some(Cause::Stop), None) => return Report::Stopped,
         (Some(Cause::TimedOut { after_ms }), None) => End::TimedOut { after_ms },
         (Some(Cause::BoundPassed(used)), None) => End::BoundPassed { used },
         (None, None) => end_of(watch.status),
@@ -428,7 +440,7 @@ fn attend(
         let is_free = !is_confined && stdout.has_ended() && stderr.has_ended();
         return Report::Ended { record, is_free };
     }
-    match dir.write_record(&record) {
+    match room.for_io(|| dir.write_record(&record)) {
         Ok(()) => Report::Ended {
             record,
             is_free: false,

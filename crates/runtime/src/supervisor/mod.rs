@@ -26,6 +26,7 @@ mod pool;
 mod process_table;
 mod program;
 mod pump;
+mod room;
 mod running;
 mod watch;
 mod wire;
@@ -43,6 +44,7 @@ pub use below::ProcessesBelow;
 pub use exec::exec_main;
 pub use pool::Pool;
 pub use program::find_program;
+pub(crate) use room::{AGAIN, is_full};
 pub use running::{Finish, Running, Seen};
 pub use wire::{End, ExitRecord, NotStarted, Stream, Written};
 

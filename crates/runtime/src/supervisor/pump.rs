@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::attempt::Tally;
+use super::room::Room;
 use super::watch::Event;
 use super::wire::{self, FRAME_HEADER, MAX_FRAME_BYTES, Report, Stream, Written};
 
@@ -82,12 +83,12 @@ pub(super) fn start(
     stream: Stream,
     from: Option<OwnedFd>,
     mut file: Option<File>,
-    engine: &Arc<EngineEnd>,
+    (engine, room): (&Arc<EngineEnd>, &Room),
     limit: u64,
     events: Sender<Event>,
 ) -> Arc<Pump> {
     let pump = Arc::new(Pump::default());
-    let (engine, seen) = (engine.clone(), pump.clone());
+    let (engine, room, seen) = (engine.clone(), room.clone(), pump.clone());
     let ended = events.clone();
     let copy = move || {
         let result = match from {
@@ -95,7 +96,7 @@ pub(super) fn start(
                 stream,
                 &mut File::from(from),
                 file.as_mut(),
-                &engine,
+                (&engine, &room),
                 &seen,
                 limit,
             ),
@@ -115,7 +116,7 @@ fn carry(
     stream: Stream,
     from: &mut File,
     mut file: Option<&mut File>,
-    engine: &EngineEnd,
+    (engine, room): (&EngineEnd, &Room),
     pump: &Pump,
     limit: u64,
 ) -> io::Result<()> {
@@ -142,14 +143,28 @@ fn carry(
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
         }
         if let Some(file) = &mut file {
-            file.write_all(&frame[FRAME_HEADER..])?;
+            let mut left = &frame[FRAME_HEADER..];
+            room.for_io(|| write_on(file, &mut left))?;
         }
         wire::seal(frame, stream.tag());
         engine.send(|pipe| pipe.write_all(frame));
     }
 }
 
-/// Waits until an output is complete, however slow the engine is; returns the error, if any. An
+/// Writes the rest of some bytes, and removes what is written from it.
+fn write_on(file: &mut File, left: &mut &[u8]) -> io::Result<()> {
+    while !left.is_empty() {
+        match file.write(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => *left = &left[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until an output is complete, however slow the engine and however full the disk is; returns the error, if any. An
 /// output that another process holds open without writing is accepted as it is.
 pub(super) fn drain(pump: &Pump, inbox: &Receiver<Event>) -> Option<String> {
     let mut silent = (None, Instant::now());

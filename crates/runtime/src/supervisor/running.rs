@@ -53,6 +53,10 @@ pub enum Seen {
     },
     /// It wrote output; at most 64 KiB at a time.
     Output(Stream, Bytes),
+    /// The disk is full: its output, or another file of the attempt, waits for space.
+    Stalled,
+    /// A file that waited is written.
+    Continues,
     /// It has finished.
     Finished(Finish),
 }
@@ -251,7 +255,7 @@ impl Running {
                 match self.next().await {
                     Seen::Finished(_) => break,
                     Seen::Output(stream, bytes) => hear(stream, &bytes),
-                    Seen::Started { .. } => {}
+                    Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
                 }
             }
         };
@@ -300,6 +304,8 @@ impl Running {
 fn seen(report: Report) -> Seen {
     Seen::Finished(match report {
         Report::Started { pid } => return Seen::Started { pid },
+        Report::Stalled => return Seen::Stalled,
+        Report::Continues => return Seen::Continues,
         Report::Adopted { record } => Finish::Adopted(record),
         Report::Ended { record, .. } => Finish::Ended(record),
         Report::NotStarted { reason, message } => Finish::NotStarted { reason, message },

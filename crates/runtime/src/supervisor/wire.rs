@@ -207,6 +207,10 @@ pub enum NotStarted {
 pub(super) enum Report {
     /// The process runs.
     Started { pid: i32 },
+    /// The disk is full: a file of the attempt waits for space.
+    Stalled,
+    /// A file that waited is written.
+    Continues,
     /// It exited in an earlier life of the engine.
     Adopted { record: ExitRecord },
     /// It ended.

@@ -95,7 +95,7 @@ async fn carry(mut running: Running, stream: DuplexStream) -> String {
         tokio::select! {
             biased;
             seen = running.next() => match seen {
-                Seen::Started { .. } => {}
+                Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
                 Seen::Output(Stream::Stdout, bytes) => {
                     if to.write_all(&bytes).await.is_err() {
                         break;

@@ -20,7 +20,7 @@ async fn supervisor_of(lab: &Lab, pool: &Pool, spec: Spec) -> i32 {
     loop {
         match running.next().await {
             Seen::Output(_, bytes) => stdout.extend_from_slice(&bytes),
-            Seen::Started { .. } => {}
+            Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
             Seen::Finished(finish) => {
                 assert!(matches!(finish, Finish::Ended(_)), "{finish:?}");
                 pool.keep(running);

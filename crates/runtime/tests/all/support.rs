@@ -179,7 +179,7 @@ pub(crate) async fn collect(mut running: Running) -> (String, String, Finish) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     loop {
         match next(&mut running).await {
-            Seen::Started { .. } => {}
+            Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
             Seen::Output(Stream::Stdout, bytes) => stdout.extend_from_slice(&bytes),
             Seen::Output(Stream::Stderr, bytes) => stderr.extend_from_slice(&bytes),
             Seen::Finished(finish) => {
@@ -201,7 +201,7 @@ pub(crate) async fn wait_for(running: &mut Running, text: &str) -> String {
     let mut output = String::new();
     loop {
         match next(running).await {
-            Seen::Started { .. } => {}
+            Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
             Seen::Output(_, bytes) => output.push_str(std::str::from_utf8(&bytes).unwrap()),
             Seen::Finished(finish) => panic!("it was over without writing {text}: {finish:?}"),
         }

@@ -30,7 +30,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "Whether the process answers",
                 &[(200, "Health")],
             ),
-        ),
+        )
+        .for_probes(),
         Route::new(
             Method::GET,
             "/readyz",
@@ -41,7 +42,8 @@ pub(super) fn routes() -> Vec<Route> {
                 "Whether runs are accepted and driven",
                 &[(200, "Health")],
             ),
-        ),
+        )
+        .for_probes(),
         Route::new(
             Method::GET,
             "/metrics",

@@ -15,13 +15,13 @@ use tokio::time::MissedTickBehavior;
 
 use super::files::Files;
 use super::presence::Presence;
-use super::trouble::Trouble;
 use super::view::View;
 use super::{Args, ask, sessions, so_far, words};
 use crate::driving::{Interrupts, TERM_PATIENCE, waits_for_somebody};
 use crate::exit::{Exit, Failure};
 use crate::follow::{Follower, Look};
 use crate::session::Session;
+use crate::trouble::Trouble;
 use crate::{style, talk, text};
 
 /// The interval of redraws.
@@ -116,7 +116,7 @@ impl<'a> Playing<'a> {
             args,
             run: run.clone(),
             asking: None,
-            trouble: Trouble::default(),
+            trouble: Trouble::new("session"),
         })
     }
 

@@ -26,7 +26,6 @@ mod so_far;
 mod start;
 mod status;
 mod templates;
-mod trouble;
 mod view;
 mod words;
 

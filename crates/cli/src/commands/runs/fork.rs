@@ -10,6 +10,7 @@ use runtime::{ForkFailed, ForkSpec};
 use serde_json::json;
 
 use super::super::DriveArgs;
+use super::super::drive_args::{Driver, say_next};
 use super::replay;
 use crate::args::PortArgs;
 use crate::data::Data;
@@ -85,6 +86,9 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         return run_on_server(args, session, remote).await;
     }
     let door = session.write()?;
+    // A replay is complete at once.
+    let is_left = args.detach || matches!(args.mode, Mode::Replay);
+    Driver::for_detach(is_left).check(session, &door).await?;
     let engine = compose::engine(session, &door, &args.drive.ports)?;
     let source = lookup::find(engine.door(), &args.run).await?;
     let mode = match args.mode {
@@ -109,11 +113,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let run = forked.run.header.stream.clone();
     if args.detach {
         print(session, &forked.run)?;
-        let id = short(&run);
-        talk::say(format!(
-            "{} `runwright resume {id}` drives it",
-            style::dim("next:")
-        ));
+        say_next(session, engine.door(), &run).await?;
         return Ok(Exit::Done);
     }
     if !args.drive.is_quiet() && session.form == Form::Text {

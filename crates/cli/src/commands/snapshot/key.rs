@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use provenance::{Folder, Kept, PublicKey, SigningKey, Writer};
+use provenance::{Folder, Kept, PublicKey, Signed, SigningKey, Writer};
 use runtime::named_file::{self, MAX_CONFIG_BYTES};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::{style, talk};
 /// Command-line arguments.
 #[derive(clap::Args, Debug)]
 #[command(
-    after_help = "Every capture is signed with your key, $XDG_CONFIG_HOME/runwright/snapshot.key (by default in
+    after_help = "Every capture and every record of a replay is signed with your key, $XDG_CONFIG_HOME/runwright/snapshot.key (by default in
 ~/.config), which the first capture creates. Give others the public key that this command prints, so
 that they can check your snapshots.
 
@@ -39,26 +39,40 @@ pub(super) fn own() -> Option<PublicKey> {
     Some(key.public())
 }
 
+/// The key of this user, which is created if it is missing.
+fn open_or_make() -> Result<SigningKey, String> {
+    let path = path().ok_or("neither XDG_CONFIG_HOME nor HOME is set, so there is no key")?;
+    SigningKey::open_or_make(&path).map_err(|error| error.to_string())
+}
+
+fn say_unsigned(what: &str, why: &str) {
+    let note = style::warn("note:");
+    talk::say(format!("{note} the {what} is not signed: {why}"));
+}
+
 /// Signs a newly captured snapshot. Reports a missing key.
 pub(super) fn sign(writer: &Writer, kept: &Kept) {
-    let signed = match path() {
-        None => Err("neither XDG_CONFIG_HOME nor HOME is set, so there is no key".to_owned()),
-        Some(path) => SigningKey::open_or_make(&path)
-            .map_err(|error| error.to_string())
-            .and_then(|key| writer.sign(kept, &key).map_err(|error| error.to_string())),
-    };
+    let signed =
+        open_or_make().and_then(|key| writer.sign(kept, &key).map_err(|error| error.to_string()));
     if let Err(why) = signed {
-        let note = style::warn("note:");
-        talk::say(format!("{note} the snapshot is not signed: {why}"));
+        say_unsigned("snapshot", &why);
     }
+}
+
+/// The key for the record of a replay. Reports a missing one.
+pub(super) fn for_replay() -> Option<SigningKey> {
+    open_or_make()
+        .inspect_err(|why| say_unsigned("record of this replay", why))
+        .ok()
 }
 
 /// Whether this user signed a snapshot, so that its command is trusted.
 pub(super) fn is_own(folder: &Folder, kept: &Kept) -> bool {
     let seal = faces::provenance::seal::text(&kept.document.raw);
     let signature = folder.signature(&kept.path).ok().flatten();
-    signature
-        .is_some_and(|signature| Some(&signature.key) == own().as_ref() && signature.is_of(seal))
+    signature.is_some_and(|signature| {
+        Some(&signature.key) == own().as_ref() && signature.is_of(Signed::Seal(seal))
+    })
 }
 
 /// The key given as a text, or as a file with it.

@@ -11,7 +11,7 @@ use super::how::{How, Judge, scores};
 use super::junit::{self, Case, End};
 use super::kind::{Kind, NotReplayed, ReplayError, Typed};
 use super::list::matched;
-use super::{Rooted, failed, find_whole};
+use super::{Rooted, failed, find_whole, key};
 use crate::args::PortArgs;
 use crate::data::Data;
 use crate::exit::{Exit, Failure};
@@ -184,7 +184,9 @@ async fn one(args: &Args, kept: Kept, session: &Session) -> Result<One, Failure>
             }
         }
     };
-    let status = folder.record_replay(&kept.path, attempt).map_err(failed)?;
+    let key = key::for_replay();
+    let status = folder.record_replay(&kept.path, attempt, key.as_ref());
+    let status = status.map_err(failed)?;
     let end = end.map(|replayed| {
         let mut report = replayed.report();
         report["snapshot_id"] = json!(snapshot.snapshot_id);

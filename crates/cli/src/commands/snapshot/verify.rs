@@ -1,7 +1,7 @@
 //! `runwright snapshot verify`.
 
 use faces::provenance::seal::State;
-use provenance::{FolderError, Strictness};
+use provenance::{FolderError, PublicKey, Strictness};
 use serde::Serialize;
 use serde_json::json;
 
@@ -17,7 +17,8 @@ use crate::{style, text};
   runwright snapshot verify latest --strict
 
 A snapshot is valid, unverified (calls may be missing: its command could connect past the recorder,
-or a connection was refused), unsealed (it has no seal, so changes cannot be detected), tampered or malformed. Exits
+or a connection was refused), unsigned (a required signature is missing), unsealed (it has no seal,
+so changes cannot be detected), tampered or malformed. Exits
 with 0 if all are valid or, without --strict, unverified; else with 4. Files of a capture that was
 killed or is still running are listed and do not count.")]
 pub(crate) struct Args {
@@ -25,8 +26,9 @@ pub(crate) struct Args {
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
 
-    /// Refuse ids that are not UUIDs, placeholders instead of hashes, and commands that could
-    /// connect past the recorder
+    /// Refuse ids that are not UUIDs, placeholders instead of hashes, commands that could connect
+    /// past the recorder, and records of replays without a signature by you, by the signer of the
+    /// snapshot or by --key
     #[arg(long)]
     strict: bool,
 
@@ -69,6 +71,12 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
     let keys = args.key.iter().map(|typed| key::named(typed));
     let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
     let own = key::own();
+    let trusted: Vec<_> = own.iter().chain(&keys).cloned().collect();
+    let whose = |signer: &PublicKey| match () {
+        () if Some(signer) == own.as_ref() => "your key",
+        () if keys.contains(signer) => "a key that was given",
+        () => "an unknown key; give a trusted one with --key",
+    };
     let mut named = args.snapshots.clone();
     let (mut broken, mut unfinished) = (Vec::<Unread>::new(), Vec::new());
     if named.is_empty() {
@@ -103,7 +111,8 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
             None => {
                 let kept = find(&folder, name)?;
                 let lies_in = folder.clone().holding_or_self(&kept.path);
-                let mut verified = lies_in.verify(&kept, strictness).map_err(failed)?;
+                let verified = lies_in.verify_trusting(&kept, strictness, &trusted);
+                let mut verified = verified.map_err(failed)?;
                 if !keys.is_empty() {
                     verified.must_be_signed_by(&keys);
                 }
@@ -135,11 +144,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                 };
                 data.line(format!("{id}  {word}"))?;
                 if let Some(signer) = &verified.signed_by {
-                    let whose = match () {
-                        () if Some(signer) == own.as_ref() => "your key",
-                        () if keys.contains(signer) => "a key that was given",
-                        () => "an unknown key; give a trusted one with --key",
-                    };
+                    let whose = whose(signer);
                     let is_good = verified.state != State::Tampered;
                     if is_good {
                         data.line(format!(
@@ -147,6 +152,13 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
                             signer.as_str()
                         ))?;
                     }
+                }
+                for signer in &verified.replays_signed_by {
+                    data.line(format!(
+                        "  records of replays signed by {} ({})",
+                        signer.as_str(),
+                        whose(signer)
+                    ))?;
                 }
                 for finding in &verified.findings {
                     let mark = if finding.is_error {

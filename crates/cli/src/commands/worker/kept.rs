@@ -137,7 +137,7 @@ impl Worker<'_> {
                     self.send_output(order, errors, false).await?;
                 }
                 seen = program.running.next() => match seen {
-                    Seen::Started { .. } => {}
+                    Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
                     Seen::Output(Stream::Stderr, bytes) => {
                         program.written += bytes.len();
                         errors[0].push(&bytes);
@@ -178,7 +178,12 @@ impl Programs {
             let mut program = self.idle.lock().pop()?;
             match program.running.next().now_or_never() {
                 None => return Some(program),
-                Some(Seen::Output(Stream::Stderr, _) | Seen::Started { .. }) => {
+                Some(
+                    Seen::Output(Stream::Stderr, _)
+                    | Seen::Started { .. }
+                    | Seen::Stalled
+                    | Seen::Continues,
+                ) => {
                     self.idle.lock().push(program);
                 }
                 // It has ended, or printed unrequested output: dropping it ends it.

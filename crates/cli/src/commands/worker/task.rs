@@ -275,7 +275,7 @@ impl Worker<'_> {
                     self.send_output(order, outputs, false).await?;
                 }
                 seen = running.next() => match seen {
-                    Seen::Started { .. } => {}
+                    Seen::Started { .. } | Seen::Stalled | Seen::Continues => {}
                     Seen::Output(Stream::Stdout, bytes) => outputs[0].push(&bytes),
                     Seen::Output(Stream::Stderr, bytes) => outputs[1].push(&bytes),
                     Seen::Finished(finish) => return Ok(finish),

@@ -316,3 +316,21 @@ fn a_missing_folder_is_named_and_not_made() {
     );
     lab.call(&["snapshot", "verify", "--root", "empty"]).with(2);
 }
+
+#[test]
+fn verify_names_the_signer_of_replays() {
+    let lab = Lab::new();
+    let path = project(&lab);
+    let verify = ["snapshot", "verify", "--root", "shop", "--strict"];
+    lab.call(&verify)
+        .with(0)
+        .prints("records of replays signed by ed25519:")
+        .prints("(your key)");
+    // Without its signature the line is still in its chain.
+    let record = path.with_extension("replays.jsonl");
+    let mut line = read(&record);
+    line.as_object_mut().unwrap().remove("signature");
+    fs::write(&record, format!("{line}\n")).unwrap();
+    lab.call(&verify).with(4).prints("have no signature");
+    lab.call(&verify[..4]).with(0).prints("have no signature");
+}

@@ -6,7 +6,6 @@ mod ending;
 mod evidence;
 mod failing;
 mod files;
-mod full_disk;
 mod going_on;
 mod messages;
 mod neighbours;
@@ -43,7 +42,7 @@ argv = ["sh", "-c", "{executor}", "sh", "{args}", "{cli_tool}", "{cli_mode}", ["
 "#;
 
 /// A node that runs a script.
-fn node(id: &str, script: &str, args: &str) -> Value {
+pub(crate) fn node(id: &str, script: &str, args: &str) -> Value {
     json!({
         "id": id, "name": id, "type": "skill", "executor": script, "args_template": args,
     })
@@ -62,7 +61,7 @@ fn checkpoint(id: &str, is_auto: bool) -> Value {
 }
 
 /// A template of sequential nodes.
-fn chain(nodes: &[Value]) -> Value {
+pub(crate) fn chain(nodes: &[Value]) -> Value {
     let edges: Vec<Value> = nodes
         .windows(2)
         .map(|pair| json!({ "from": pair[0]["id"], "to": pair[1]["id"] }))
@@ -79,7 +78,7 @@ fn template(nodes: &[Value], edges: &[Value]) -> Value {
 
 impl Lab {
     /// A project with executors and a template `sample`.
-    fn with_template(template: &Value) -> Self {
+    pub(crate) fn with_template(template: &Value) -> Self {
         let lab = Self::new();
         lab.write("runwright.toml", SHELL);
         lab.template("sample", template);

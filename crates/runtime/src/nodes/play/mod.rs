@@ -32,7 +32,7 @@ use super::{
 };
 use crate::executors::{Call, Executor, Executors, Places};
 use crate::named_file::NamedFile;
-use crate::supervisor::{DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream};
+use crate::supervisor::{AGAIN, DEFAULT_OUTPUT_LIMIT, ExitRecord, Spec, Stream, is_full};
 use crate::tools::TenantTools;
 use crate::trace_context;
 use config::Config;
@@ -170,7 +170,20 @@ impl Play {
             );
             NodeError::new("executor_missing", text).fatal()
         })?;
-        let place = Place::new(config, started, cx)?;
+        let place = loop {
+            match Place::new(config, started, cx) {
+                Err(unusable) if is_full(&unusable.error) => {
+                    cx.output.note_stall(Some("the disk is full"));
+                    tokio::select! {
+                        biased;
+                        () = cx.stop.cancelled() => return Ok(Outcome::Stopped),
+                        () = tokio::time::sleep(AGAIN) => {}
+                    }
+                }
+                place => break place?,
+            }
+        };
+        cx.output.note_stall(None);
         let args = config.args(started.inputs(), &place.project);
         let places = place.fill(&args, config, started);
         let spec = self.spec(executor, &places, config, &place, started, cx)?;
@@ -282,6 +295,19 @@ fn is_usual(name: &str) -> bool {
     })
 }
 
+/// A folder that cannot be used.
+struct Unusable {
+    folder: PathBuf,
+    error: std::io::Error,
+}
+
+impl From<Unusable> for NodeError {
+    fn from(Unusable { folder, error }: Unusable) -> Self {
+        let text = format!("{} cannot be used: {error}", folder.display());
+        NodeError::new("session_folder_unusable", text)
+    }
+}
+
 /// The paths of an attempt.
 struct Place {
     project: PathBuf,
@@ -292,22 +318,22 @@ struct Place {
 }
 
 impl Place {
-    fn new(config: &Config, started: &Started, cx: &NodeContext) -> Result<Self, NodeError> {
-        let refuse = |what: &Path, error: &std::io::Error| {
-            let text = format!("{} cannot be used: {error}", what.display());
-            NodeError::new("session_folder_unusable", text)
+    fn new(config: &Config, started: &Started, cx: &NodeContext) -> Result<Self, Unusable> {
+        let refuse = |what: &Path, error| Unusable {
+            folder: what.to_owned(),
+            error,
         };
         let project = &cx.ports.workdir;
         let project = project
             .canonicalize()
-            .map_err(|error| refuse(project, &error))?;
+            .map_err(|error| refuse(project, error))?;
         let session = project
             .join(SESSIONS)
             .join(file_name(started.run().as_str()));
         let artifacts = session.join("artifacts");
         crate::private::folder(&session)
             .and_then(|()| std::fs::create_dir_all(&artifacts))
-            .map_err(|error| refuse(&artifacts, &error))?;
+            .map_err(|error| refuse(&artifacts, error))?;
         let node = file_name(started.attempt().node.as_str());
         let (run, key) = (started.run(), started.key());
         Ok(Self {
