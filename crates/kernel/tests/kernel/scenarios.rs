@@ -100,6 +100,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         branched(),
         diverged(),
         crate::replays::unfinished(),
+        crate::replays::cut(),
     ]
     .into_iter()
     .chain(workers::all())
