@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::definition::{NodeKind, PlanNode};
+use crate::definition::{NodeIx, NodeKind, PlanNode};
 use crate::ids::{AttemptId, AttemptKey};
 use crate::run::state::NodeStatus;
 use crate::run::{Completion, Outcome, Run};
@@ -77,6 +77,23 @@ pub(crate) fn outcome(run: &Run, attempt: &AttemptId, nodes: &dyn Recompute) -> 
         Outcome::Completed(_) | Outcome::Failed { .. } => Some(outcome),
         Outcome::Waits { .. } | Outcome::Stopped => None,
     }
+}
+
+/// Whether a node that has not begun has effects outside: it cannot be computed.
+pub(crate) fn has_effect(run: &Run, ix: NodeIx, nodes: &dyn Recompute) -> bool {
+    let node = run.plan.node(ix);
+    if node.kind != NodeKind::Work {
+        return node.child().is_some();
+    }
+    let (visit, attempt) = (1, 1);
+    let first = AttemptId {
+        node: node.id.clone(),
+        visit,
+        attempt,
+    };
+    let key = first.key(&run.header.key_origin());
+    let inputs = &Map::new();
+    nodes.outcome(&Given { node, inputs, key }).is_none()
 }
 
 /// The outcome that replaces the recorded one in the decision.

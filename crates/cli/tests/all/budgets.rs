@@ -194,6 +194,25 @@ fn children_spend_from_the_cap_of_their_parent() {
 }
 
 #[test]
+fn children_at_the_same_time_share_the_cap() {
+    let lab = Lab::new();
+    let model = Model::start(Wants::Nothing);
+    model.providers(&lab, PRICE);
+    let child = lab.write(
+        "child.json",
+        workflow("child", &[ask("a"), ask("b")], &[("a", "b")]).to_string(),
+    );
+    let start = |id: &str| node(id, "core.subWorkflow", json!({ "workflowId": "child" }));
+    let file = lab.workflow(&workflow("w", &[start("s"), start("t"), ask("c")], &[]));
+    let child = child.to_str().unwrap();
+    let run = |cap: &str| model.run(&lab, &file, &["--with", child, "--budget-tokens", cap]);
+    run("9000").with(0);
+    assert_eq!(model.calls(), 5);
+    let lines = run("3000").with(1).json_lines();
+    assert!(used(&lines) <= 3_000 + TOKENS_OF_A_CALL, "{}", used(&lines));
+}
+
+#[test]
 fn a_definitions_cap_is_kept_and_shown() {
     let lab = Lab::new();
     let model = Model::start(Wants::Nothing);
@@ -275,9 +294,15 @@ fn a_child_without_a_price_asks_nothing_under_a_money_cap() {
     let file = lab.workflow(&workflow("w", &[start], &[]));
     let with = ["--with", child.to_str().unwrap(), "--budget-usd", "1"];
     let refused = model.run(&lab, &file, &with).with(1);
+    for part in [
+        "budget_model_unpriced",
+        "no run of child can be created: node a: maxCostUsd cannot be enforced",
+    ] {
+        assert!(refused.stdout.contains(part), "{}", refused.stdout);
+    }
     assert!(
-        refused.stdout.contains("budget_model_unpriced"),
-        "{}",
+        !refused.stdout.contains("node.dispatched"),
+        "no child is made: {}",
         refused.stdout
     );
     assert_eq!(model.calls(), 0);

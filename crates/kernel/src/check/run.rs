@@ -443,6 +443,15 @@ fn begins(cause: &CausedBy, event: &RunEvent) -> bool {
                 | RunEvent::RunStopping { .. }
                 | RunEvent::RunCancelled { .. }
         ),
+        CausedBy::FailReplay => matches!(
+            event,
+            RunEvent::NodeCancelled { .. }
+                | RunEvent::ChainStepped {
+                    phase: ChainPhase::ChildCancelled,
+                    ..
+                }
+                | RunEvent::RunFailed { .. }
+        ),
         CausedBy::Dispatch { .. } => matches!(
             event,
             RunEvent::NodeDispatched { .. }

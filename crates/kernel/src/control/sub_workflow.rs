@@ -1,8 +1,8 @@
 //! `core.subWorkflow`: starts a run of another workflow and, usually, waits for it.
 //!
 //! Mappings are evaluated once, when the child is created or has completed. An unset parent
-//! variable is passed as an explicit null. Dimensions that `budget` omits get the rest of the
-//! run's.
+//! variable is passed as an explicit null. In dimensions that `budget` omits, the child gets an
+//! equal share of the rest of the run's.
 
 use std::collections::BTreeMap;
 

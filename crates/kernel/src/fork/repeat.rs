@@ -7,7 +7,9 @@
 //!
 //! A cancellation from outside is repeated, unless the run alone would have reached an effect that
 //! its source never had: the replay must show whether that effect is allowed. Then the replay
-//! diverges before the cancellation, delays end at once, and the effect fails.
+//! diverges before the cancellation, pauses, delays and waits between attempts end at once, and the
+//! effect fails. An answer from outside is never made up: at a wait for one that an effect may
+//! follow, the replay fails.
 //!
 //! A replay never calls anything outside. When the source is exhausted and the replay has not
 //! ended, computable attempts are computed and all other attempts in flight fail with
@@ -19,12 +21,13 @@ use std::collections::BTreeSet;
 use serde_json::Map;
 
 use crate::batch::Record;
+use crate::definition::NodeIx;
 use crate::ids::AttemptId;
 use crate::recompute::{self, Recompute};
 use crate::replay::{self, Again, Divergence, Recorded, ReplayError};
 use crate::run::cause::{SOURCE_MISSING, Start};
 use crate::run::event::ChildStatus;
-use crate::run::state::timer;
+use crate::run::state::{NodeStatus, Phase, timer};
 use crate::run::{Command, Envelope, NodeError, Outcome, Run, RunState, decide};
 use crate::stream::StreamHeader;
 use crate::time::Timestamp;
@@ -71,14 +74,19 @@ impl Repeat {
                 } else {
                     computed(&run, nodes)
                 };
-                match step {
-                    Some(command) => {
-                        let at = run.head.at;
-                        run = apply(run, command.into(), at, chunk);
-                        continue;
-                    }
-                    None => return Ok(end(run, chunk)),
-                }
+                let at = run.head.at;
+                let ends = match step {
+                    None => run,
+                    Some(command) => match decide(run, &command.into(), at) {
+                        Ok(decided) => {
+                            run = chunk.take(decided);
+                            continue;
+                        }
+                        Err(refused) => refused.run,
+                    },
+                };
+                let fails = self.is_cut && waits_before_effect(&ends, nodes);
+                return Ok(end(ends, fails, chunk));
             }
             let batch = replay::batch_at(records, *next)?;
             if batch.is_cancelled_from_outside() && reaches_effect(&run, nodes) {
@@ -153,13 +161,18 @@ impl Repeat {
     }
 }
 
-/// The next step of a replay without outside input: computed outcomes, then delays in the order of
-/// their ends.
+/// The next step of a replay without outside input: computed outcomes, the end of a pause, then
+/// delays and waits between attempts in the order of their ends.
 fn alone(run: &Run, nodes: &dyn Recompute) -> Option<Command> {
     if let Some(finish) = computed(run, nodes) {
         return Some(finish);
     }
-    let delays = run.timers().filter(|(name, _)| timer::is_delay(name));
+    if let Some(Phase::Paused { .. } | Phase::Draining { .. }) = run.phase() {
+        return Some(Command::Resume { reason: None });
+    }
+    let delays = run
+        .timers()
+        .filter(|(name, _)| timer::is_delay(name) || timer::is_retry(name));
     let (name, _) = delays.min_by_key(|(_, due)| *due)?;
     let timer = name.to_owned();
     Some(Command::Fire { timer })
@@ -179,12 +192,40 @@ fn reaches_effect(run: &Run, nodes: &dyn Recompute) -> bool {
     let mut ahead = run.clone();
     for _ in 0..MAX_STEPS_AHEAD {
         let Some(command) = alone(&ahead, nodes) else {
-            return live(&ahead).difference(&begun).next().is_some();
+            let is_new = live(&ahead).difference(&begun).next().is_some();
+            return is_new || waits_before_effect(&ahead, nodes);
         };
         let at = ahead.head.at;
         match decide(ahead, &command.into(), at) {
             Ok(decided) => ahead = decided.run,
             Err(_) => return false,
+        }
+    }
+    false
+}
+
+/// Whether a node waits for an answer from outside that an effect may follow which its source never
+/// had.
+fn waits_before_effect(run: &Run, nodes: &dyn Recompute) -> bool {
+    let plan = &run.plan;
+    let Some(facts) = run.facts() else {
+        return false;
+    };
+    let status = |ix: NodeIx| &facts.nodes[ix.index()].status;
+    let waits = |ix: &NodeIx| matches!(status(*ix), NodeStatus::Suspended { .. });
+    let mut open: Vec<NodeIx> = plan.node_ixs().filter(waits).collect();
+    let mut seen: BTreeSet<NodeIx> = open.iter().copied().collect();
+    while let Some(ix) = open.pop() {
+        let targets = plan.node(ix).outgoing.iter();
+        for target in targets.map(|edge| plan.edge(*edge).target) {
+            if !seen.insert(target) {
+                continue;
+            }
+            let is_begun = !matches!(status(target), NodeStatus::Idle);
+            if !is_begun && recompute::has_effect(run, target, nodes) {
+                return true;
+            }
+            open.push(target);
         }
     }
     false
@@ -223,8 +264,8 @@ fn begin(unborn: Run, batch: &Recorded<'_>, diverge: Command, chunk: &mut Chunk)
     })
 }
 
-/// Ends a replay whose source is exhausted.
-fn end(mut run: Run, chunk: &mut Chunk) -> Run {
+/// Ends a replay whose source is exhausted. Remaining waits are cancelled, or the run `fails`.
+fn end(mut run: Run, fails: bool, chunk: &mut Chunk) -> Run {
     let at = run.head.at;
     let live = |run: &Run| run.live_attempts().map(|live| live.id).collect::<Vec<_>>();
     for attempt in live(&run) {
@@ -236,12 +277,16 @@ fn end(mut run: Run, chunk: &mut Chunk) -> Run {
         run = apply(run, Command::Finish { attempt, outcome }.into(), at, chunk);
     }
     if !run.is_settled() {
-        let cancel = Command::Cancel {
-            reason: Some(SOURCE_MISSING.to_owned()),
-            by: None,
-            parent: None,
+        let last = if fails {
+            Command::FailReplay
+        } else {
+            Command::Cancel {
+                reason: Some(SOURCE_MISSING.to_owned()),
+                by: None,
+                parent: None,
+            }
         };
-        run = apply(run, cancel.into(), at, chunk);
+        run = apply(run, last.into(), at, chunk);
     }
     for attempt in live(&run) {
         let outcome = Outcome::Stopped;

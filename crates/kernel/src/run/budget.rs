@@ -38,7 +38,8 @@ pub struct Budget {
     pub spent: Amounts,
     /// The reserved amounts, by holder.
     pub reserved: BTreeMap<String, Amounts>,
-    /// Whether the log names the limits, and so what is spent of them.
+    /// Whether the log names the limits, and so what is spent of them. Logs of older builds do not;
+    /// their child runs got other shares.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_announced: bool,
 }
@@ -181,6 +182,38 @@ impl Budget {
             return Err(NotNow::Held);
         }
         Ok(granted)
+    }
+
+    /// The part for a child: `wanted`, and in other dimensions one of `shares` equal shares of the
+    /// rest. If others have reserved an amount that is wanted, it is the rest.
+    ///
+    /// # Errors
+    /// The first dimension, by name, of which too much is spent, or nothing is left.
+    pub fn part(&self, wanted: &Amounts, shares: u64) -> Result<Amounts, Exhausted> {
+        let mut part = wanted.clone();
+        for (dimension, limit) in &self.limits {
+            let left = limit.saturating_sub(self.committed(dimension));
+            let Some(wanted) = part.get_mut(dimension) else {
+                let share = left / shares.max(1);
+                let share = if self.is_announced {
+                    share.max(1)
+                } else {
+                    share
+                };
+                part.insert(dimension.clone(), share.min(left));
+                continue;
+            };
+            if *wanted <= left {
+                continue;
+            }
+            let spent = self.spent.get(dimension).copied().unwrap_or(0);
+            if left == 0 || spent.saturating_add(*wanted) > *limit {
+                let wanted = Amounts::from([(dimension.clone(), *wanted)]);
+                self.fits(&wanted)?;
+            }
+            *wanted = left;
+        }
+        Ok(part)
     }
 
     /// The spent and reserved amount in a dimension.

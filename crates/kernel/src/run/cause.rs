@@ -143,6 +143,8 @@ pub enum CausedBy {
     Fork,
     /// A replay differs from its source.
     Diverge,
+    /// A replay reaches a wait before an effect that its source never had.
+    FailReplay,
 }
 
 /// Whether the creator of a run drives it at once.

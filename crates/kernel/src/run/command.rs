@@ -180,6 +180,8 @@ pub enum Command {
         /// The type of the event there.
         point: Option<String>,
     },
+    /// A replay reaches a wait before an effect that its source never had.
+    FailReplay,
 }
 
 /// Changes of a branch against its source. Absent fields stay unchanged.
@@ -373,6 +375,7 @@ impl Command {
             Self::ChildReported { .. } => CausedBy::ChildReported,
             Self::Fork { .. } => CausedBy::Fork,
             Self::Diverge { .. } => CausedBy::Diverge,
+            Self::FailReplay => CausedBy::FailReplay,
         }
     }
 
@@ -582,6 +585,7 @@ impl Command {
                 kind,
                 point,
             },
+            (CausedBy::FailReplay, _) => Self::FailReplay,
             _ => return None,
         };
         let envelope = Envelope {

@@ -113,7 +113,9 @@ fn is_runnable(run: &Run) -> bool {
         Phase::Draining { .. } | Phase::Stopping { .. } => run.has_live_work(),
         Phase::Running => {
             run.has_live_work()
-                || run.undispatched().next().is_some()
+                || run
+                    .undispatched()
+                    .any(|live| !run.waits_for_budget(live.node))
                 || schedule::has_startable(run)
         }
     }

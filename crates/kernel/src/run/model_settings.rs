@@ -6,10 +6,11 @@
 use serde_json::{Map, Value};
 
 use crate::control::supervisor::THRESHOLD;
+use crate::run::budget::BudgetPolicy;
 use crate::run::state::Facts;
 
 /// The keys that a child run inherits from its parent.
-pub(crate) const INHERITED: [&str; 8] = [
+const INHERITED: [&str; 8] = [
     "model",
     "temperature",
     "maxTokens",
@@ -28,6 +29,21 @@ impl Facts {
     /// The creator's settings for nodes that call models.
     pub fn model_settings(&self) -> ModelSettings<'_> {
         ModelSettings(&self.configurable)
+    }
+
+    /// The settings that a child run gets.
+    pub fn settings_of_children(&self) -> Map<String, Value> {
+        let inherited = INHERITED
+            .iter()
+            .filter_map(|key| self.configurable.get_key_value(*key));
+        let mut settings: Map<String, Value> = inherited
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let budget = self.configurable.get("budget");
+        if let Some(models) = budget.and_then(BudgetPolicy::inherited) {
+            settings.insert("budget".to_owned(), models);
+        }
+        settings
     }
 }
 

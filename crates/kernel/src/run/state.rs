@@ -1,6 +1,7 @@
 //! The state of a run: the fold of its log.
 
 mod queries;
+mod shares;
 pub mod timer;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use kernel::definition::{Plan, UnknownTypes};
 use kernel::run::budget::Exhausted;
-use kernel::run::event::{ChildStatus, DrainPolicy};
+use kernel::run::event::DrainPolicy;
 use kernel::run::report::Used;
-use kernel::run::{Command, Completion, Create, Found, NodeError, Outcome, Report, Start, Usage};
-use kernel::stream::{DefinitionRef, Policy};
+use kernel::run::{Command, Completion, Create, NodeError, Outcome, Report, Start, Usage};
+use kernel::stream::Policy;
 use serde_json::{Map, json};
 
 use crate::flow;
 use crate::world::{Then, World, started_under};
 
-fn tokens(n: u64) -> BTreeMap<String, u64> {
+pub(crate) fn tokens(n: u64) -> BTreeMap<String, u64> {
     BTreeMap::from([("tokens".to_owned(), n)])
 }
 
-fn limited(text: &str) -> World {
+pub(crate) fn limited(text: &str) -> World {
     let policy = Policy {
         budget: tokens(100),
         ..Policy::default()
@@ -26,7 +26,7 @@ fn limited(text: &str) -> World {
 }
 
 impl World {
-    fn reserves(&mut self, node: &str, n: u64) -> Then {
+    pub(crate) fn reserves(&mut self, node: &str, n: u64) -> Then {
         let attempt = self.attempt(node);
         self.when(Command::Reserve {
             attempt,
@@ -35,7 +35,7 @@ impl World {
         })
     }
 
-    fn estimates(&mut self, node: &str, likely: u64, least: u64) -> Then {
+    pub(crate) fn estimates(&mut self, node: &str, likely: u64, least: u64) -> Then {
         let attempt = self.attempt(node);
         self.when(Command::Reserve {
             attempt,
@@ -44,7 +44,7 @@ impl World {
         })
     }
 
-    fn uses(&mut self, node: &str, n: u64) -> Then {
+    pub(crate) fn uses(&mut self, node: &str, n: u64) -> Then {
         let attempt = self.attempt(node);
         let usage = Usage {
             provider: "p".to_owned(),
@@ -68,7 +68,7 @@ impl World {
         })
     }
 
-    fn committed(&self) -> (u64, u64) {
+    pub(crate) fn committed(&self) -> (u64, u64) {
         let budget = &self.run.facts().expect("facts").budget;
         let spent = budget.spent.get("tokens").copied().unwrap_or(0);
         (spent, budget.committed("tokens"))
@@ -335,30 +335,6 @@ fn a_budget_with_unknown_fields_is_refused_wherever_it_is() {
     }
 }
 
-#[test]
-fn a_child_may_ask_the_models_its_parent_may() {
-    let text = "s: core.subWorkflow {\"config\":{\"workflowId\":\"c\"}}";
-    let mut create = Create::new(Map::new(), "test", Start::Now);
-    create.configurable = serde_json::from_value(json!({
-        "budget": { "maxTokens": 5, "modelDeny": ["big-*"] },
-    }))
-    .expect("an object");
-    let mut run = World::new(flow::plan(text), Policy::default());
-    run.when(Command::Create(create)).decided();
-    let attempt = run.attempt("s");
-    run.when(Command::Dispatch {
-        attempt,
-        found: found(),
-    })
-    .then("node.dispatched s");
-    let (_, message) = run.sent().pop().expect("a message");
-    let Command::Create(create) = message.envelope.command else {
-        panic!("the child is created");
-    };
-    let expected = json!({ "budget": { "modelDeny": ["big-*"] } });
-    assert_eq!(serde_json::Value::Object(create.configurable), expected);
-}
-
 /// Two nodes reserve at the same time, one after a restart, until nothing is left.
 pub(crate) fn scene(run: &mut World) {
     let mut create = Create::new(Map::new(), "test", Start::Now);
@@ -395,56 +371,4 @@ pub(crate) fn told_scene(run: &mut World) {
     };
     run.finish("b", Outcome::failed(exhausted.error()))
         .decided();
-}
-
-fn found() -> Found {
-    let plan = flow::plan("x");
-    Found::Definition(DefinitionRef {
-        workflow: plan.workflow.clone(),
-        version: plan.version.clone(),
-        digest: plan.digest,
-        put_by: Default::default(),
-    })
-}
-
-#[test]
-fn a_child_gets_a_share_and_returns_its_unused_part() {
-    let text = "s: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"maxTokens\":80}}}\n\
-                s -> t\nt: core.subWorkflow {\"config\":{\"workflowId\":\"c\",\"budget\":{\"maxTokens\":80}}}";
-    for (spent, goes_on) in [(20, true), (21, false)] {
-        let mut run = limited(text);
-        let attempt = run.attempt("s");
-        run.when(Command::Dispatch {
-            attempt,
-            found: found(),
-        })
-        .then("node.dispatched s");
-        assert_eq!(run.committed(), (0, 80));
-        let (child, message) = run.sent().pop().expect("a message");
-        let header = message.header.expect("a header");
-        assert_eq!(header.policy.budget, tokens(80));
-        run.when(Command::ChildSettled {
-            child,
-            status: ChildStatus::Completed,
-            variables: Map::new(),
-            outputs: Map::new(),
-            error: None,
-            spent: tokens(spent),
-        })
-        .then("child.settled completed; node.completed s; node.started t");
-        assert_eq!(run.committed(), (spent, spent));
-        let attempt = run.attempt("t");
-        let then = run.when(Command::Dispatch {
-            attempt,
-            found: found(),
-        });
-        if goes_on {
-            then.then("node.dispatched t")
-        } else {
-            then.then(
-                "budget.exhausted tokens 21/100; cap.breached 100 < 101; \
-                 node.failed t budget_exhausted; run.failed budget_exhausted",
-            )
-        };
-    }
 }

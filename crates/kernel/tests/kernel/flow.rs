@@ -20,6 +20,9 @@ use serde_json::{Map, Value, json};
 /// The default type of nodes. The test decides the outcome of its attempts.
 pub(crate) const WORK: &str = "test.work";
 
+/// A type of nodes that call a model.
+pub(crate) const MODEL: &str = "core.ai.callPrompt";
+
 /// The plan of a workflow in the notation above.
 pub(crate) fn plan(text: &str) -> Arc<Plan> {
     compile(&document(text))
@@ -171,13 +174,13 @@ pub(crate) struct Types;
 
 impl NodeTypes for Types {
     fn kind(&self, type_id: &str) -> Option<NodeKind> {
-        [WORK, WORKER_NODE]
+        [WORK, MODEL, WORKER_NODE]
             .contains(&type_id)
             .then_some(NodeKind::Work)
     }
 
     fn type_ids(&self) -> Vec<String> {
-        vec![WORK.to_owned(), WORKER_NODE.to_owned()]
+        [WORK, MODEL, WORKER_NODE].map(str::to_owned).into()
     }
 
     fn check_config(&self, _: &str, _: &Value) -> Vec<Problem> {

@@ -37,4 +37,5 @@ mod outside;
 mod pause;
 mod replays;
 mod rules;
+mod shares;
 mod takeover;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kernel::replay::{self, Divergence, ReplayError};
-use kernel::run::event::DivergenceKind;
+use kernel::run::event::{DivergenceKind, DrainPolicy};
+use kernel::run::{NodeError, Outcome};
 use serde_json::json;
 
 use crate::flow;
@@ -303,10 +304,61 @@ fn a_cancellation_before_an_effect_is_not_repeated() {
 }
 
 #[test]
+fn a_cancellation_during_a_pause_or_between_attempts_before_an_effect_is_not_repeated() {
+    let failed = "node.failed effect replay_source_missing";
+    let ended = "run.failed replay_source_missing";
+    let mut paused = started("wait: core.delay {\"config\":{\"ms\":9}}\nwait -> effect");
+    paused.pause(DrainPolicy::Immediate).decided();
+    paused.cancel().decided();
+    let mut between = started("a -> effect");
+    between.pause(DrainPolicy::DrainCurrentNode).decided();
+    between.completes("a").decided();
+    between.cancel().decided();
+    let text = "effect: {\"settings\":{\"retry\":{\"maxRetries\":1,\"initialDelayMs\":10}}}";
+    let mut waiting = started(text);
+    let boom = NodeError::new("boom", "as the test says");
+    waiting.finish("effect", Outcome::failed(boom)).decided();
+    waiting.cancel().decided();
+    for source in [paused, between, waiting] {
+        assert_eq!(source.run.status().as_str(), "cancelled");
+        let replayed = source.replay(0);
+        let lines = lines(&replayed.world.events);
+        assert!(lines.iter().any(|line| line == failed), "{lines:?}");
+        assert_eq!(lines.last().map(String::as_str), Some(ended), "{lines:?}");
+        let again = &replayed.world;
+        let verified = replay::verify(&again.run.header, &again.run.plan, &again.records);
+        assert!(verified.is_ok(), "{:?}", verified.err());
+    }
+}
+
+#[test]
+fn a_cancellation_at_a_gate_before_an_effect_is_not_repeated() {
+    for text in [
+        "ask: core.interrupt\nask -> effect",
+        "ask: core.interrupt\nask -> wait\nwait: core.delay {\"config\":{\"ms\":9}}\nwait -> effect",
+        "ask: core.interrupt\nask -> s\ns: core.subWorkflow {\"config\":{\"workflowId\":\"c\"}}",
+    ] {
+        let mut source = started(text);
+        source.cancel().decided();
+        let replayed = source.replay(0);
+        let again = &replayed.world;
+        let lines = lines(&again.events);
+        let ends = [
+            "replay.diverged 4 missing",
+            "node.cancelled ask",
+            "run.failed replay_source_missing",
+        ];
+        assert_eq!(lines[lines.len() - 3..], ends, "{lines:?}");
+        let verified = replay::verify(&again.run.header, &again.run.plan, &again.records);
+        assert!(verified.is_ok(), "{:?}", verified.err());
+    }
+}
+
+#[test]
 fn other_cancellations_are_repeated() {
     for text in [
         "wait: core.delay {\"config\":{\"ms\":9}}",
-        "ask: core.interrupt\nask -> effect",
+        "ask: core.interrupt",
         "effect",
     ] {
         let mut source = started(text);
@@ -337,6 +389,20 @@ pub(crate) fn unfinished() -> scenarios::Scenario {
     source.when(kernel::run::Command::Create(create)).decided();
     scenarios::Scenario {
         name: "replay-unfinished",
+        document,
+        world: source.replay(0).world,
+    }
+}
+
+/// A replay of a run that was cancelled at a gate before an effect.
+pub(crate) fn cut() -> scenarios::Scenario {
+    let document = flow::document("ask: core.interrupt\nask -> effect");
+    let mut source = World::new(flow::compile(&document), Default::default());
+    let create = kernel::run::Create::new(Default::default(), "test", kernel::run::Start::Now);
+    source.when(kernel::run::Command::Create(create)).decided();
+    source.cancel().decided();
+    scenarios::Scenario {
+        name: "replay-cut",
         document,
         world: source.replay(0).world,
     }

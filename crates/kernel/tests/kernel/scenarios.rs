@@ -52,6 +52,12 @@ pub(crate) fn all() -> Vec<Scenario> {
         limited_scene("budget", "a -> b", limited(), budget),
         limited_scene("budget-of-calls", "a\nb", limited(), crate::budget::scene),
         limited_scene("budget-told", "a\nb", limited(), crate::budget::told_scene),
+        limited_scene(
+            "budget-shares",
+            &crate::shares::shared(),
+            limited(),
+            crate::shares::scene,
+        ),
         scene(
             "working-time",
             crate::bounds::WORKING_TIME,
@@ -94,6 +100,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         branched(),
         diverged(),
         crate::replays::unfinished(),
+        crate::replays::cut(),
     ]
     .into_iter()
     .chain(workers::all())

@@ -2,6 +2,7 @@
 
 use kernel::definition::{NodeIx, Plan};
 use kernel::problem::{ProblemCode, Problems, pointer};
+use kernel::run::budget::COST;
 use kernel::run::{Found, NodeError, Rejection};
 use kernel::sealed::has_sealed;
 use kernel::stream::DefinitionRef;
@@ -9,6 +10,7 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use super::Driver;
+use crate::models::estimate::UNPRICED;
 
 /// Problems of a child's inputs quoted in its node's error.
 const NAMED: usize = 3;
@@ -52,6 +54,9 @@ impl Driver {
             }
             Err(error) => return Err(error),
         };
+        if let Some(error) = self.unpriced(ix, workflow, &plan) {
+            return Ok(Found::Not(error));
+        }
         let node = &run.plan.node(ix).id;
         let hidden = run.plan.hidden_of_parent(node, workflow);
         let hides = |name: &str| hidden.as_ref().is_none_or(|names| names.contains(name));
@@ -59,6 +64,20 @@ impl Driver {
             Ok(()) => Found::Definition(definition),
             Err(rejection) => Found::Not(refused(workflow, &rejection)),
         })
+    }
+
+    /// The error of a child with a cost limit and a model without a price: its cost would not
+    /// count.
+    fn unpriced(&self, ix: NodeIx, workflow: &str, plan: &Plan) -> Option<NodeError> {
+        let run = self.run();
+        if !run.limits_child(ix, COST) && !plan.budget.limits.contains_key(COST) {
+            return None;
+        }
+        let settings = run.facts()?.settings_of_children();
+        let problems = self.ports.models.check_prices(plan, &settings, None);
+        let what = &problems.first()?.message;
+        let text = format!("no run of {workflow} can be created: {what}");
+        Some(NodeError::new(UNPRICED, text).fatal())
     }
 }
 

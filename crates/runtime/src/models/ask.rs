@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::providers::Api;
+
 /// A request to a model with the conversation so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ask {
@@ -114,6 +116,18 @@ pub(crate) struct Tokens {
 impl Tokens {
     pub(crate) fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
+    }
+
+    /// All tokens that the model read and wrote, cached ones included.
+    pub(crate) fn with_cached(&self, api: Api) -> u64 {
+        let cached = match api {
+            // OpenAI includes cached tokens in the input …
+            Api::OpenAi => [None, None],
+            // … and Anthropic counts them separately.
+            Api::Anthropic => [self.cache_read, self.cache_write],
+        };
+        let counts = cached.into_iter().flatten();
+        counts.fold(self.total(), u64::saturating_add)
     }
 }
 

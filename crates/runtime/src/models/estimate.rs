@@ -73,17 +73,21 @@ pub(crate) fn spent(provider: &Provider, ask: &Ask, answer: &Answer) -> Amounts 
 }
 
 fn amounts(provider: &Provider, models: [&str; 2], tokens: &Tokens) -> Amounts {
-    let mut amounts = Amounts::from([(TOKENS.to_owned(), tokens.total().min(MAX_COUNT))]);
+    let total = tokens.with_cached(provider.api).min(MAX_COUNT);
+    let mut amounts = Amounts::from([(TOKENS.to_owned(), total)]);
     if let Some(micro_usd) = provider.micro_usd(models, tokens) {
         amounts.insert(COST.to_owned(), micro_usd.min(MAX_COUNT));
     }
     amounts
 }
 
+/// The error code of a model without a price under a cost limit.
+pub(crate) const UNPRICED: &str = "budget_model_unpriced";
+
 /// The error of a call under a cost limit whose price is unknown.
 pub(crate) fn unpriced(provider: &str, model: &str) -> NodeError {
     let text = format!("{}; nothing was sent", no_price(provider, model));
-    NodeError::new("budget_model_unpriced", text).fatal()
+    NodeError::new(UNPRICED, text).fatal()
 }
 
 /// Why a run with a cost limit may not call a model.
@@ -125,5 +129,32 @@ impl Ask {
         let system = self.system.as_ref().map_or(0, String::len);
         let bytes: usize = messages.chain(tools).chain([shape, system]).sum();
         bytes as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use url::Url;
+
+    use super::*;
+
+    #[test]
+    fn cached_tokens_count_in_a_budget() {
+        let answer = Answer {
+            tokens: Some(Tokens {
+                input: 10,
+                output: 5,
+                cache_read: Some(700),
+                cache_write: Some(80),
+            }),
+            ..Answer::default()
+        };
+        let spent = |api| {
+            let provider = Provider::custom(api, Url::parse("http://127.0.0.1").unwrap());
+            spent(&provider, &Ask::default(), &answer)[TOKENS]
+        };
+        assert_eq!(spent(Api::Anthropic), 795);
+        // OpenAI's input contains them.
+        assert_eq!(spent(Api::OpenAi), 15);
     }
 }

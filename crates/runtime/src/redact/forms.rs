@@ -30,14 +30,51 @@ pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
         longest: bytes.len(),
     };
     let escaped = rest.iter().flat_map(|text| escapes(text));
-    let encoded = base64s(secret).into_iter().chain(hexes(secret));
-    let forms = rest.iter().cloned().chain(escaped).chain(encoded);
+    let forms = rest.iter().cloned().chain(escaped);
     patterns.extend(forms.map(|form| literal(form.as_bytes())));
+    let encoded = base64s(secret).into_iter().chain(hexes(secret));
+    if secret.len() <= MAX_SPELLED_BYTES {
+        let base64s = base64s(secret).into_iter().map(|form| wrapped(&form));
+        patterns.extend(base64s.chain([spaced(&hexes(secret)[0])]));
+    } else {
+        patterns.extend(encoded.map(|form| literal(form.as_bytes())));
+    }
     for ends in [u16::to_le_bytes, u16::to_be_bytes] {
         let wide: Vec<u8> = secret.encode_utf16().flat_map(ends).collect();
         patterns.push(literal(&wide));
     }
     patterns
+}
+
+/// What may be between the characters of base64: ends of lines and indentation, also escaped.
+const WRAPS: &str = r"(?:[ \t\r\n]|\\+[nrt])*";
+/// What may be between the digits of two bytes, as `od`, `xxd` and fingerprints write them.
+const SPACES: &str = r"(?:[ \t\r\n:,\-]|0[xX]|\\+[nrtx])*";
+
+/// A base64 form, also in lines. A match begins with two characters of one line, so that a stream
+/// holds back few ends of lines; if a line ends after the first character, that one stays.
+fn wrapped(form: &str) -> Spelled {
+    let each: Vec<String> = form.bytes().map(|byte| format!(r"\x{byte:02x}")).collect();
+    let (begin, rest) = each.split_at(2);
+    let (first, second) = (&begin[0], &begin[1]);
+    Spelled {
+        pattern: format!("(?:{first}{second}{WRAPS}|{second}){}", rest.join(WRAPS)),
+        longest: form.len() * 2,
+    }
+}
+
+/// Hexadecimal digits in either case, also with separators between bytes.
+fn spaced(digits: &str) -> Spelled {
+    let digit = |digit: char| match digit {
+        'a'..='f' => format!("[{digit}{}]", digit.to_ascii_uppercase()),
+        digit => digit.to_string(),
+    };
+    let digits: Vec<String> = digits.chars().map(digit).collect();
+    let bytes: Vec<String> = digits.chunks(2).map(<[String]>::concat).collect();
+    Spelled {
+        pattern: bytes.join(SPACES),
+        longest: bytes.len() * 8,
+    }
 }
 
 /// Characters other than ASCII letters and digits.
@@ -170,6 +207,55 @@ mod tests {
             assert!(forms.iter().any(|f| f == form), "{form} in {forms:?}");
         }
         assert!(forms.iter().any(|f| f == "p%22%C3%A4+ss%2Fw%2Brd%0A"));
+    }
+
+    #[test]
+    fn encoded_secrets_are_found_across_lines_and_separators() {
+        let secret = "correct horse battery staple, and a whole stable of other horses behind it";
+        let redactor = super::super::Redactor::default()
+            .knowing("env:K", secret)
+            .unwrap();
+        let parts = |text: &str, size: usize, between: &str| {
+            let parts = text.as_bytes().chunks(size).map(String::from_utf8_lossy);
+            parts.collect::<Vec<_>>().join(between)
+        };
+        for before in [
+            "",
+            "u",
+            "us",
+            "user:",
+            "a long name of a user who has a password: ",
+        ] {
+            let encoded = STANDARD_NO_PAD.encode(format!("{before}{secret}"));
+            for width in [64, 76, 20, 7] {
+                for between in ["\n", "\r\n", "\n    ", "\\n"] {
+                    let text = redactor.text(&parts(&encoded, width, between)).into_owned();
+                    assert!(
+                        text.contains("[REDACTED:env:K]"),
+                        "{before} {width}: {text}"
+                    );
+                }
+            }
+        }
+        let digits = &hexes(secret)[0];
+        for (size, between) in [
+            (60, "\n"),
+            (2, ":"),
+            (2, " "),
+            (4, " "),
+            (2, ", 0x"),
+            (32, "\n "),
+        ] {
+            for text in [
+                parts(digits, size, between),
+                parts(&digits.to_uppercase(), size, between),
+            ] {
+                assert_eq!(redactor.text(&text), "[REDACTED:env:K]", "{text}");
+                let mut stream = redactor.stream();
+                let streamed: String = text.chars().map(|c| stream.push(&c.to_string())).collect();
+                assert_eq!(streamed + &stream.finish(), "[REDACTED:env:K]", "{text}");
+            }
+        }
     }
 
     #[test]

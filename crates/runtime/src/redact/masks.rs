@@ -353,7 +353,7 @@ fn of_header(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
 }
 
 fn of_token(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {
-    random(text, value, usize::MAX)
+    random(text, value)
 }
 
 fn of_basic(text: &[u8], value: Range<usize>) -> Option<Range<usize>> {

@@ -104,8 +104,8 @@ enum Takes {
     All,
     /// The same, if it looks random.
     Random,
-    /// The match up to the end of its group, if that looks random and is not longer than this.
-    UpTo(usize),
+    /// The match up to the end of its group, if that looks random and has such a length.
+    Within { least: usize, most: usize },
     /// The range that a function chooses from the match and its group.
     Value(fn(&[u8], Range<usize>) -> Option<Range<usize>>),
 }
@@ -116,10 +116,10 @@ impl Takes {
             Self::All => Some(secret),
             Self::Random => {
                 let secret = secret.start.max(shapes::before(text))..secret.end;
-                shapes::random(text, secret, usize::MAX)
+                shapes::random(text, secret)
             }
-            Self::UpTo(most) => {
-                let end = shapes::random(text, secret, most)?.end;
+            Self::Within { least, most } => {
+                let end = shapes::random_within(text, secret, least, most)?.end;
                 Some(shapes::before(text)..end)
             }
             Self::Value(of) => of(text, secret),

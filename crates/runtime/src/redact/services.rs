@@ -107,6 +107,7 @@ pub(super) const SERVICES: &[Service] = &[
     of(("Cloudflare origin", "developers.cloudflare.com, origin CA"), "v1.0-", Dash, 171, 171),
     of(("Fly.io", "fly.io/docs, tokens"), "fm1r_|fm1a_|fm2_|fo1_", Padded, 40, ANY),
     of(("Vercel", "vercel.com/docs, tokens"), "vcp_|vci_|vca_|vcr_|vck_", Alnum, 24, 80),
+    of(("Vercel Blob", "vercel.com/docs, Vercel Blob"), "vercel_blob_rw_", Word, 40, 80),
     of(("Netlify", "docs.netlify.com, access tokens"), "nfp_", Alnum, 36, 60),
     of(("Render", "render.com/docs, API keys"), "rnd_", Alnum, 24, 40),
     of(("Scalingo", "developers.scalingo.com, tokens"), "tk-us-", Dash, 48, 48),
@@ -166,6 +167,7 @@ pub(super) const SERVICES: &[Service] = &[
     // Messaging.
     of(("Slack", "api.slack.com, token types"), "xoxb-|xoxp-|xoxa-|xoxo-|xoxr-|xoxs-|xoxe-|xoxc-|xoxd-|xoxe.xoxb-|xoxe.xoxp-|xapp-", Padded, 10, 300),
     of(("Mailgun", "documentation.mailgun.com, API keys"), "key-", Hex, 32, 32),
+    of(("Mandrill", "mailchimp.com/developer/transactional"), "md-", Dash, 22, 22),
     of(("Brevo", "developers.brevo.com"), "xkeysib-|xsmtpsib-", Dash, 81, 81),
     of(("Resend", "resend.com/docs"), "re_", Word, 30, 40),
     of(("MailerSend", "developers.mailersend.com"), "mlsn.", Hex, 64, 70),
@@ -260,7 +262,7 @@ pub(super) const STRUCTURED: &[(&str, &str)] = &[
     // SendGrid (docs.sendgrid.com): an id and a secret.
     ("SendGrid", r"\bSG\.[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{32,64}"),
     // Mailchimp (mailchimp.com/developer): a key and its data centre.
-    ("Mailchimp", r"\b[0-9a-f]{32}-us[0-9]{1,2}\b"),
+    ("Mailchimp", r"\b[0-9a-f]{32}-us[0-9]{1,2}"),
     // Telegram (core.telegram.org/bots): the number of a bot and its key.
     ("Telegram", r"(?:\b|bot)([0-9]{8,10}:AA[A-Za-z0-9_\-]{32,35})"),
     // Discord (discord.com/developers): the base64 of a number, a time, a signature.

@@ -55,8 +55,12 @@ pub(super) fn shapes() -> Vec<Shape> {
     });
     let services = SERVICES.iter();
     let services = services.map(|service| {
-        let most = service.most;
-        shape("[REDACTED]", pattern(service), Takes::UpTo(most))
+        let (least, most) = (service.least, service.most);
+        shape(
+            "[REDACTED]",
+            pattern(service),
+            Takes::Within { least, most },
+        )
     });
     let hooks = HOOKS.iter();
     let hooks = hooks.map(|pattern| shape("[REDACTED:url]", (*pattern).to_owned(), Takes::Random));
@@ -104,13 +108,30 @@ fn escaped(text: &str) -> String {
 
 /// The part of a token that is replaced; `None` for an ordinary word with the same beginning, and
 /// for a placeholder.
-pub(super) fn random(text: &[u8], token: Range<usize>, most: usize) -> Option<Range<usize>> {
+pub(super) fn random(text: &[u8], token: Range<usize>) -> Option<Range<usize>> {
     // Punctuation at the end of a sentence is not part of it.
     let behind = text[token.clone()].iter().rev();
     let behind = behind.take_while(|byte| matches!(byte, b'.' | b'-' | b'/'));
     let token = token.start..token.end - behind.count();
+    looks_random(&text[token.clone()]).then_some(token)
+}
+
+/// The same for a token of a bounded length. A longer text may be a token and a name after `_`.
+pub(super) fn random_within(
+    text: &[u8],
+    token: Range<usize>,
+    least: usize,
+    most: usize,
+) -> Option<Range<usize>> {
+    let found = random(text, token.clone());
+    let length = found.as_ref().map_or(token.len(), Range::len);
+    if length <= most {
+        return found;
+    }
     let bytes = &text[token.clone()];
-    (bytes.len() <= most && looks_random(bytes)).then_some(token)
+    let mut ends = (least..=most.min(bytes.len())).rev();
+    let end = ends.find(|end| bytes.get(*end) == Some(&b'_'))?;
+    random(text, token.start..token.start + end)
 }
 
 /// Whether a text looks random: it has many different characters, none of them dominant, and a part

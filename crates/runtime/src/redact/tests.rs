@@ -90,6 +90,36 @@ fn each_service_is_found_and_its_name_alone_is_not() {
     }
 }
 
+/// Tokens as the documentation of their services writes them, with a made-up random part.
+const DOCUMENTED: [&str; 9] = [
+    "gldt-x7Kq2mZp9Rw4Tb1Yc8Nf",
+    "SSWS 00QCjAl4MlV-WPXM0Ae5Fo9Kd3Xz7Tn2Ub1Vy6Rqs",
+    "vercel_blob_rw_aB3dE5fG7hJ9kL1m_qW2eR4tY6uI8oP0aS1dF3gH5jK7lZ9",
+    "md-kQ3v9ZbT1xW7rL5nE2yH0A",
+    "4f9c2b7e1d8a6053c9e2f4b7a1d80653-us12",
+    "patQ7wE2rT9yU4iO1p.3f8a1c5e9b2d7046f1a3c5e7092b4d6f8a1c3e5b7d902f4a6c8e1b3d5f7092a",
+    "dapi3f8a1c5e9b2d7046f1a3c5e7092b4d6f",
+    "atlasv1.Qw3Er5Ty7Ui9Op1As2Df4Gh6Jk8Lz0Xc3Vb5Nm7Qw9Er1Ty3Ui5Op7As9Df1Gh3Jk5L",
+    "PMAK-3f8a1c5e9b2d7046f1a3c5e7-092b4d6f8a1c3e5b7d902f4a6c8e1b3d5f",
+];
+
+#[test]
+fn documented_tokens_are_found_also_before_a_suffix() {
+    let redactor = Redactor::default();
+    for token in DOCUMENTED {
+        let secret = token.rsplit([' ', '-', '.', '_']).next().unwrap_or(token);
+        for behind in ["", " ", "\"", ".", "_suffix", "_prod_2"] {
+            let text = redactor.text(&format!("key={token}{behind}")).into_owned();
+            let is_whole = secret.len() > 4;
+            assert!(text.contains("[REDACTED]"), "{token}{behind}: {text}");
+            assert!(
+                !is_whole || !text.contains(&secret[..8]),
+                "{token}{behind}: {text}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_token_may_start_after_an_escape() {
     let token = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8";

@@ -9,11 +9,10 @@ use crate::control::sub_workflow::{OnChildFailure, SubWorkflow};
 use crate::definition::NodeIx;
 use crate::ids::{AttemptId, Seq, StreamId, child_stream, worker_stream};
 use crate::limits::MAX_RUN_DEPTH;
-use crate::run::budget::{self, BudgetPolicy};
+use crate::run::budget::{self, Amounts, Exhausted};
 use crate::run::cause::{Found, Start};
 use crate::run::command::{ChannelWrite, Command, Create};
 use crate::run::event::{ChainPhase, ChildStatus, Ending, NodeError, RunEvent};
-use crate::run::model_settings::INHERITED;
 use crate::run::rejection::Rejection;
 use crate::run::state::{NodeStatus, Phase};
 use crate::stream::{DefinitionRef, Parent, Policy, StreamHeader, StreamKind};
@@ -79,22 +78,11 @@ impl Decision {
             );
             return self.refuse_child(ix, error.fatal());
         }
-        if let Err(exhausted) = self.facts().budget.fits(&config.budget) {
-            return self.refuse_child(ix, exhausted.error());
-        }
-        let mut budget = config.budget.clone();
-        let mut part_of_budget = header.policy.part_of_budget || !budget.is_empty();
-        let counters = &self.facts().budget;
-        // Concurrent workers get equal shares.
-        let shares = self
-            .fan(ix)
-            .map_or(1, |fan| fan.total - fan.pending.unwrap_or(0));
-        part_of_budget |= shares > 1 || !counters.reserved.is_empty();
-        for (dimension, limit) in &counters.limits {
-            let left = limit.saturating_sub(counters.committed(dimension));
-            let share = left / u64::from(shares.max(1));
-            budget.entry(dimension.clone()).or_insert(share);
-        }
+        let (budget, part_of_budget) = match self.part_for_child(ix, &config.budget) {
+            Ok(part) => part,
+            Err(exhausted) => return self.refuse_child(ix, exhausted.error()),
+        };
+        let part_of_budget = part_of_budget || header.policy.part_of_budget;
         let inputs = self.run.child_inputs(ix);
         let worker = self.current_worker(ix).map(|(worker, _)| worker);
         let (node, visit) = (&attempt.node, attempt.visit);
@@ -148,22 +136,30 @@ impl Decision {
         }
         .seal_genesis();
         let mut create = Create::new(inputs, "run", Start::WhenClaimed);
-        create.configurable = INHERITED
-            .iter()
-            .filter_map(|key| self.facts().configurable.get_key_value(*key))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        if let Some(budget) = self.facts().configurable.get("budget")
-            && let Some(models) = BudgetPolicy::inherited(budget)
-        {
-            create.configurable.insert("budget".to_owned(), models);
-        }
+        create.configurable = self.facts().settings_of_children();
         self.send(&child, Some(child_header), Command::Create(create));
         self.fan_on(ix);
         if !config.wait_for_completion {
             let outputs = child_outputs(&child, "pending", Map::new());
             self.complete(ix, outputs, None);
         }
+    }
+
+    /// The budget of the child that a node starts now, and whether it is only a part of the rest.
+    fn part_for_child(&self, ix: NodeIx, own: &Amounts) -> Result<(Amounts, bool), Exhausted> {
+        let counters = &self.facts().budget;
+        let shares = if counters.is_announced {
+            self.run.shares_of_budget(ix)
+        } else {
+            // Logs of older builds: a child got its own part or none, and only the workers of one
+            // node shared.
+            counters.fits(own)?;
+            let fan = self.fan(ix);
+            fan.map_or(1, |fan| u64::from(fan.total - fan.pending.unwrap_or(0)))
+        };
+        let part = counters.part(own, shares)?;
+        let is_part = !own.is_empty() || shares > 1 || !counters.reserved.is_empty();
+        Ok((part, is_part))
     }
 
     pub(super) fn child_settled(&mut self, command: &Command) -> Result<(), Rejection> {

@@ -8,6 +8,7 @@ use crate::ids::NodeId;
 use crate::run::cause::SOURCE_MISSING;
 use crate::run::command::Command;
 use crate::run::event::{CapKind, ChildStatus, Ending, NodeError, RunEvent};
+use crate::run::rejection::Rejection;
 use crate::run::schedule;
 use crate::run::state::{End, NodeStatus, Phase};
 
@@ -52,6 +53,20 @@ impl Decision {
         };
         let error = NodeError::new(code, message).fatal();
         self.stop(Ending::Failed { error, node_id });
+    }
+
+    /// Ends a replay at a wait before an effect that its source never had.
+    pub(super) fn fail_replay(&mut self) -> Result<(), Rejection> {
+        if self.is_stopping() {
+            return Err(Rejection::Stopping);
+        }
+        let text =
+            "the source of this replay was cancelled before an effect and has no outcome of it";
+        self.stop(Ending::Failed {
+            error: NodeError::new(SOURCE_MISSING, text).fatal(),
+            node_id: None,
+        });
+        Ok(())
     }
 
     /// Ends the run as soon as no attempt is in flight. Waiting nodes are cancelled now; the holder

@@ -223,6 +223,7 @@ impl Decision {
                 });
                 Ok(())
             }
+            Command::FailReplay => self.fail_replay(),
         }
     }
 

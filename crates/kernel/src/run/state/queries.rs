@@ -252,28 +252,6 @@ impl Run {
         self.in_flight(|kind| kind != NodeKind::Work)
     }
 
-    /// Whether a node that starts a child waits for a part of the budget that attempts have
-    /// reserved: its child may use what they return.
-    pub fn waits_for_budget(&self, ix: NodeIx) -> bool {
-        let Some(facts) = self.facts() else {
-            return false;
-        };
-        let budget = &facts.budget;
-        let wanted = self.plan.node(ix).child().map(|child| &child.budget);
-        let is_child = |holder: &str| facts.children.keys().any(|child| child.as_str() == holder);
-        budget.limits.iter().any(|(dimension, limit)| {
-            let wanted = wanted.and_then(|wanted| wanted.get(dimension));
-            let wanted = wanted.copied().unwrap_or(1);
-            let held = budget.reserved.iter();
-            let held = held.filter(|(holder, _)| !is_child(holder));
-            let held: u64 = held.filter_map(|(_, amounts)| amounts.get(dimension)).sum();
-            let committed = budget.committed(dimension);
-            held > 0
-                && committed.saturating_add(wanted) > *limit
-                && (committed - held.min(committed)).saturating_add(wanted) <= *limit
-        })
-    }
-
     fn in_flight(&self, of: impl Fn(NodeKind) -> bool) -> impl Iterator<Item = LiveAttempt<'_>> {
         let facts = match &self.state {
             RunState::Active { facts, .. } => Some(facts),

@@ -22,6 +22,11 @@ pub fn retry(node: &NodeId) -> String {
     format!("retry/{node}")
 }
 
+/// Whether a timer is the end of a wait between attempts.
+pub fn is_retry(name: &str) -> bool {
+    name.starts_with("retry/")
+}
+
 /// An interrupt's expiry.
 pub fn interrupt(id: &InterruptId) -> String {
     format!("interrupt/{id}")
