@@ -1,6 +1,7 @@
 //! Putting a session away.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use faces::player::names;
 use faces::player::state::Status;
@@ -58,6 +59,7 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let Some(files) = files::bring_up_to_date(&door, project, &run).await? else {
         return Err(Failure::new(format!("run {run} is not a session")));
     };
+    update_derived(&door, project, &all, &known.id).await?;
     let word = if was_archived {
         "was archived before and is"
     } else {
@@ -69,6 +71,28 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     ));
     words::last(session, &files)?;
     Ok(Exit::Done)
+}
+
+/// Writes the files of other sessions again that name files of an archived one: sessions that began
+/// with its state.
+async fn update_derived(
+    door: &Door,
+    project: &Path,
+    all: &[Known],
+    archived: &str,
+) -> Result<(), Failure> {
+    let inside = format!("{}/{archived}/", names::SESSIONS);
+    let is_ours = |known: &&Known| matches!(known.kind, Kind::Open | Kind::Settled);
+    for other in all.iter().filter(is_ours) {
+        let folder = project.join(names::SESSIONS).join(&other.id);
+        let folders = [folder, archive_folder(project, &other.id)];
+        let state = |folder: &PathBuf| fs::read_to_string(folder.join(names::STATE)).ok();
+        let state = folders.iter().find_map(state);
+        if state.is_some_and(|state| state.contains(&inside)) {
+            files::bring_up_to_date(door, project, &StreamId::new(&other.id)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Moves the folder of another player's ended session. Only its status and its paths change. The
