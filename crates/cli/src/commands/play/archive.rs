@@ -8,6 +8,7 @@ use faces::player::state::Status;
 use kernel::ids::StreamId;
 use kernel::json::replaced;
 use runtime::door::Door;
+use runtime::private;
 use serde_json::{Value, json};
 
 use super::files::{self, archive_folder};
@@ -51,7 +52,7 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let was_archived = archive.is_dir();
     if !was_archived {
         let parent = archive.parent().unwrap_or(&archive);
-        fs::create_dir_all(parent).map_err(fail)?;
+        private::folder(parent).map_err(fail)?;
         fs::rename(&folder, &archive).map_err(fail)?;
     }
     // Written at the old place: after a crash in between, the next command updates the files in
@@ -116,10 +117,10 @@ fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
     let text = text.replace(&is_ours(names::SESSIONS), &is_ours(names::ARCHIVE));
     let status = Status::Archived.as_str();
     let text = replaced(&text, "/status", &json!(status)).unwrap_or(text);
-    files::replace(&state, text.as_bytes()).map_err(fail)?;
+    files::replace(&state, text.as_bytes(), files::For::Owner).map_err(fail)?;
     let archive = archive_folder(project, id);
     let parent = archive.parent().unwrap_or(&archive);
-    fs::create_dir_all(parent).map_err(fail)?;
+    private::folder(parent).map_err(fail)?;
     fs::rename(&folder, &archive).map_err(fail)?;
     talk::say(format!(
         "session {id} is archived in {}/{id}",
