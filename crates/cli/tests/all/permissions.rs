@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::*;
+use crate::play::{chain, checkpoint, node};
+use crate::support::{Ended, Lab, one_script};
 
 /// The program under another umask.
 fn under(lab: &Lab, umask: &str, args: &[&str]) -> Command {
@@ -161,4 +162,26 @@ fn other_files_in_the_store_folder_are_left_alone() {
     lab.call(&["run", "makes.json", "--data", "."]).with(0);
     assert_eq!((mode(&file), mode(lab.path())), (0o644, 0o755));
     assert_eq!(mode(&lab.path().join("store.db")), 0o600);
+}
+
+#[test]
+fn sessions_are_for_their_owner_under_every_umask() {
+    for umask in ["000", "022"] {
+        let nodes = [node("a", "echo said", ""), checkpoint("cp", false)];
+        let lab = Lab::with_template(&chain(&nodes));
+        let call = |args: &[&str]| Ended::from(under(&lab, umask, args).output().unwrap());
+        call(&["play", "sample", "--yes"]).with(0);
+        let sessions = [".workflow/sessions"];
+        assert_eq!(
+            loose(&lab, &sessions),
+            Vec::<String>::new(),
+            "umask {umask}"
+        );
+        call(&["play", "--archive"]).with(0);
+        assert_eq!(
+            loose(&lab, &sessions),
+            Vec::<String>::new(),
+            "umask {umask}"
+        );
+    }
 }

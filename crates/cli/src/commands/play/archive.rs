@@ -1,12 +1,14 @@
 //! Putting a session away.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use faces::player::names;
 use faces::player::state::Status;
 use kernel::ids::StreamId;
 use kernel::json::replaced;
 use runtime::door::Door;
+use runtime::private;
 use serde_json::{Value, json};
 
 use super::files::{self, archive_folder};
@@ -50,7 +52,7 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let was_archived = archive.is_dir();
     if !was_archived {
         let parent = archive.parent().unwrap_or(&archive);
-        fs::create_dir_all(parent).map_err(fail)?;
+        private::folder(parent).map_err(fail)?;
         fs::rename(&folder, &archive).map_err(fail)?;
     }
     // Written at the old place: after a crash in between, the next command updates the files in
@@ -58,6 +60,7 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     let Some(files) = files::bring_up_to_date(&door, project, &run).await? else {
         return Err(Failure::new(format!("run {run} is not a session")));
     };
+    update_derived(&door, project, &all, &known.id).await?;
     let word = if was_archived {
         "was archived before and is"
     } else {
@@ -69,6 +72,28 @@ pub(super) async fn run(name: Option<&str>, session: &Session) -> Result<Exit, F
     ));
     words::last(session, &files)?;
     Ok(Exit::Done)
+}
+
+/// Writes the files of other sessions again that name files of an archived one: sessions that began
+/// with its state.
+async fn update_derived(
+    door: &Door,
+    project: &Path,
+    all: &[Known],
+    archived: &str,
+) -> Result<(), Failure> {
+    let inside = format!("{}/{archived}/", names::SESSIONS);
+    let is_ours = |known: &&Known| matches!(known.kind, Kind::Open | Kind::Settled);
+    for other in all.iter().filter(is_ours) {
+        let folder = project.join(names::SESSIONS).join(&other.id);
+        let folders = [folder, archive_folder(project, &other.id)];
+        let state = |folder: &PathBuf| fs::read_to_string(folder.join(names::STATE)).ok();
+        let state = folders.iter().find_map(state);
+        if state.is_some_and(|state| state.contains(&inside)) {
+            files::bring_up_to_date(door, project, &StreamId::new(&other.id)).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Moves the folder of another player's ended session. Only its status and its paths change. The
@@ -92,10 +117,10 @@ fn foreign(session: &Session, id: &str, left: Left) -> Result<Exit, Failure> {
     let text = text.replace(&is_ours(names::SESSIONS), &is_ours(names::ARCHIVE));
     let status = Status::Archived.as_str();
     let text = replaced(&text, "/status", &json!(status)).unwrap_or(text);
-    files::replace(&state, text.as_bytes()).map_err(fail)?;
+    files::replace(&state, text.as_bytes(), files::For::Owner).map_err(fail)?;
     let archive = archive_folder(project, id);
     let parent = archive.parent().unwrap_or(&archive);
-    fs::create_dir_all(parent).map_err(fail)?;
+    private::folder(parent).map_err(fail)?;
     fs::rename(&folder, &archive).map_err(fail)?;
     talk::say(format!(
         "session {id} is archived in {}/{id}",

@@ -294,7 +294,12 @@ impl<'a> Playing<'a> {
                 let asked = asked.filter(|text| !text.is_empty()).unwrap_or("Continue?");
                 let now = self.engine.door().store().now();
                 let begun = run.facts().map(|facts| facts.started_at);
-                let so_far = so_far::lines(&self.files.state(), &question.node, begun, now);
+                let ran = |node: &str| {
+                    let of = &run.facts()?.nodes[run.plan.node_ix(node)?.0 as usize];
+                    Some((of.started_at?, of.settled_at?))
+                };
+                let state = self.files.state();
+                let so_far = so_far::lines(&state, &question.node, begun, now, ran);
                 format!(
                     "{} {}\n{so_far}{}",
                     style::warn("Checkpoint:"),

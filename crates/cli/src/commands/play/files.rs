@@ -13,7 +13,7 @@ use faces::player::state::{NodeState, NodeStates, SessionState, Snapshot, Status
 use kernel::ids::StreamId;
 use kernel::run::Event;
 use runtime::door::Door;
-use runtime::nodes::play_paths::present;
+use runtime::nodes::play_paths::{present, session_folder};
 use runtime::private;
 use serde::Serialize;
 use serde_json::Value;
@@ -90,27 +90,27 @@ impl Files {
     fn write_all(&self) -> Result<(), Failure> {
         let folder = self.folder();
         let fail = |error: io::Error| Failure::file(&folder, &error);
-        private::folder(&folder).map_err(fail)?;
-        fs::create_dir_all(folder.join("artifacts")).map_err(fail)?;
-        let lock = File::create(folder.join(".lock")).map_err(fail)?;
+        session_folder(&folder).map_err(fail)?;
+        private::folder(&folder.join("artifacts")).map_err(fail)?;
+        let lock = lock(&folder).map_err(fail)?;
         lock.lock().map_err(fail)?;
         for snapshot in &self.snapshots {
             let mut snapshot = snapshot.clone();
             bring_paths_up_to_date(&self.project, &mut snapshot.node_states_snapshot);
             let checkpoints = folder.join("checkpoints");
-            fs::create_dir_all(&checkpoints).map_err(fail)?;
+            private::folder(&checkpoints).map_err(fail)?;
             let name = kernel::ids::file_name(&snapshot.checkpoint_id);
             let path = checkpoints.join(format!("{name}.json"));
             let text = pretty(&snapshot).map_err(fail)?;
             if fs::read(&path).ok().as_deref() != Some(&*text) {
-                replace(&path, &text).map_err(fail)?;
+                replace(&path, &text, For::Owner).map_err(fail)?;
             }
         }
         let path = folder.join(names::STATE);
         if written_seq(&path).is_none_or(|written| written <= self.projection.seq()) {
             let text = pretty(&self.state()).map_err(fail)?;
             if fs::read(&path).ok().as_deref() != Some(&*text) {
-                replace(&path, &text).map_err(fail)?;
+                replace(&path, &text, For::Owner).map_err(fail)?;
             }
         }
         Ok(())
@@ -216,12 +216,31 @@ fn written_seq(path: &Path) -> Option<u64> {
     state["x_play"]["seq"].as_u64()
 }
 
+fn lock(folder: &Path) -> io::Result<File> {
+    let mut how = private::file();
+    let how = how.write(true).create(true).truncate(true);
+    how.open(folder.join(".lock"))
+}
+
+/// The users that may read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    /// Its owner: it belongs to a session.
+    Owner,
+    /// Every user: it belongs to the project.
+    Everyone,
+}
+
 /// Replaces a file as a whole; durable when this returns.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8], readers: For) -> io::Result<()> {
+    let mode = match readers {
+        For::Owner => 0o600,
+        For::Everyone => 0o644,
+    };
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new()
         .prefix(".new-")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
         .tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
@@ -237,8 +256,8 @@ mod tests {
     fn a_file_is_replaced_atomically_and_leaves_no_extra_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
-        replace(&path, b"one").unwrap();
-        replace(&path, b"two").unwrap();
+        replace(&path, b"one", For::Owner).unwrap();
+        replace(&path, b"two", For::Owner).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }

@@ -6,7 +6,7 @@ use faces::player::names;
 use faces::player::template::Template;
 use serde_json::{Value, json};
 
-use super::files::replace;
+use super::files::{For, replace};
 use super::templates::{TemplateFile, in_folder};
 
 /// A template in lists.
@@ -44,7 +44,7 @@ pub(super) fn refresh(project: &Path) {
         && let Ok(mut text) = serde_json::to_vec_pretty(&new)
     {
         text.push(b'\n');
-        let _ = replace(&path, &text);
+        let _ = replace(&path, &text, For::Everyone);
     }
 }
 

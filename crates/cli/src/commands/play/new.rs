@@ -114,7 +114,7 @@ pub(super) fn run(args: &Args, session: &Session) -> Result<Exit, Failure> {
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))?;
-    files::replace(path, bytes).map_err(|error| Failure::file(path, &error))
+    files::replace(path, bytes, files::For::Everyone).map_err(|error| Failure::file(path, &error))
 }
 
 fn shown(path: &Path, project: &Path) -> String {

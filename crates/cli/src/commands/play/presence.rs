@@ -3,10 +3,11 @@
 //! other processes detect whether it is alive.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kernel::ids::HolderId;
-use runtime::holder;
+use runtime::{holder, private};
 
 /// The file, in the folder of a session.
 const FILE: &str = ".player";
@@ -23,7 +24,9 @@ impl Presence {
     /// Registers the player at a session. If that cannot be written, only other processes miss it.
     pub(super) fn at(folder: &Path) -> Self {
         let (path, name) = (folder.join(FILE), holder::this_process());
-        let _ = fs::write(&path, name.as_str());
+        let mut how = private::file();
+        let opened = how.write(true).create(true).truncate(true).open(&path);
+        let _ = opened.and_then(|mut file| file.write_all(name.as_str().as_bytes()));
         Self { path, name }
     }
 }

@@ -648,14 +648,32 @@ fn told(outcome: &Outcome) -> String {
 }
 
 /// The reason for a missing call of a model.
-fn nothing_came(outcome: &Outcome) -> Option<&'static str> {
+fn nothing_came(outcome: &Outcome) -> Option<String> {
     let mut calls = outcome.recorded.calls.iter();
-    let has_none = !calls.any(|call| call.kind == capture::call::Kind::Model);
-    has_none.then_some(
-        "the command made no connection to the recorder. If it called a model, it did not read \
+    if calls.any(|call| call.kind == capture::call::Kind::Model) {
+        return None;
+    }
+    let refused = &outcome.seen.refused;
+    let (tried, cause) = if refused.is_empty() {
+        (String::new(), "If it called a model, it")
+    } else {
+        let tried = format!(
+            ". It tried {}, which was refused because it is not recorded",
+            servers(refused)
+        );
+        (tried, "If a model is there, the command")
+    };
+    Some(format!(
+        "the command made no connection to the recorder{tried}. {cause} did not read \
          OPENAI_BASE_URL or ANTHROPIC_BASE_URL; make it read one of these variables and capture it \
-         again",
-    )
+         again"
+    ))
+}
+
+/// The names of servers in a message.
+fn servers(names: &std::collections::BTreeSet<String>) -> String {
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    text::one_line(&all.join(", "), 400)
 }
 
 /// Waits for the lock of this capture, which is held until the file is closed.
@@ -699,10 +717,6 @@ pub(super) fn outlived(outcome: &Outcome) -> Option<String> {
 
 /// Messages about the command's access to other servers than models.
 pub(super) fn network(outcome: &Outcome) -> Vec<String> {
-    let named = |servers: &std::collections::BTreeSet<String>| {
-        let all: Vec<&str> = servers.iter().map(String::as_str).collect();
-        text::one_line(&all.join(", "), 400)
-    };
     let mut lines = Vec::new();
     if outcome.wall.is_closed() && outcome.status == Status::Failed {
         lines.push(
@@ -716,21 +730,21 @@ pub(super) fn network(outcome: &Outcome) -> Vec<String> {
         lines.push(format!("UNVERIFIED: {why}"));
     }
     if !outcome.seen.refused.is_empty() {
-        let servers = named(&outcome.seen.refused);
+        let servers = servers(&outcome.seen.refused);
         lines.push(format!(
             "UNVERIFIED: refused: {servers}; a program with the address of a model in its text must \
              take the base URL from OPENAI_BASE_URL or ANTHROPIC_BASE_URL"
         ));
     }
     if !outcome.seen.passed.is_empty() {
-        let servers = named(&outcome.seen.passed);
+        let servers = servers(&outcome.seen.passed);
         lines.push(format!("other servers, not recorded: {servers}"));
     }
     if !outcome.told.secret.is_empty() {
         lines.push(format!(
             "{} drew random bytes: they may be a key, so they are not recorded. If a request \
              contains them, a replay needs --ignore-request POINTER",
-            named(&outcome.told.secret)
+            servers(&outcome.told.secret)
         ));
     }
     for problem in &outcome.told.problems {

@@ -159,6 +159,20 @@ fn a_command_without_model_calls_is_reported() {
 }
 
 #[test]
+fn a_capture_without_turns_names_the_refused_address() {
+    let script = "import socket\n\
+                  try: socket.create_connection(('127.0.0.1', 9), 2)\n\
+                  except OSError: pass\n";
+    let lab = Lab::new();
+    lab.write("direct.py", script);
+    let captured = lab.call(&["snapshot", "capture", "--", "python3", "direct.py"]);
+    let captured = captured.with(0);
+    if !captured.stderr.contains("cannot observe") {
+        captured.says("It tried 127.0.0.1:9, which was refused");
+    }
+}
+
+#[test]
 fn a_command_that_cannot_start_has_no_outcome() {
     let lab = Lab::new();
     let tool = lab.write("tool", "#!/bin/sh\necho said\n");

@@ -300,3 +300,21 @@ fn archive_errors_give_the_reason_and_the_fix() {
         .with(2)
         .says("every session that has ended is archived already");
 }
+
+#[test]
+fn archiving_a_source_updates_the_paths_of_derived_sessions() {
+    let first = node("a", SAYS_ITS_FILE, "");
+    let nodes = [first, checkpoint("cp", false), node("b", "true", "")];
+    let lab = Lab::with_template(&chain(&nodes));
+    lab.call(&["play", "sample", "--yes"]).with(0);
+    let id = lab.session();
+    let from = ["play", "--resume", &id, "--from", "cp", "--yes"];
+    lab.call(&from).with(0);
+    lab.call(&["play", "--archive", &id]).with(0);
+    let new = lab.state();
+    assert_ne!(new["session_id"], id.as_str());
+    let node = &new["node_states"]["a"];
+    for path in [&node["output_path"], &node["artifacts"][0]] {
+        assert_eq!(lab.read(path.as_str().unwrap()), "the plan\n", "{path}");
+    }
+}

@@ -56,7 +56,7 @@ fn member(group: &str, id: &str, script: &str) -> Value {
 }
 
 /// A checkpoint.
-fn checkpoint(id: &str, is_auto: bool) -> Value {
+pub(crate) fn checkpoint(id: &str, is_auto: bool) -> Value {
     json!({ "id": id, "name": id, "type": "checkpoint", "auto_continue": is_auto })
 }
 

@@ -205,3 +205,39 @@ fn undecided_texts_need_review() {
     );
     assert!(found.needs_review() && !found.pass);
 }
+
+#[test]
+fn prose_in_a_markdown_fence_is_compared_as_prose() {
+    let within = |fence: &str, text: &str| format!("Here it is:\n\n{fence}\n{text}\n```\n\nDone.");
+    let (one, other) = (
+        "# Plan\n\nI've cleared the **cache**.\n\n- Stop\n- Start",
+        "# Plan\n\nI have cleared the cache.\n\n- Stop\n- Start",
+    );
+    for fence in ["```markdown", "```md"] {
+        let found = verdict(&within(fence, one), &within(fence, other));
+        assert_eq!(found, Verdict::Match, "{fence}");
+        for wrong in [
+            "# Plan\n\nI have not cleared the cache.\n\n- Stop\n- Start",
+            "# Plan\n\nI have cleared the cache.\n\n- Start\n- Stop",
+            "# Plan\n\nI have cleared the cache.\n\n- Stop",
+        ] {
+            let found = verdict(&within(fence, one), &within(fence, wrong));
+            assert_ne!(found, Verdict::Match, "{wrong}");
+        }
+        // A unit does not leave the fence.
+        let left = format!(
+            "Here it is:\n\n{fence}\n# Plan\n\nI have cleared the cache.\n```\n\n- Stop\n- Start\n\nDone."
+        );
+        assert_ne!(verdict(&within(fence, one), &left), Verdict::Match);
+    }
+    for fence in ["```", "```text", "```python"] {
+        let found = verdict(&within(fence, one), &within(fence, other));
+        assert_ne!(found, Verdict::Match, "{fence}");
+    }
+    // Code within is code.
+    let code = |line: &str| format!("````markdown\nRun it:\n\n```\n{line}\n```\n````");
+    assert_ne!(
+        verdict(&code("I've = 1"), &code("I have = 1")),
+        Verdict::Match
+    );
+}

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use icu_normalizer::ComposingNormalizer;
 
+use super::units::ProseFence;
+
 /// Open runs of emphasis signs that are searched. Deeper nesting does not occur in practice, and
 /// without a bound, a line of unclosed runs would take quadratic time.
 const NESTED: usize = 64;
@@ -12,11 +14,20 @@ const NESTED: usize = 64;
 pub(super) fn normal(text: &str) -> String {
     let composed = characters(text).replace("\r\n", "\n");
     let mut out = String::with_capacity(composed.len());
-    let (mut blank, mut in_fence) = (false, false);
+    let (mut blank, mut in_fence, mut prose) = (false, false, None::<ProseFence>);
     for line in composed.lines() {
         let line = line.trim_end();
-        let is_fence = line.trim_start().starts_with("```");
-        in_fence ^= is_fence;
+        let bare = line.trim_start();
+        let is_fence = bare.starts_with("```");
+        if is_fence && !in_fence {
+            match prose {
+                Some(open) if open.is_closed_by(bare) => prose = None,
+                None if ProseFence::open(bare).is_some() => prose = ProseFence::open(bare),
+                _ => in_fence = true,
+            }
+        } else {
+            in_fence &= !is_fence;
+        }
         if line.is_empty() {
             blank = !out.is_empty();
             continue;

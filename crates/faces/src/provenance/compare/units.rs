@@ -63,6 +63,31 @@ fn json(text: &str) -> Option<String> {
     Some(crate::provenance::hash::canonical_json(&value))
 }
 
+/// A fence whose content is prose, as its language is markdown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ProseFence {
+    sign: char,
+    length: usize,
+}
+
+impl ProseFence {
+    /// The fence that a line opens.
+    pub(super) fn open(line: &str) -> Option<Self> {
+        let sign = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+        let rest = line.trim_start_matches(sign);
+        let length = line.len() - rest.len();
+        let language = rest.split_whitespace().next()?.to_ascii_lowercase();
+        let is_prose = length >= 3 && matches!(&*language, "markdown" | "md");
+        is_prose.then_some(Self { sign, length })
+    }
+
+    /// Whether a line ends it. Shorter fences within are code.
+    pub(super) fn is_closed_by(self, line: &str) -> bool {
+        let line = line.trim_end();
+        line.len() >= self.length && line.chars().all(|c| c == self.sign)
+    }
+}
+
 /// The units of a normal text, in order.
 pub(super) fn units(normal: &str) -> Vec<Unit> {
     let mut reader = Reader::default();
@@ -82,6 +107,8 @@ struct Reader {
     is_one_line: bool,
     /// An open fence: its closing sign, its language, its content.
     code: Option<(&'static str, String, String)>,
+    /// An open fence with prose, and the headings and indentations before it.
+    prose: Option<(ProseFence, Vec<(usize, String)>, Vec<usize>)>,
     /// An open item of a list.
     item: Option<(ItemKind, usize, String)>,
     /// The indentations of the open lists.
@@ -103,6 +130,23 @@ impl Reader {
             return;
         }
         let bare = unquoted(bare);
+        if self
+            .prose
+            .as_ref()
+            .is_some_and(|it| it.0.is_closed_by(bare))
+        {
+            self.end_prose();
+            return;
+        }
+        if let (None, Some(fence)) = (&self.prose, ProseFence::open(bare)) {
+            self.end_paragraph();
+            let headings = self.headings.clone();
+            self.prose = Some((fence, headings, std::mem::take(&mut self.indents)));
+            // Its ends are units, so that no unit leaves it.
+            self.push(Kind::Code("markdown".to_owned()), "```markdown".to_owned());
+            self.headings.push((0, "```markdown".to_owned()));
+            return;
+        }
         let fence = ["```", "~~~"]
             .into_iter()
             .find(|fence| bare.starts_with(fence));
@@ -171,6 +215,14 @@ impl Reader {
     fn end_code(&mut self) {
         if let Some((_, language, text)) = self.code.take() {
             self.push(Kind::Code(language), text.trim_end().to_owned());
+        }
+    }
+
+    fn end_prose(&mut self) {
+        self.end_paragraph();
+        if let Some((_, headings, indents)) = self.prose.take() {
+            (self.headings, self.indents) = (headings, indents);
+            self.push(Kind::Code("markdown".to_owned()), "```".to_owned());
         }
     }
 

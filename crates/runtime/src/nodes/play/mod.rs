@@ -331,8 +331,8 @@ impl Place {
             .join(SESSIONS)
             .join(file_name(started.run().as_str()));
         let artifacts = session.join("artifacts");
-        crate::private::folder(&session)
-            .and_then(|()| std::fs::create_dir_all(&artifacts))
+        paths::session_folder(&session)
+            .and_then(|()| crate::private::folder(&artifacts))
             .map_err(|error| refuse(&artifacts, error))?;
         let node = file_name(started.attempt().node.as_str());
         let (run, key) = (started.run(), started.key());

@@ -1,8 +1,23 @@
 //! Paths of files that nodes of sessions wrote.
 
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::{ARCHIVE, SESSIONS};
+use crate::private;
+
+/// Creates the folder of a session, which only its owner can access, and those above it up to the
+/// folder of all sessions.
+///
+/// # Errors
+/// The system's.
+pub fn session_folder(folder: &Path) -> io::Result<()> {
+    let all = folder.ancestors().find(|above| above.ends_with(SESSIONS));
+    let mut within: Vec<&Path> = folder.ancestors().collect();
+    within.retain(|above| all.is_some_and(|all| above.starts_with(all)));
+    within.into_iter().rev().try_for_each(private::folder)?;
+    private::folder(folder)
+}
 
 /// The present form of a path. A path into the folder of a session that was archived since is
 /// mapped to the archive; other paths are unchanged.

@@ -28,7 +28,7 @@ impl Tee {
         attempt: u32,
         secrets: &dyn Secrets,
     ) -> std::io::Result<Self> {
-        let mut options = std::fs::OpenOptions::new();
+        let mut options = crate::private::file();
         options.create(true).write(true);
         let mut file = match attempt {
             0 => options.truncate(true).open(path)?,
