@@ -81,7 +81,7 @@ async fn retry(door: &Door, run: &kernel::run::Run, by: &str) -> Result<(), Stor
         };
         let envelope = Envelope::from(command);
         match door.transact(&run.header.stream, &envelope).await {
-            // A rejection means that somebody else has answered.
+            // A rejection means that another caller has answered.
             Ok(_) | Err(DoorError::Rejected(_) | DoorError::KeyTaken { .. }) => {}
             Err(DoorError::Store(error)) => return Err(error),
         }

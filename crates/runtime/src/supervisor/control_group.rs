@@ -104,7 +104,7 @@ impl ControlGroup {
         write(&self.folder.join("pids.max"), &processes.to_string())
     }
 
-    /// Moves the calling thread into the group. What it starts is in the group too.
+    /// Moves the calling thread into the group. Programs that it starts are in the group, too.
     pub(super) fn enter(&self) -> io::Result<()> {
         write(&self.folder.join(self.members), "0")
     }
