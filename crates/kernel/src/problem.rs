@@ -317,6 +317,23 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     best.map(|(_, candidate)| candidate)
 }
 
+/// The candidate that a word misspells, where other words are allowed: it differs by one letter, or
+/// by two from nine letters on, and short candidates differ in case or number only.
+pub fn misspelt<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let near = |candidate: &str| {
+        let letters = candidate.len();
+        let is_plural = word.strip_suffix('s') == Some(candidate);
+        let bound = match letters {
+            0..=5 => 0,
+            6..=8 => 1,
+            _ => 2,
+        };
+        is_plural || distance_within(word, candidate, bound).is_some()
+    };
+    let mut candidates = candidates.iter().copied();
+    candidates.find(|candidate| word != *candidate && near(candidate))
+}
+
 /// A suggestion for an unknown word: the most likely candidate, and the list of all if it is short.
 pub fn instead<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     const SHOWN: usize = 12;

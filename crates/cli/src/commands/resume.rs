@@ -1,10 +1,8 @@
 //! `runwright resume`: continues runs that an engine left unfinished.
 
 use kernel::ids::StreamId;
-use kernel::run::{Capacity, Command, Envelope};
 use runtime::door::Door;
 use runtime::holder;
-use serde_json::json;
 use store::ListQuery;
 
 use super::DriveArgs;
@@ -80,7 +78,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
         return Ok(Exit::Done);
     }
     for run in &runs {
-        retry_what_lacked(engine.door(), run).await?;
+        engine.retry_wants(run, "cli").await?;
     }
     if !args.drive.is_quiet() && session.form == Form::Text {
         announce(&follower);
@@ -109,25 +107,6 @@ fn served(args: &Args) -> Failure {
         None => "`runwright runs list` shows them".to_owned(),
     };
     Failure::new(what).hint(format!("{hint}; stop the server to drive runs here"))
-}
-
-/// Nodes that failed without a provider or a secret begin another attempt: this process may have
-/// it.
-async fn retry_what_lacked(door: &Door, stream: &StreamId) -> Result<(), Failure> {
-    let run = door.load(stream).await?;
-    let open = run.facts().map(|facts| facts.interrupts.as_slice());
-    for question in open.unwrap_or_default() {
-        if question.is_for_want() {
-            let command = Command::Resolve {
-                interrupt: question.id.clone(),
-                value: json!({ "action": "retry" }),
-                by: Some("cli".to_owned()),
-                capacity: Capacity::default(),
-            };
-            door.transact(stream, &Envelope::from(command)).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Every unsettled root run of any tenant without a driver.

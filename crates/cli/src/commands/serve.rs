@@ -22,6 +22,7 @@ use runtime::keyring::FileKeyring;
 use runtime::private;
 use runtime::programs::{self, Fallback, Programs};
 use runtime::servers::{self, Presence};
+use runtime::supervisor::ProcessLimit;
 use runtime::telemetry;
 use runtime::webhooks::{Reach, Webhooks};
 use server::{App, Gate, Limits, Saves};
@@ -398,7 +399,19 @@ fn programs(args: &Args, session: &Session) -> Result<Programs, Failure> {
             tracing::info!("only workflows registered by the operator run programs");
         }
         (Ok(confinement), _) => {
-            tracing::info!(%tenants, by = confinement.0, "programs of these tenants run confined");
+            let limit = ProcessLimit::here();
+            tracing::info!(
+                %tenants,
+                by = confinement.0,
+                processes_limited_by = limit.as_str(),
+                "programs of these tenants run confined"
+            );
+            if limit == ProcessLimit::Supervisor {
+                tracing::warn!(
+                    "the kernel does not limit the number of these programs' processes, because \
+                     this server runs as root and cannot make control groups: `runwright doctor`"
+                );
+            }
         }
         (Err(why), Fallback::Unconfined) => tracing::warn!(
             %tenants, %why,

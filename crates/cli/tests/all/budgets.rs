@@ -16,19 +16,19 @@ const TOKENS_OF_A_CALL: u64 = 600;
 
 /// The condition for sending the next answer.
 #[derive(Clone, Copy)]
-enum Wants {
+pub(crate) enum Wants {
     Nothing,
     Tools,
 }
 
 /// A server of a model.
-struct Model {
-    address: String,
+pub(crate) struct Model {
+    pub(crate) address: String,
     calls: Arc<AtomicUsize>,
 }
 
 impl Model {
-    fn start(wants: Wants) -> Self {
+    pub(crate) fn start(wants: Wants) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let calls = Arc::new(AtomicUsize::new(0));
@@ -42,7 +42,7 @@ impl Model {
         Self { address, calls }
     }
 
-    fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 
@@ -106,7 +106,7 @@ fn is_whole(request: &[u8]) -> bool {
     body.len() >= length.next().unwrap_or(0)
 }
 
-fn ask(id: &str) -> Value {
+pub(crate) fn ask(id: &str) -> Value {
     node(id, "core.ai.chatCompletion", json!({ "prompt": "Yes?" }))
 }
 

@@ -56,5 +56,6 @@ mod thread_limit;
 mod tools;
 mod traces;
 mod usage;
+mod wants;
 mod webhooks;
 mod workers;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use runtime::supervisor::ProcessLimit;
 use serde_json::{Value, json};
 
 use crate::secrets::{get, json_of, made, send};
@@ -298,7 +299,9 @@ fn doctor_and_serve_name_the_confinement_of_programs() {
     if !can_confine("doctor_and_serve_name_the_confinement_of_programs") {
         return;
     }
-    assert!(doctor.stdout.contains("Landlock and seccomp"), "{doctor:?}");
+    let limit = ProcessLimit::here().as_str();
+    let said = format!("by Landlock and seccomp; their number is limited by {limit}");
+    assert!(doctor.stdout.contains(&said), "{doctor:?}");
     let serving = Serving::start(&lab, &["--allow-programs", "acme"]);
     serving.stop();
     let log = lab.read("server.log");
@@ -306,4 +309,5 @@ fn doctor_and_serve_name_the_confinement_of_programs() {
         log.contains("programs of these tenants run confined"),
         "{log}"
     );
+    assert!(log.contains(limit), "{log}");
 }

@@ -12,7 +12,7 @@ use crate::json::is_default;
 use crate::limits::MAX_COUNT;
 use crate::run::event::{CapKind, NodeError};
 
-pub use policy::{BudgetPlace, BudgetPolicy, Misread};
+pub use policy::{BudgetPlace, BudgetPolicy, FIELDS, Misread};
 
 /// Tokens that models read and write.
 pub const TOKENS: &str = "tokens";

@@ -128,6 +128,7 @@ impl Api {
             .or(())
             .map_err(|problems| DoorError::Rejected(Rejection::InvalidInputs(problems)))?;
         self.check_programs(&owner.tenant, definition.put_by, &plan)?;
+        options::check_keys(&plan, &order.configurable, &mut problems);
         let models = self.engine.models();
         let named = (&*plan, "/workflowId");
         options::check_prices(named, &policy, &order.configurable, models, &mut problems);

@@ -213,6 +213,7 @@ impl Api {
         let over = overlay.configurable.as_ref();
         let mut problems = Problems::new();
         over.map_or(Ok(()), |over| {
+            options::check_keys(definition.unwrap_or(&source.plan), over, &mut problems);
             options::check_test_provider(over, self.test_provider, &mut problems)
         })?;
         if let Some(tags) = &overlay.tags {

@@ -9,8 +9,8 @@ use kernel::digest::Digest;
 use kernel::limits::{
     MAX_LOOP_ITERATIONS, MAX_NODE_EXECUTIONS, MAX_TAG_CHARS, MAX_TAGS, MAX_WAIT_MS,
 };
-use kernel::problem::{Problem, ProblemCode, Problems, pointer};
-use kernel::run::budget::{Amounts, BudgetPlace, BudgetPolicy, COST};
+use kernel::problem::{Problem, ProblemCode, Problems, misspelt, pointer, quoted};
+use kernel::run::budget::{self, Amounts, BudgetPlace, BudgetPolicy, COST};
 use kernel::stream::Policy;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -103,6 +103,46 @@ pub(super) fn policy(configurable: &Map<String, Value>, problems: &mut Problems)
         reader.text(name);
     }
     policy
+}
+
+/// The keys of `configurable` that have a meaning here.
+const KEYS: [&str; 13] = [
+    "recursionLimit",
+    "maxLoopIterations",
+    "runTimeoutMs",
+    "budget",
+    "maxTokens",
+    "temperature",
+    "escalationThreshold",
+    "promptOverrides",
+    "model",
+    "ai.provider",
+    "ai.model",
+    "ai.credentialRef",
+    "mockProvider",
+];
+
+/// Rejects misspelt keys of `configurable`, which would have no effect. Other unknown keys belong
+/// to the workflow, and so do those that its schema declares.
+pub(super) fn check_keys(plan: &Plan, configurable: &Map<String, Value>, problems: &mut Problems) {
+    let declared = |key: &str| {
+        let schema = plan.configurable_schema.as_ref();
+        schema.is_some_and(|schema| schema["properties"].get(key).is_some())
+    };
+    let unknown = configurable.keys().map(String::as_str);
+    let unknown = unknown.filter(|key| !KEYS.contains(key) && !declared(key));
+    for key in unknown {
+        let meant = if budget::FIELDS.contains(&key) {
+            Some(format!("budget.{key}"))
+        } else {
+            misspelt(key, &KEYS).map(str::to_owned)
+        };
+        if let Some(meant) = meant {
+            let what = format!("unknown setting {}; did you mean {meant}?", quoted(key));
+            let path = pointer("/configurable", key);
+            problems.add(path, ProblemCode::UnknownField, what);
+        }
+    }
 }
 
 /// Checks that the provider in a run's settings exists.

@@ -240,13 +240,13 @@ async fn erase_one(engine: &Engine, run: &StreamId, reason: &str) -> Result<bool
 }
 
 /// A list, read page by page.
-struct Rows {
+pub(super) struct Rows {
     query: ListQuery,
     is_over: bool,
 }
 
 impl Rows {
-    fn new(query: ListQuery) -> Self {
+    pub(super) fn new(query: ListQuery) -> Self {
         let query = ListQuery {
             limit: PAGE,
             ..query
@@ -257,7 +257,10 @@ impl Rows {
         }
     }
 
-    async fn next(&mut self, engine: &Engine) -> Result<Option<Vec<Listed>>, StoreError> {
+    pub(super) async fn next(
+        &mut self,
+        engine: &Engine,
+    ) -> Result<Option<Vec<Listed>>, StoreError> {
         if self.is_over {
             return Ok(None);
         }

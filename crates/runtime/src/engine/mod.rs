@@ -3,6 +3,7 @@
 mod leases;
 pub mod maintenance;
 mod outbox;
+mod wants;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -268,6 +269,7 @@ impl Engine {
         tasks.spawn(outbox::deliver(self.clone()));
         if let Some(maintenance) = self.inner.options.maintenance {
             tasks.spawn(maintenance::keep(self.clone(), maintenance));
+            tasks.spawn(wants::retry_all(self.clone()));
         }
         let options = &self.inner.options;
         if options.authority.is_some() || options.watches_queues {

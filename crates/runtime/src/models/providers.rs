@@ -85,7 +85,10 @@ impl HostSecret {
                 "the engine's own credential for {whose} cannot be read; the engine's log has the \
                  reason"
             );
-            NodeError::new("credential_unavailable", text)
+            NodeError {
+                host_lacks: true,
+                ..NodeError::new("credential_unavailable", text)
+            }
         })
     }
 }

@@ -46,9 +46,9 @@ pub(super) fn patterns(secret: &str) -> Vec<Spelled> {
     patterns
 }
 
-/// What may be between the characters of base64: ends of lines and indentation, also escaped.
+/// The text allowed between characters of base64: ends of lines and indentation, also escaped.
 const WRAPS: &str = r"(?:[ \t\r\n]|\\+[nrt])*";
-/// What may be between the digits of two bytes, as `od`, `xxd` and fingerprints write them.
+/// The text allowed between the digits of two bytes, as `od`, `xxd` and fingerprints write them.
 const SPACES: &str = r"(?:[ \t\r\n:,\-]|0[xX]|\\+[nrtx])*";
 
 /// A base64 form, also in lines. A match begins with two characters of one line, so that a stream
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn encoded_secrets_are_found_across_lines_and_separators() {
-        let secret = "correct horse battery staple, and a whole stable of other horses behind it";
+        let secret = "correct horse battery staple, and a whole stable of other horses after it";
         let redactor = super::super::Redactor::default()
             .knowing("env:K", secret)
             .unwrap();

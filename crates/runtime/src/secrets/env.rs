@@ -48,7 +48,14 @@ impl EnvSecrets {
                 "use `secret://NAME`, a file in the folder of `--secrets DIR`"
             };
             let text = format!("{} is not allowed as a secret; {how}", shown());
-            return Err(NodeError::new("credential_forbidden", text).fatal());
+            let error = NodeError::new("credential_forbidden", text);
+            // Another server of the store may offer it.
+            let is_own = owner.tenant == self.tenant;
+            return Err(if is_own {
+                error.lacking()
+            } else {
+                error.fatal()
+            });
         }
         std::env::var(name).map_err(|error| {
             let text = match error {

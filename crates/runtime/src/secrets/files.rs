@@ -226,7 +226,10 @@ fn unreadable(name: &str, error: &std::io::Error) -> NodeError {
     match error.kind() {
         // The content is not a valid secret: retrying will not help.
         ErrorKind::InvalidData => NodeError::new("credential_not_found", text).fatal(),
-        _ => NodeError::new("credential_unavailable", text),
+        _ => NodeError {
+            host_lacks: true,
+            ..NodeError::new("credential_unavailable", text)
+        },
     }
 }
 

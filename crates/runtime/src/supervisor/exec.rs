@@ -24,6 +24,7 @@ use rustix::io::FdFlags;
 use rustix::process::{Pid, WaitStatus};
 
 use super::attempt::{AttemptDir, Note};
+use super::control_group::ControlGroup;
 use super::entry::{Claimant, Entered, Refused, enter};
 use super::process_table;
 use super::pump::{self, EngineEnd};
@@ -245,6 +246,7 @@ struct Running {
     reaper: Reaper,
     started_at: Timestamp,
     files: OutputFiles,
+    group: Option<ControlGroup>,
 }
 
 /// The files of both outputs; none for a pooled process.
@@ -300,9 +302,11 @@ fn start(
         let text = format!("the supervisor cannot start a thread: {error}");
         (NotStarted::Other, text)
     })?;
+    let bounds = (request.confinement.as_ref()).and_then(|within| within.bounds);
+    let group = bounds.and_then(|bounds| ControlGroup::new(bounds.processes));
     let child = match &request.confinement {
         None => command.spawn().map_err(not_started),
-        Some(confinement) => confined(command, confinement),
+        Some(confinement) => confined(command, confinement, group.as_ref()),
     }?;
     let started_at = now();
     // Without a note of the child the lock and the environment still lead to it.
@@ -312,6 +316,7 @@ fn start(
         reaper,
         started_at,
         files,
+        group,
     })
 }
 
@@ -321,10 +326,13 @@ fn start(
 fn confined(
     mut command: Command,
     confinement: &Confinement,
+    group: Option<&ControlGroup>,
 ) -> Result<Child, (NotStarted, String)> {
     let not_confined = |error: io::Error| (NotStarted::NotConfined, error.to_string());
     thread::scope(|threads| {
         let start = || {
+            let entered = group.map_or(Ok(()), ControlGroup::enter);
+            entered.map_err(not_confined)?;
             confine(confinement).map_err(not_confined)?;
             command.spawn().map_err(not_started)
         };
@@ -411,7 +419,12 @@ fn attend(
         .confinement
         .as_ref()
         .and_then(|within| within.bounds);
-    let mut watch = Watch::new(main, Duration::from_millis(request.grace_ms), bounds);
+    let mut watch = Watch::new(
+        main,
+        Duration::from_millis(request.grace_ms),
+        bounds,
+        running.group,
+    );
     watch.until_alone(request.timeout_ms.map(Duration::from_millis), inbox);
     let lost = pump::drain(&stdout, inbox).or(pump::drain(&stderr, inbox));
 

@@ -20,6 +20,7 @@
 
 mod attempt;
 mod below;
+mod control_group;
 mod entry;
 mod exec;
 mod pool;
@@ -41,6 +42,7 @@ use kernel::ids::{AttemptKey, StreamId};
 use crate::programs::Confinement;
 
 pub use below::ProcessesBelow;
+pub use control_group::ProcessLimit;
 pub use exec::exec_main;
 pub use pool::Pool;
 pub use program::find_program;

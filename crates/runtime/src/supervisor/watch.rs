@@ -1,5 +1,6 @@
 //! The life of an attempt's processes, as seen by their supervisor.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::thread;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group};
 
+use super::control_group::ControlGroup;
 use super::process_table;
 use super::wire::Request;
 use crate::programs::Bounds;
@@ -16,8 +18,11 @@ use crate::programs::Bounds;
 const LINGER: Duration = Duration::from_secs(1);
 /// How long a death by signal waits for a stop that may have been its cause.
 const DOUBT: Duration = Duration::from_millis(100);
-/// How often the resource use of bounded processes is checked.
-const LOOKS: Duration = Duration::from_millis(100);
+/// How often the resource use of bounded processes is checked while their number grows, and at
+/// least.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+/// The most rounds of stopping processes while new ones appear.
+const FREEZES: usize = 100;
 
 /// The events of a supervisor.
 pub(super) enum Event {
@@ -100,6 +105,10 @@ pub(super) struct Watch {
     main: Pid,
     grace: Duration,
     bounds: Option<Bounds>,
+    /// The control group of the processes.
+    group: Option<ControlGroup>,
+    /// The time to the next look at the resource use, and the number of processes at the last one.
+    look: (Duration, usize),
     phase: Phase,
     /// How the child exited, once it did.
     pub status: Option<WaitStatus>,
@@ -110,12 +119,19 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(main: Pid, grace: Duration, bounds: Option<Bounds>) -> Self {
+    pub(super) fn new(
+        main: Pid,
+        grace: Duration,
+        bounds: Option<Bounds>,
+        group: Option<ControlGroup>,
+    ) -> Self {
         let phase = Phase::Running;
         Self {
             main,
             grace,
             bounds,
+            group,
+            look: (LOOKS.0, 0),
             phase,
             status: None,
             cause: None,
@@ -132,7 +148,7 @@ impl Watch {
                 Phase::Lingering { until } | Phase::Ending { until } => Some(until),
                 Phase::Killing => Some(Instant::now() + Duration::from_millis(20)),
             };
-            let look = self.bounds.map(|_| Instant::now() + LOOKS);
+            let look = self.bounds.map(|_| Instant::now() + self.look.0);
             let event = match wake.into_iter().chain(look).min() {
                 None => inbox.recv().ok(),
                 Some(at) => inbox
@@ -155,13 +171,52 @@ impl Watch {
         let Some(bounds) = self.bounds.filter(|_| !is_killing) else {
             return;
         };
-        let used = process_table::used(&process_table::descendants(&[]));
+        let processes = process_table::descendants(&[]);
+        let number = processes.len();
+        self.look = match self.look {
+            (_, before) if number > before => (LOOKS.0, number),
+            (wait, _) => ((wait * 2).min(LOOKS.1), number),
+        };
+        let mut used = process_table::used(&processes);
+        if self.group.as_ref().is_some_and(ControlGroup::was_full) {
+            used.threads = used.threads.max(bounds.processes + 1);
+        }
         if let Some(used) = used.beyond(&bounds) {
             if self.cause.is_none() {
                 self.cause = Some(Cause::BoundPassed(used));
             }
-            self.signal_all(Signal::KILL);
-            self.phase = Phase::Killing;
+            self.kill_all();
+        }
+    }
+
+    /// Kills everything. Processes that start others must not outrun it: first they are kept from
+    /// that, by the control group or by stopping them until no new one appears.
+    fn kill_all(&mut self) {
+        self.phase = Phase::Killing;
+        if let Some(group) = &self.group {
+            group.close();
+        } else if self.bounds.is_some() {
+            self.freeze();
+        }
+        self.signal_all(Signal::KILL);
+    }
+
+    fn freeze(&self) {
+        // A supervisor among thousands of busy processes would get no time; only root may do this.
+        let _ = rustix::process::setpriority_process(None, -20);
+        if self.status.is_none() {
+            let _ = kill_process_group(self.main, Signal::STOP);
+        }
+        let mut stopped = HashSet::new();
+        for _ in 0..FREEZES {
+            let found = process_table::descendants(&[]).into_iter();
+            let new: Vec<_> = found.filter(|process| stopped.insert(*process)).collect();
+            if new.is_empty() {
+                return;
+            }
+            for process in new {
+                let _ = process_table::signal(process, Signal::STOP);
+            }
         }
     }
 
@@ -195,10 +250,7 @@ impl Watch {
                 self.left_behind = process_table::descendants(&[]).len() as u32;
                 self.ask_to_end();
             }
-            Phase::Ending { .. } | Phase::Killing => {
-                self.signal_all(Signal::KILL);
-                self.phase = Phase::Killing;
-            }
+            Phase::Ending { .. } | Phase::Killing => self.kill_all(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use runtime::programs::{Bounds, Confinement, Files, Network, confinement};
-use runtime::supervisor::{End, Finish, Spec};
+use runtime::supervisor::{End, Finish, ProcessLimit, Spec};
 
 use crate::support::*;
 
@@ -204,6 +204,42 @@ async fn too_many_processes_are_killed() {
         "no process more"
     };
     assert_eq!(used, expected);
+    assert_eq!(lab.alive(), [0; 0]);
+}
+
+/// Each process starts the next one in a session of its own and ends: none lives long enough to be
+/// killed by its id. They end by themselves after some seconds.
+#[tokio::test]
+async fn processes_that_outrun_a_kill_are_killed() {
+    let name = "processes_that_outrun_a_kill_are_killed";
+    if !can_confine(name) {
+        return;
+    }
+    if ProcessLimit::here() != ProcessLimit::ControlGroup {
+        return testkit::skip(
+            name,
+            "only root makes control groups, where they can be made",
+        );
+    }
+    let lab = Lab::new();
+    let script = "import os, time\n\
+                  over = time.monotonic() + 8\n\
+                  def fork():\n\
+                  \x20   while time.monotonic() < over:\n\
+                  \x20       try:\n\
+                  \x20           return os.fork()\n\
+                  \x20       except BlockingIOError:\n            pass\n\
+                  \x20   open('outran', 'w').close()\n\
+                  \x20   os._exit(0)\n\
+                  for _ in range(30):\n    if fork() == 0:\n        break\n\
+                  while True:\n    if fork():\n        os._exit(0)\n    os.setsid()\n";
+    let bounds = Bounds {
+        processes: 20,
+        ..Bounds::OF_TENANTS
+    };
+    let used = bound_passed(&lab, script, bounds).await;
+    assert_eq!(used, "more than 20 processes and threads at a time");
+    assert!(!lab.work().join("outran").exists());
     assert_eq!(lab.alive(), [0; 0]);
 }
 

@@ -379,6 +379,37 @@ async fn a_budget_that_says_something_else_is_refused() {
 }
 
 #[tokio::test]
+async fn misspelt_settings_are_refused_with_the_right_name() {
+    let host = Host::new().await;
+    for (key, meant) in [
+        ("buget", "budget"),
+        ("budgets", "budget"),
+        ("Budget", "budget"),
+        ("maxCostUsd", "budget.maxCostUsd"),
+        ("recursionLimits", "recursionLimit"),
+        ("run_timeout_ms", "runTimeoutMs"),
+        ("models", "model"),
+    ] {
+        let order = json!({ "workflowId": "three", "configurable": { key: { "maxTokens": 1 } } });
+        let answer = host.post("/v1/runs", &order).await;
+        assert_eq!(answer.refusal(400), "validation_error", "{key}");
+        let said = answer.json().to_string();
+        assert!(said.contains(&format!("did you mean {meant}?")), "{said}");
+    }
+    let own = json!({ "widget": 1, "mode": "fast", "customer": "c" });
+    let order = json!({ "workflowId": "three", "configurable": own });
+    host.completed(&order).await;
+    let mut declared = chain("declared", &[noop()]);
+    declared["configurableSchema"] = json!({ "properties": { "budgets": {} } });
+    of(
+        &host,
+        declared,
+        json!({ "configurable": { "budgets": [1] } }),
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn rounds_of_loops_are_capped_by_the_run() {
     let host = Host::new().await;
     let mut rounds = chain(

@@ -154,6 +154,17 @@ async fn null_is_taken_where_the_document_says_so() {
             "BulkCancelOrder" => json!({ "runIds": ["run-0"] }),
             "WebhookOrder" => json!({ "url": "https://example.com/hook", "events": ["*"] }),
             "SnapshotCreate" => json!({ "runId": done }),
+            "TaskTake" => json!({ "worker": "w" }),
+            "TakeRelease" => json!({ "worker": "w", "key": "k" }),
+            "TaskBeginnings" => json!({ "assignments": [{ "assignment_id": "a-1", "fence": 1 }] }),
+            "TaskSettlements" => json!({
+                "assignments": [{ "assignment_id": "a-1", "fence": 1, "release": true }],
+            }),
+            "TaskHeartbeat" => json!({ "fence": 1 }),
+            "TaskOutput" => json!({ "fence": 1, "stream": "stdout", "chunk": "c" }),
+            "TaskResult" => json!({ "fence": 1, "outputs": {} }),
+            "TaskFailure" => json!({ "fence": 1, "error": { "code": "c", "message": "m" } }),
+            "TaskRelease" => json!({ "fence": 1 }),
             _ => continue,
         };
         let mut component = document["components"]["schemas"][name].clone();
@@ -215,6 +226,7 @@ fn edge_bodies() -> Vec<(&'static str, &'static str, Vec<Value>)> {
     let order = |name: &str, value: &str| json!({ "workflowId": "three", name: value });
     let begin = |fence: u64| json!({ "assignments": [{ "assignment_id": "a-1", "fence": fence }] });
     let take = |worker: &str| json!({ "worker": worker });
+    let beat = |on: Value, reason: Value| json!({ "fence": 1, "blocked_on": on, "reason": reason });
     let most = u64::from(u32::MAX);
     vec![
         (
@@ -250,6 +262,17 @@ fn edge_bodies() -> Vec<(&'static str, &'static str, Vec<Value>)> {
             "/v1/coordinator/q/take",
             "TaskTake",
             vec![take(""), take("a\u{1}"), take("a")],
+        ),
+        (
+            "/v1/coordinator/q/assignments/a-1/heartbeat",
+            "TaskHeartbeat",
+            vec![
+                json!({ "fence": 1, "blocked_on": "user" }),
+                beat(json!("user"), Value::Null),
+                beat(json!("user"), json!("asks")),
+                beat(Value::Null, json!(5)),
+                beat(Value::Null, Value::Null),
+            ],
         ),
         (
             "/v1/workflows",

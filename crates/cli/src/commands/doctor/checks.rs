@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kernel::ids::StreamId;
 use kernel::stream::FORMAT_VERSION;
 use runtime::door::Door;
+use runtime::supervisor::ProcessLimit;
 use store::{ListQuery, Listed, StoreError};
 use store_sqlite::{Durability, Options, SqliteStore};
 use tokio::task;
@@ -184,8 +185,21 @@ fn durability(session: &Session) -> Finding {
 pub(super) fn programs() -> Finding {
     match runtime::programs::confinement() {
         Ok(confinement) => {
-            let what = format!("programs of tenants can be confined by {}", confinement.0);
-            Finding::ok("programs", what)
+            let limit = ProcessLimit::here();
+            let what = format!(
+                "programs of tenants can be confined by {}; their number is limited by {}",
+                confinement.0,
+                limit.as_str()
+            );
+            match limit {
+                ProcessLimit::User | ProcessLimit::ControlGroup => Finding::ok("programs", what),
+                ProcessLimit::Supervisor => Finding::warn(
+                    "programs",
+                    what,
+                    "run the server as a user other than root, or where it can make control groups \
+                     (a writable pids controller)",
+                ),
+            }
         }
         Err(why) => Finding::warn(
             "programs",

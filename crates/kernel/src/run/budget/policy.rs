@@ -15,6 +15,17 @@ const LIMITS: [(&str, &str); 4] = [
     ("maxRetries", RETRIES),
 ];
 
+/// The fields of a budget whose names have no other meaning in `configurable`.
+pub const FIELDS: [&str; 7] = [
+    "maxCostUsd",
+    "maxToolCalls",
+    "maxRetries",
+    "modelAllow",
+    "modelDeny",
+    "onExhaustion",
+    "thresholdPercent",
+];
+
 /// The field that limits a dimension.
 pub(super) fn field_of(dimension: &str) -> &str {
     let found = LIMITS.iter().find(|(_, of)| *of == dimension);

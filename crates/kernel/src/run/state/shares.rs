@@ -75,8 +75,8 @@ impl Run {
                 _ => u64::from(spends(node) || spends_later(other)),
             }
         });
-        let beside = u64::from(!is_awaited && spends_later(ix));
-        (others.sum::<u64>() + starting(facts, ix).max(1) + beside).max(1)
+        let unawaited = u64::from(!is_awaited && spends_later(ix));
+        (others.sum::<u64>() + starting(facts, ix).max(1) + unawaited).max(1)
     }
 }
 

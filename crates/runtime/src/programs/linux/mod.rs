@@ -115,7 +115,7 @@ fn bound(bounds: &Bounds) -> io::Result<()> {
 }
 
 /// The number of threads of this process's user, which the kernel counts together. `None` for root,
-/// whose processes it does not count.
+/// whose processes it does not limit; their supervisor does, by a control group if it can.
 fn threads_of_user() -> Option<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let user = rustix::process::getuid();

@@ -201,6 +201,7 @@ async fn an_unreadable_engine_credential_is_not_named_to_callers() {
         lab.models = Arc::new(providers.clone());
         let (error, _) = failed(&lab, json!({}), json!({ "prompt": "a" })).await;
         assert_eq!(error.code, "credential_unavailable");
+        assert!(error.host_lacks, "the run waits for the operator");
         let said = serde_json::to_string(&error).unwrap().to_lowercase();
         assert!(said.contains("provider p"), "{said}");
         let work = lab.work().display().to_string();

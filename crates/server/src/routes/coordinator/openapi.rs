@@ -85,6 +85,18 @@ pub(crate) fn schemas() -> Value {
             "retryable": { "type": ["boolean", "null"] },
         }),
     );
+    let mut heartbeat = of(
+        json!(["fence"]),
+        json!({
+            "fence": fence, "blocked_on": { "enum": ["user", "system", null] },
+            "reason": { "type": ["string", "null"], "maxLength": 1_024 },
+        }),
+    );
+    // A worker that waits says why.
+    heartbeat["anyOf"] = json!([
+        { "properties": { "blocked_on": { "const": null } } },
+        { "required": ["reason"], "properties": { "reason": text } },
+    ]);
     json!({
         "QueueReadiness": readiness,
         "QueueSnapshot": of(
@@ -109,8 +121,8 @@ pub(crate) fn schemas() -> Value {
             json!(["worker"]),
             json!({
                 "worker": worker_name,
-                "max": { "type": "integer", "minimum": 1, "maximum": 64 },
-                "wait_ms": { "type": "integer", "minimum": 0, "maximum": 25_000 },
+                "max": { "type": ["integer", "null"], "minimum": 1, "maximum": 64 },
+                "wait_ms": { "type": ["integer", "null"], "minimum": 0, "maximum": 25_000 },
                 "key": { "type": ["string", "null"], "minLength": 1, "maxLength": 128 },
             }),
         ),
@@ -148,18 +160,13 @@ pub(crate) fn schemas() -> Value {
             json!(["assignments", "ready", "reasons"]),
             json!({ "assignments": list(&assignment), "ready": flag, "reasons": texts }),
         ),
-        "TaskHeartbeat": of(
-            json!(["fence"]),
-            json!({
-                "fence": fence, "blocked_on": { "enum": ["user", "system", null] },
-                "reason": { "type": ["string", "null"], "maxLength": 1_024 },
-            }),
-        ),
+        "TaskHeartbeat": heartbeat,
         "TaskExpiry": of(json!(["expires_in_ms"]), json!({ "expires_in_ms": count })),
         "TaskOutput": of(
             json!(["fence", "stream", "chunk"]),
             json!({
-                "fence": fence, "stream": { "enum": ["stdout", "stderr"] }, "seq": count,
+                "fence": fence, "stream": { "enum": ["stdout", "stderr"] },
+                "seq": { "type": ["integer", "null"], "minimum": 0 },
                 "chunk": { "type": "string", "maxLength": 65_536 },
             }),
         ),

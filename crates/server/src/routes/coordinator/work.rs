@@ -260,10 +260,11 @@ async fn heartbeat(mut cx: Cx) -> Result<Reply, Problem> {
             _ => return Err(Problem::invalid("blocked_on must be user, system or null")),
         },
     };
-    let blocked = match on {
-        None => None,
-        Some(on) => Some((on, text(&body, "reason", MAX_REASON)?.to_owned())),
+    let reason = match body.get("reason") {
+        None | Some(Value::Null) if on.is_none() => "",
+        _ => text(&body, "reason", MAX_REASON)?,
     };
+    let blocked = on.map(|on| (on, reason.to_owned()));
     let (api, who) = (cx.app.api(), cx.who()?);
     let timeout = api
         .heartbeat(&who, &queue, assignment, Heartbeat { blocked })
