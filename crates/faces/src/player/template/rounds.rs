@@ -232,15 +232,29 @@ fn check_errors(template: &Template, loops: &[Loop<'_>], problems: &mut Problems
             let Part::Node(of, Field::Error) = part else {
                 continue;
             };
-            if loops.iter().any(|known| known.back.first == *of) {
-                continue;
-            }
-            let what = format!(
-                "{{{}.error}} has no value: after a node fails, no node that refers to it runs. \
-                 Only the first node of a loop has an error (an edge with `max_rounds` leads back \
-                 to it)",
-                template.nodes[*of].id
+            let is_skipped = matches!(
+                &template.nodes[*of].kind,
+                Kind::Work(named) if named.on_fail == OnFail::Skip
             );
+            let of_loop = loops.iter().find(|known| known.back.first == *of);
+            let id = &template.nodes[*of].id;
+            let what = match of_loop {
+                // A failure of the last round skips the node.
+                Some(known) if is_skipped && !known.nodes.contains(&index) => format!(
+                    "{{{id}.error}} has no value after the loop if its last round fails, because \
+                     {id} has `on_fail: skip`; use {{{id}.output}}, or `on_fail: abort`"
+                ),
+                Some(_) => continue,
+                None if is_skipped => format!(
+                    "{{{id}.error}} has no value: {id} has `on_fail: skip`, and the error of a \
+                     skipped node is only in the session's state; use {{{id}.status}}"
+                ),
+                None => format!(
+                    "{{{id}.error}} has no value: after a node fails, no node that refers to it \
+                     runs. Only the first node of a loop has an error (an edge with `max_rounds` \
+                     leads back to it)"
+                ),
+            };
             let at = format!("/nodes/{index}/args_template");
             problems.add(at, ProblemCode::UnknownReference, what);
         }

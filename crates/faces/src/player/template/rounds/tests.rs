@@ -92,6 +92,26 @@ fn only_the_first_node_of_a_loop_has_an_error() {
 }
 
 #[test]
+fn the_error_of_a_skipped_node_is_refused() {
+    let problems = |node: &str, to: &str| {
+        let (node, to) = (node.to_owned(), to.to_owned());
+        let parsed = parse(move |t| {
+            let nodes = t["nodes"].as_array_mut().unwrap();
+            let named = |id: &str| nodes.iter().position(|node| node["id"] == *id).unwrap();
+            let (from, of) = (named(&node), named(&to));
+            nodes[of]["on_fail"] = json!("skip");
+            nodes[from]["args_template"] = json!(format!("mend {{{to}.error}}"));
+        });
+        parsed.map(drop)
+    };
+    let plain = problems("end", "code").unwrap_err();
+    assert!(plain.contains("the error of a skipped node"), "{plain}");
+    let after = problems("end", "test").unwrap_err();
+    assert!(after.contains("if its last round fails"), "{after}");
+    assert!(problems("fix", "test").is_ok());
+}
+
+#[test]
 fn a_circle_says_how_to_make_it_a_loop() {
     refused("set `max_rounds` on the edge that leads back", |t| {
         let edge = t["edges"][2].as_object_mut().unwrap();
