@@ -232,7 +232,7 @@ impl Db {
         let Some(client) = &busy.0 else {
             return Err(Fault::Late);
         };
-        let work = try_join_all(queries.iter().map(|query| self.send(client, *query)));
+        let work = self.send(client, queries);
         let answer = match tokio::time::timeout(self.deadline, work).await {
             Ok(answer) => answer.map_err(Fault::from),
             Err(_) => {
@@ -251,14 +251,30 @@ impl Db {
         answer
     }
 
-    async fn send(&self, client: &Object, (sql, params): Query<'_>) -> Result<Vec<Row>, Error> {
+    /// The same in one transaction. It is undone where one of them fails.
+    pub(crate) async fn transaction(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
+        let begin: [Query<'_>; 1] = [("BEGIN", &[])];
+        let all = [&begin, queries, &[("COMMIT", &[])]].concat();
+        let mut answers = self.all(&all).await?;
+        answers.pop();
+        Ok(answers.split_off(begin.len()))
+    }
+
+    async fn send(&self, client: &Object, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, Error> {
         if self.statements == Statements::Unnamed {
-            return client.query_typed(sql, params).await;
+            let each = queries.iter();
+            let each = each.map(|(sql, params)| client.query_typed(sql, params));
+            return try_join_all(each).await;
         }
-        let types: Vec<Type> = params.iter().map(|(_, of)| of.clone()).collect();
-        let statement = client.prepare_typed_cached(sql, &types).await?;
-        let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
-        client.query(&statement, &values).await
+        // All are prepared before the first is sent: else a COMMIT could overtake.
+        let mut prepared = Vec::with_capacity(queries.len());
+        for (sql, params) in queries {
+            let types: Vec<Type> = params.iter().map(|(_, of)| of.clone()).collect();
+            let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
+            prepared.push((client.prepare_typed_cached(sql, &types).await?, values));
+        }
+        let each = prepared.iter();
+        try_join_all(each.map(|(statement, values)| client.query(statement, values))).await
     }
 
     /// The same for statements that change nothing: they are sent once more over a new connection

@@ -15,7 +15,6 @@ mod clock;
 mod connect;
 mod db;
 mod group;
-mod inspect;
 mod listen;
 mod log;
 mod open;
@@ -23,6 +22,7 @@ mod options;
 mod queue;
 mod rows;
 mod tls;
+mod whole;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -35,13 +35,15 @@ use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
 use store::codec::BlobBody;
+use store::whole::{SqlStore as _, UNFINISHED, WholeStore as _};
 use store::*;
 use tokio::sync::watch;
 
 pub use address::Address;
 pub use listen::Hint;
 pub use open::SCHEMA_VERSION;
-pub use options::{Access, Options};
+pub use options::Options;
+pub use store::Access;
 
 use clock::Clock;
 use db::{Db, Statements};
@@ -72,9 +74,28 @@ impl PostgresStore {
     /// Opens the store at an address, creating or migrating it if the options allow.
     ///
     /// # Errors
-    /// `Unavailable` for a server that cannot be reached, that could lose acknowledged writes, or
-    /// whose store has a newer version.
+    /// `Unavailable` for a server that cannot be reached, that could lose acknowledged writes, whose
+    /// store has a newer version or is the unfinished destination of a copy.
     pub async fn open(address: &Address, options: Options) -> Answer<Self> {
+        let store = Self::open_any(address, options).await?;
+        match store.mark().await? {
+            Some(_) => Err(StoreError::Unavailable(UNFINISHED.into())),
+            None => Ok(store),
+        }
+    }
+
+    /// Opens an empty database, an empty store, or an unfinished destination, to copy another store
+    /// into it. No other process may use it meanwhile.
+    ///
+    /// # Errors
+    /// As for [`PostgresStore::open`]; `Unavailable` for a store with data.
+    pub async fn open_destination(address: &Address, options: Options) -> Answer<Self> {
+        let store = Self::open_any(address, options).await?;
+        store.begin_import().await?;
+        Ok(store)
+    }
+
+    async fn open_any(address: &Address, options: Options) -> Answer<Self> {
         let db = open::open(address, &options).await?;
         let clock = Arc::new(Clock::new(options.clock));
         // The estimate of the database's time needs a first value.
@@ -201,7 +222,7 @@ impl Store for PostgresStore {
     }
 
     async fn inspect(&self) -> Answer<Vec<Finding>> {
-        inspect::inspect(&self.db.patient()).await
+        store::whole::inspect(self).await
     }
 
     fn now(&self) -> Timestamp {

@@ -4,14 +4,14 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use store::StoreError;
+use store::{Access, StoreError};
 use tokio_postgres::GenericClient;
 use tokio_postgres::error::SqlState;
 
 use crate::address::Address;
 use crate::connect::{self, Hosts};
 use crate::db::{Db, Fallible, Fault, Statements};
-use crate::options::{Access, Options};
+use crate::options::Options;
 use crate::tls;
 
 /// One script per version, committed together with its number; never edited after a release.

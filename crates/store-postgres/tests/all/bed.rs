@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store::conformance::Bed;
 use store::memory::MemoryStore;
-use store::{Store, StoreClock, SystemClock};
+use store::whole::{Opening, WholeStore};
+use store::{Store, StoreClock, StoreError, SystemClock};
 use store_postgres::{Access, Address, Options, PostgresStore};
 
 /// A database of its own.
@@ -55,6 +56,24 @@ impl Bed for Database {
         };
         Arc::new(Self::open(self, options).await.expect("the store opens"))
     }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        let options = Options {
+            clock: Some(clock),
+            connections: 3,
+            ..Options::default()
+        };
+        let address = Address::parse(&self.0)?;
+        let opened = match how {
+            Opening::Source => PostgresStore::open(&address, options).await?,
+            Opening::Destination => PostgresStore::open_destination(&address, options).await?,
+        };
+        Ok(Arc::new(opened))
+    }
 }
 
 struct Memory(MemoryStore);
@@ -63,6 +82,14 @@ struct Memory(MemoryStore);
 impl Bed for Memory {
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store> {
         Arc::new(self.0.share(clock))
+    }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        Ok(Arc::new(self.0.share_whole(clock, how)?))
     }
 }
 
