@@ -4,6 +4,7 @@ mod bed;
 mod faults;
 mod feed;
 mod logs;
+mod moving;
 mod opening;
 mod plans;
 mod pooling;
