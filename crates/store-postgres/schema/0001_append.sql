@@ -53,7 +53,7 @@ DECLARE
   streams text;
 BEGIN
   PERFORM set_config('lock_timeout', '3s', true), set_config('jit', 'off', true),
-    set_config('enable_seqscan', 'off', true);
+    set_config('enable_seqscan', 'off', true), set_config('runwright.scope', 'all', true);
   -- It may have been changed since the session began.
   IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{HookError, Object, Pool, PoolError};
 use futures_util::future::try_join_all;
+use kernel::ids::TenantId;
 use store::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -158,6 +159,21 @@ pub(crate) enum Statements {
     Unnamed,
 }
 
+/// Whose rows the statements may see and write; the policies of the schema check it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Every tenant's: the store's own work.
+    All,
+    /// One tenant's.
+    Tenant(String),
+    /// The statement sets it.
+    OfStatement,
+}
+
+/// Sets it for a transaction.
+const SET_SCOPE: &str =
+    "SELECT set_config('runwright.scope', $1, true), set_config('runwright.tenant', $2, true)";
+
 /// The database.
 #[derive(Clone)]
 pub(crate) struct Db {
@@ -167,6 +183,7 @@ pub(crate) struct Db {
     pub(crate) origin: i64,
     pub(crate) hosts: Hosts,
     deadline: Duration,
+    scope: Scope,
 }
 
 /// A connection that returns to its pool only after its answer came.
@@ -195,6 +212,23 @@ impl Db {
             origin,
             hosts,
             deadline: DEADLINE,
+            scope: Scope::All,
+        }
+    }
+
+    /// The same database for statements of a tenant.
+    pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Self {
+        Self {
+            scope: Scope::Tenant(tenant.to_string()),
+            ..self.clone()
+        }
+    }
+
+    /// The same database for the procedure that appends. It sets its scope and commits by itself.
+    pub(crate) fn for_appends(&self) -> Self {
+        Self {
+            scope: Scope::OfStatement,
+            ..self.clone()
         }
     }
 
@@ -224,8 +258,18 @@ impl Db {
         row.ok_or_else(|| corrupt("a statement has no answer"))
     }
 
-    /// The rows of several statements, sent at once in this order. Each is a transaction.
+    /// The rows of several statements, sent at once in this order. A direct connection has the scope
+    /// of the store's own work; any other scope, and a pooler, needs a transaction.
     pub(crate) async fn all(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
+        match (&self.scope, self.statements) {
+            (Scope::OfStatement, _) | (Scope::All, Statements::Prepared) => {
+                self.pipeline(queries).await
+            }
+            _ => self.transaction(queries).await,
+        }
+    }
+
+    async fn pipeline(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
         let client = self.pool.get().await?;
         let token = client.cancel_token();
         let mut busy = Busy(Some(client));
@@ -253,9 +297,14 @@ impl Db {
 
     /// The same in one transaction. It is undone where one of them fails.
     pub(crate) async fn transaction(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
-        let begin: [Query<'_>; 1] = [("BEGIN", &[])];
+        let (scope, tenant) = match &self.scope {
+            Scope::Tenant(tenant) => ("", tenant.as_str()),
+            Scope::All | Scope::OfStatement => ("all", ""),
+        };
+        let scope = params![scope => TEXT, tenant => TEXT];
+        let begin: [Query<'_>; 2] = [("BEGIN", &[]), (SET_SCOPE, &scope)];
         let all = [&begin, queries, &[("COMMIT", &[])]].concat();
-        let mut answers = self.all(&all).await?;
+        let mut answers = self.pipeline(&all).await?;
         answers.pop();
         Ok(answers.split_off(begin.len()))
     }

@@ -105,7 +105,9 @@ impl PostgresStore {
             .ok_or_else(|| db::corrupt("a clock has no answer"))?;
         clock.saw(Timestamp(db::column(now, "t")?));
         let writer = match options.access {
-            Access::Create | Access::Write => Some(Writer::start(db.clone(), Arc::clone(&clock))),
+            Access::Create | Access::Write => {
+                Some(Writer::start(db.for_appends(), Arc::clone(&clock)))
+            }
             Access::Read => None,
         };
         Ok(Self {
@@ -163,11 +165,13 @@ impl Store for PostgresStore {
     }
 
     async fn key(&self, tenant: &TenantId, namespace: &str, key: &str) -> Answer<Option<KeyRow>> {
-        rows::key(&self.db, &self.clock, [tenant.as_str(), namespace, key]).await
+        let db = self.db.of_tenant(tenant);
+        rows::key(&db, &self.clock, [tenant.as_str(), namespace, key]).await
     }
 
     async fn put_key(&self, of: &TenantId, claim: KeyClaim, seen: Option<KeyRow>) -> Answer<()> {
-        rows::put_key(self.writable()?.0, &self.clock, of, &claim, seen.as_ref()).await
+        let db = self.writable()?.0.of_tenant(of);
+        rows::put_key(&db, &self.clock, of, &claim, seen.as_ref()).await
     }
 
     async fn put_checkpoint(&self, stream: &StreamId, checkpoint: Checkpoint) -> Answer<()> {
@@ -177,12 +181,13 @@ impl Store for PostgresStore {
     async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Answer<Digest> {
         let body = BlobBody::new(&bytes);
         drop(bytes);
-        rows::put_blob(self.writable()?.0, &self.clock, tenant, &body).await?;
+        let db = self.writable()?.0.of_tenant(tenant);
+        rows::put_blob(&db, &self.clock, tenant, &body).await?;
         Ok(body.digest)
     }
 
     async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Answer<Vec<u8>> {
-        rows::blob(&self.db, tenant, digest).await
+        rows::blob(&self.db.of_tenant(tenant), tenant, digest).await
     }
 
     async fn list(&self, query: ListQuery) -> Answer<Vec<Listed>> {

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&[&str]] = &[&[
     include_str!("../schema/0001_tables.sql"),
     include_str!("../schema/0001_append.sql"),
     include_str!("../schema/0001_calls.sql"),
+    include_str!("../schema/0001_walls.sql"),
 ]];
 
 const OLD_STORE: &str = "the store is older than the first release; use a new database, or drop \
@@ -27,9 +28,10 @@ const OLD_STORE: &str = "the store is older than the first release; use a new da
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Marks the session of a direct connection; a pooler does not pass it on. No statement waits for a
-/// lock longer than a lease can wait for its renewal.
-const DIRECT: &str = "-c runwright.session=direct -c lock_timeout=3s \
+/// Marks the session of a direct connection; a pooler does not pass it on. Statements that are not of
+/// a tenant are the store's own work. No statement waits for a lock longer than a lease can wait for
+/// its renewal.
+const DIRECT: &str = "-c runwright.session=direct -c runwright.scope=all -c lock_timeout=3s \
     -c default_transaction_isolation=read\\ committed";
 
 /// Only one process migrates at a time.

@@ -124,6 +124,8 @@ async fn select(
         tag => TEXT, statuses => TEXT_ARRAY, at => INT8, name => TEXT, limit => INT8,
         since => INT8
     ];
+    let of_tenant = query.tenant.as_ref().map(|tenant| db.of_tenant(tenant));
+    let db = of_tenant.as_ref().unwrap_or(db);
     Ok(db.look_up(&sql, &params).await?)
 }
 

@@ -15,7 +15,23 @@ pub(crate) struct Database(pub(crate) String);
 impl Database {
     /// `None` after a named skip where this machine has no PostgreSQL.
     pub(crate) fn new() -> Option<Self> {
-        testkit::postgres::database().map(Self)
+        let database = Self(testkit::postgres::database()?);
+        // All tests share the roles of the server.
+        database.sql(
+            "DO $$ BEGIN CREATE ROLE app LOGIN;
+             EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+             DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO app', current_database()); END $$",
+        );
+        Some(database)
+    }
+
+    /// The URL of the role that has the store. Unlike the owner of the server, policies apply to it.
+    pub(crate) fn of_app(&self) -> String {
+        self.0.replace("user=runwright", "user=app")
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::parse(&self.of_app()).expect("the URL of a test is right")
     }
 
     pub(crate) fn sql(&self, script: &str) -> String {
@@ -23,8 +39,7 @@ impl Database {
     }
 
     pub(crate) async fn open(&self, options: Options) -> Result<PostgresStore, store::StoreError> {
-        let address = Address::parse(&self.0).expect("the URL of a test is right");
-        PostgresStore::open(&address, options).await
+        PostgresStore::open(&self.address(), options).await
     }
 
     /// Opens the store with the database's clock.
@@ -67,7 +82,7 @@ impl Bed for Database {
             connections: 3,
             ..Options::default()
         };
-        let address = Address::parse(&self.0)?;
+        let address = self.address();
         let opened = match how {
             Opening::Source => PostgresStore::open(&address, options).await?,
             Opening::Destination => PostgresStore::open_destination(&address, options).await?,

@@ -8,6 +8,7 @@ mod moving;
 mod opening;
 mod plans;
 mod pooling;
+mod walls;
 
 mod conformance {
     store::conformance!(*crate::bed::database());

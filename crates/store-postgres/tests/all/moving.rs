@@ -10,7 +10,7 @@ use kernel::ids::HolderId;
 use kernel::time::Timestamp;
 use store::whole::{CopyError, Part, Row, WholeStore, copy};
 use store::{Checkpoint, Guard, LeaseChange, Store};
-use store_postgres::{Access, Address, Options, PostgresStore};
+use store_postgres::{Access, Options, PostgresStore};
 use store_sqlite::{Sharing, SqliteStore};
 
 use crate::bed::{Database, on_database};
@@ -90,7 +90,7 @@ fn source(path: &Path) -> SqliteStore {
 }
 
 async fn destination(database: &Database) -> PostgresStore {
-    let address = Address::parse(&database.0).unwrap();
+    let address = database.address();
     let opened = PostgresStore::open_destination(&address, Options::default()).await;
     opened.unwrap()
 }
