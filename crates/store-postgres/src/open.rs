@@ -114,7 +114,8 @@ fn db(pool: Pool, statements: Statements, hosts: Hosts) -> Db {
 fn pool(address: &Address, hosts: Hosts, options: &Options) -> Result<Pool, StoreError> {
     let recycling_method = RecyclingMethod::Fast;
     // Every host is tried before connecting fails.
-    let create = hosts.patience() + Duration::from_secs(1);
+    let patience = hosts.patience();
+    let create = patience + Duration::from_secs(1);
     let manager = Manager::from_connect(
         address.config.clone(),
         hosts,
@@ -125,7 +126,7 @@ fn pool(address: &Address, hosts: Hosts, options: &Options) -> Result<Pool, Stor
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(options.connection_timeout))
         .create_timeout(Some(create))
-        .post_create(connect::check())
+        .post_create(connect::check(patience))
         .build();
     pool.map_err(|error| StoreError::Unavailable(format!("no pool of connections: {error}")))
 }
