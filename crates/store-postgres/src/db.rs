@@ -224,6 +224,14 @@ impl Db {
         }
     }
 
+    /// The same database for statements whose plan depends on the values.
+    pub(crate) fn planned_anew(self) -> Self {
+        Self {
+            statements: Statements::Unnamed,
+            ..self
+        }
+    }
+
     /// The same database for the procedure that appends. It sets its scope and commits by itself.
     pub(crate) fn for_appends(&self) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! Moving house: the store of a folder into a database and back, through kills of the copying process.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -116,7 +116,8 @@ fn in_the_role_of_a_copy() {
         let mut report = |part: Part, rows| {
             let nth = Part::ALL.iter().position(|other| *other == part).unwrap();
             // The test runner prints to the same place.
-            println!("{MARK}{nth} {rows}");
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "{MARK}{nth} {rows}").unwrap();
         };
         copy(&from, &to, &mut report).await.unwrap();
     });
