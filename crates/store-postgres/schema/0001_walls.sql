@@ -1,4 +1,4 @@
--- A second wall between tenants, behind the conditions of the queries: a session sees and writes the
+-- A second wall between tenants, after the conditions of the queries: a session sees and writes the
 -- rows of the tenant that `runwright.tenant` names, and every row while `runwright.scope` is not empty.
 -- The store sets the former for a statement of a tenant and the latter for its own work: the feed,
 -- timers, claims. Without either, no row is visible, also not to the owner of the tables.

@@ -240,7 +240,7 @@ impl<'a> Arrays<'a> {
     }
 }
 
-/// What an append does where another transaction keeps its rows or keys locked.
+/// How an append proceeds where another transaction keeps its rows or keys locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locks {
     /// It is left out of its group.

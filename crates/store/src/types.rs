@@ -64,7 +64,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The lease of a row; `None` where nobody holds the stream.
+    /// The lease of a row; `None` for a stream without a holder.
     pub fn on_record(
         stream: &StreamId,
         epoch: u64,

@@ -55,7 +55,7 @@ const EXPLAIN: &str = "DO $$ BEGIN
 /// From then on a statement has the plan for any values.
 const REPEATS: usize = 7;
 
-/// What the server reported. The driver passes notices on as messages of a log.
+/// Plans that the server reported. The driver passes notices on as messages of a log.
 static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Notices;
