@@ -54,12 +54,13 @@ BEGIN
 END
 $$;
 
--- The due streams in their order. Their rows are read one by one until there are enough. Only a
--- cursor is planned for its first rows: a long queue is then not sorted as a whole.
+-- The due streams in their order. Their rows are read one by one until there are enough. Sorts and
+-- bitmaps are off: the planner takes each part of the union to be read as a whole, and would then sort
+-- a long queue.
 CREATE FUNCTION runwright.due(at bigint, of_queue text, how_many bigint)
 RETURNS TABLE (name text, tenant text, t bigint, next_at bigint)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '3s'
-  SET cursor_tuple_fraction = 0.0001 AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_sort = off SET enable_bitmapscan = off
+  SET jit = off SET lock_timeout = '3s' SET cursor_tuple_fraction = 0.0001 AS $$
 #variable_conflict use_column
 DECLARE
   keys text[] := '{}';
