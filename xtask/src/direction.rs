@@ -44,7 +44,7 @@ const ALLOWED: &[Allowed] = &[
     Allowed {
         name: "store-postgres",
         normal: &["store", "kernel"],
-        dev: &[],
+        dev: &["store-sqlite"],
     },
     Allowed {
         name: "seccomp-notify",

@@ -11,15 +11,13 @@ use kernel::batch::KeyClaim;
 use kernel::ids::HolderId;
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use store::whole::{SERVERS_KEY as KEY, SERVERS_NAMESPACE as NAMESPACE};
 use store::{KeyRow, Store, StoreError};
 
 use crate::definitions::shared_tenant;
 use crate::holder;
 use crate::keyring::{FileKeyring, KeyIds};
 
-/// The row of the store with the list.
-const NAMESPACE: &str = "runwright.servers";
-const KEY: &str = "alive";
 /// How long an entry is alive after its last renewal.
 const LIFE: Duration = Duration::from_secs(30);
 /// How often a server renews its entry.

@@ -28,11 +28,12 @@ $$;
 
 -- Appends a group of batches. `nr` in the arrays is the number of a batch, from 1. The caller makes
 -- groups in which no two batches have the same stream, claim the same key or take leases with the
--- same concurrency key. The verdict of a batch is done, fenced, sequence, held, missing, or the
--- number of the key claim that was refused. The procedure commits by itself, so that no client can
--- keep the lock of the feed by falling silent.
+-- same concurrency key. The verdict of a batch is done, locked, fenced, sequence, held, missing, or
+-- the number of the key claim that was refused. A batch is `locked` where another transaction keeps
+-- its stream, a key or a blob locked; only with `waits` are such locks waited for. The procedure
+-- commits by itself, so that no client can keep the lock of the feed by falling silent.
 CREATE PROCEDURE runwright.append(
-  at bigint, origin bigint,
+  at bigint, origin bigint, waits boolean,
   a_name text[], a_tenant text[], a_first_seq bigint[], a_next_seq bigint[], a_chain bytea[],
   a_header text[], a_guard bigint[], a_holder text[], a_ttl bigint[], a_release boolean[],
   a_settled boolean[], a_runnable boolean[], a_queue text[], a_priority integer[],
@@ -51,30 +52,57 @@ LANGUAGE plpgsql AS $$
 DECLARE
   ids bigint[];
   streams text;
+  free_streams text[];
+  locked_keys integer[];
+  free_blobs bigint[];
 BEGIN
   PERFORM set_config('lock_timeout', '3s', true), set_config('jit', 'off', true),
-    set_config('enable_seqscan', 'off', true);
+    set_config('enable_seqscan', 'off', true), set_config('runwright.scope', 'all', true);
   -- It may have been changed since the session began.
   IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
-  PERFORM 1 FROM runwright.streams WHERE name = ANY (a_name) ORDER BY name FOR NO KEY UPDATE;
-  PERFORM pg_advisory_xact_lock(1381446469, number) FROM (
+  IF waits THEN
+    PERFORM 1 FROM runwright.streams WHERE name = ANY (a_name) ORDER BY name FOR NO KEY UPDATE;
+  END IF;
+  SELECT array_agg(name) INTO free_streams FROM (
+    SELECT name FROM runwright.streams WHERE name = ANY (a_name)
+    ORDER BY name FOR NO KEY UPDATE SKIP LOCKED) AS s;
+  SELECT array_agg(number) INTO locked_keys FROM (
     SELECT DISTINCT number FROM (
       SELECT runwright.lock_of(k.tenant, k.namespace, k.key)
       FROM unnest(k_tenant, k_namespace, k_key) AS k(tenant, namespace, key)
       UNION ALL SELECT runwright.lock_of(a.tenant, a.concurrency)
       FROM unnest(a_tenant, a_concurrency, a_holder) AS a(tenant, concurrency, holder)
       WHERE a.concurrency IS NOT NULL AND a.holder IS NOT NULL) AS n(number)
-    ORDER BY number) AS n(number);
+    ORDER BY number) AS n(number)
+    WHERE NOT CASE WHEN waits THEN pg_advisory_xact_lock(1381446469, number) IS NOT NULL
+      ELSE pg_try_advisory_xact_lock(1381446469, number) END;
+  IF waits AND cardinality(r_nr) > 0 THEN
+    PERFORM 1 FROM runwright.blobs AS b
+      WHERE (b.tenant, b.digest) IN (SELECT * FROM unnest(r_tenant, r_digest))
+      ORDER BY b.id FOR NO KEY UPDATE;
+  END IF;
   PERFORM runwright.lock_feed();
   t := runwright.clock(at);
-  PERFORM 1 FROM runwright.blobs AS b
-    WHERE (b.tenant, b.digest) IN (SELECT * FROM unnest(r_tenant, r_digest))
-    ORDER BY b.id FOR NO KEY UPDATE;
+  IF cardinality(r_nr) > 0 THEN
+    SELECT array_agg(id) INTO free_blobs FROM (
+      SELECT b.id FROM runwright.blobs AS b
+      WHERE (b.tenant, b.digest) IN (SELECT * FROM unnest(r_tenant, r_digest))
+      ORDER BY b.id FOR NO KEY UPDATE SKIP LOCKED) AS b;
+  END IF;
 
   SELECT array_agg(verdict ORDER BY nr) INTO verdicts FROM (
     SELECT a.nr, CASE
+      WHEN NOT waits AND (s.id IS NOT NULL AND s.name <> ALL (coalesce(free_streams, '{}'))
+        OR a.holder IS NOT NULL AND runwright.lock_of(a.tenant, a.concurrency) = ANY (locked_keys)
+        OR EXISTS (SELECT FROM unnest(k_nr, k_tenant, k_namespace, k_key)
+            AS k(nr, tenant, namespace, key)
+          WHERE k.nr = a.nr
+            AND runwright.lock_of(k.tenant, k.namespace, k.key) = ANY (locked_keys))
+        OR EXISTS (SELECT FROM unnest(r_nr, r_digest) AS r(nr, digest)
+          JOIN runwright.blobs AS b ON b.tenant = a.tenant AND b.digest = r.digest
+          WHERE r.nr = a.nr AND b.id <> ALL (coalesce(free_blobs, '{}')))) THEN 'locked'
       WHEN a.guard IS NOT NULL AND (s.holder IS NULL OR s.epoch <> a.guard) THEN 'fenced'
       WHEN a.first_seq <> coalesce(s.next_seq, 0) OR s.id IS NULL
         AND EXISTS (SELECT FROM runwright.tombstones AS d WHERE d.name = a.name) THEN 'sequence'

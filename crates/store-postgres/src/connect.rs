@@ -20,6 +20,8 @@ const SETTINGS: &str = "SELECT name, setting FROM pg_settings WHERE name IN ('fs
     'full_page_writes', 'synchronous_commit', 'synchronous_standby_names', 'server_version_num',
     'server_encoding', 'default_transaction_isolation')";
 
+const SILENT: &str = "PostgreSQL takes connections and does not answer in time";
+
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
 /// The hosts of a store, in the order of its URL.
@@ -79,10 +81,11 @@ impl Connect for Hosts {
 }
 
 /// Checks each new connection, because a failover leads to another server.
-pub(crate) fn check() -> Hook {
-    Hook::async_fn(|client, _| {
+pub(crate) fn check(patience: Duration) -> Hook {
+    Hook::async_fn(move |client, _| {
         async move {
-            let rows = client.query_typed(SETTINGS, &[]).await;
+            let rows = tokio::time::timeout(patience, client.query_typed(SETTINGS, &[])).await;
+            let rows = rows.map_err(|_| HookError::message(SILENT))?;
             let rows = rows.map_err(HookError::Backend)?;
             let setting = |wanted: &str| {
                 let row = rows.iter().find(|row| row.get::<_, &str>(0) == wanted);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{HookError, Object, Pool, PoolError};
 use futures_util::future::try_join_all;
+use kernel::ids::TenantId;
 use store::StoreError;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -158,6 +159,21 @@ pub(crate) enum Statements {
     Unnamed,
 }
 
+/// Whose rows the statements may see and write; the policies of the schema check it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Every tenant's: the store's own work.
+    All,
+    /// One tenant's.
+    Tenant(String),
+    /// The statement sets it.
+    OfStatement,
+}
+
+/// Sets it for a transaction.
+const SET_SCOPE: &str =
+    "SELECT set_config('runwright.scope', $1, true), set_config('runwright.tenant', $2, true)";
+
 /// The database.
 #[derive(Clone)]
 pub(crate) struct Db {
@@ -167,6 +183,7 @@ pub(crate) struct Db {
     pub(crate) origin: i64,
     pub(crate) hosts: Hosts,
     deadline: Duration,
+    scope: Scope,
 }
 
 /// A connection that returns to its pool only after its answer came.
@@ -195,6 +212,23 @@ impl Db {
             origin,
             hosts,
             deadline: DEADLINE,
+            scope: Scope::All,
+        }
+    }
+
+    /// The same database for statements of a tenant.
+    pub(crate) fn of_tenant(&self, tenant: &TenantId) -> Self {
+        Self {
+            scope: Scope::Tenant(tenant.to_string()),
+            ..self.clone()
+        }
+    }
+
+    /// The same database for the procedure that appends. It sets its scope and commits by itself.
+    pub(crate) fn for_appends(&self) -> Self {
+        Self {
+            scope: Scope::OfStatement,
+            ..self.clone()
         }
     }
 
@@ -224,15 +258,25 @@ impl Db {
         row.ok_or_else(|| corrupt("a statement has no answer"))
     }
 
-    /// The rows of several statements, sent at once in this order. Each is a transaction.
+    /// The rows of several statements, sent at once in this order. A direct connection has the scope
+    /// of the store's own work; any other scope, and a pooler, needs a transaction.
     pub(crate) async fn all(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
+        match (&self.scope, self.statements) {
+            (Scope::OfStatement, _) | (Scope::All, Statements::Prepared) => {
+                self.pipeline(queries).await
+            }
+            _ => self.transaction(queries).await,
+        }
+    }
+
+    async fn pipeline(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
         let client = self.pool.get().await?;
         let token = client.cancel_token();
         let mut busy = Busy(Some(client));
         let Some(client) = &busy.0 else {
             return Err(Fault::Late);
         };
-        let work = try_join_all(queries.iter().map(|query| self.send(client, *query)));
+        let work = self.send(client, queries);
         let answer = match tokio::time::timeout(self.deadline, work).await {
             Ok(answer) => answer.map_err(Fault::from),
             Err(_) => {
@@ -251,14 +295,35 @@ impl Db {
         answer
     }
 
-    async fn send(&self, client: &Object, (sql, params): Query<'_>) -> Result<Vec<Row>, Error> {
+    /// The same in one transaction. It is undone where one of them fails.
+    pub(crate) async fn transaction(&self, queries: &[Query<'_>]) -> Fallible<Vec<Vec<Row>>> {
+        let (scope, tenant) = match &self.scope {
+            Scope::Tenant(tenant) => ("", tenant.as_str()),
+            Scope::All | Scope::OfStatement => ("all", ""),
+        };
+        let scope = params![scope => TEXT, tenant => TEXT];
+        let begin: [Query<'_>; 2] = [("BEGIN", &[]), (SET_SCOPE, &scope)];
+        let all = [&begin, queries, &[("COMMIT", &[])]].concat();
+        let mut answers = self.pipeline(&all).await?;
+        answers.pop();
+        Ok(answers.split_off(begin.len()))
+    }
+
+    async fn send(&self, client: &Object, queries: &[Query<'_>]) -> Result<Vec<Vec<Row>>, Error> {
         if self.statements == Statements::Unnamed {
-            return client.query_typed(sql, params).await;
+            let each = queries.iter();
+            let each = each.map(|(sql, params)| client.query_typed(sql, params));
+            return try_join_all(each).await;
         }
-        let types: Vec<Type> = params.iter().map(|(_, of)| of.clone()).collect();
-        let statement = client.prepare_typed_cached(sql, &types).await?;
-        let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
-        client.query(&statement, &values).await
+        // All are prepared before the first is sent: else a COMMIT could overtake.
+        let mut prepared = Vec::with_capacity(queries.len());
+        for (sql, params) in queries {
+            let types: Vec<Type> = params.iter().map(|(_, of)| of.clone()).collect();
+            let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
+            prepared.push((client.prepare_typed_cached(sql, &types).await?, values));
+        }
+        let each = prepared.iter();
+        try_join_all(each.map(|(statement, values)| client.query(statement, values))).await
     }
 
     /// The same for statements that change nothing: they are sent once more over a new connection

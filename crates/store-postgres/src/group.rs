@@ -17,6 +17,7 @@ macro_rules! arrays {
         pub(crate) struct Arrays<'a> {
             at: Option<i64>,
             origin: i64,
+            waits: bool,
             $($name: Vec<$element>,)*
             nothing: (Option<i64>, Option<Vec<String>>, Option<Vec<i64>>),
         }
@@ -26,6 +27,7 @@ macro_rules! arrays {
                 vec![
                     (&self.at, Type::INT8),
                     (&self.origin, Type::INT8),
+                    (&self.waits, Type::BOOL),
                     $((&self.$name, Type::$type),)*
                     (&self.nothing.0, Type::INT8),
                     (&self.nothing.1, Type::TEXT_ARRAY),
@@ -96,7 +98,7 @@ arrays! {
 
 /// The statement that appends a group.
 pub(crate) static CALL: LazyLock<String> = LazyLock::new(|| {
-    let places: Vec<_> = (1..=ARRAYS + 5).map(|nth| format!("${nth}")).collect();
+    let places: Vec<_> = (1..=ARRAYS + 6).map(|nth| format!("${nth}")).collect();
     format!("CALL runwright.append({})", places.join(", "))
 });
 
@@ -107,10 +109,11 @@ pub(crate) fn comparable(text: &str) -> String {
 }
 
 impl<'a> Arrays<'a> {
-    pub(crate) fn new(at: Option<i64>, origin: i64, group: &[&'a Prepared]) -> Self {
+    pub(crate) fn new(at: Option<i64>, origin: i64, locks: Locks, group: &[&'a Prepared]) -> Self {
         let mut arrays = Self {
             at,
             origin,
+            waits: locks == Locks::Wait,
             ..Self::default()
         };
         for (nr, append) in (1..).zip(group) {
@@ -235,6 +238,15 @@ impl<'a> Arrays<'a> {
         let nth = number.checked_sub(1)?;
         Some((*self.key_namespace.get(nth)?, *self.key.get(nth)?))
     }
+}
+
+/// What an append does where another transaction keeps its rows or keys locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Locks {
+    /// It is left out of its group.
+    Skip,
+    /// It waits, for a bounded time.
+    Wait,
 }
 
 /// Where a referenced blob comes from.

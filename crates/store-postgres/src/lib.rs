@@ -15,7 +15,6 @@ mod clock;
 mod connect;
 mod db;
 mod group;
-mod inspect;
 mod listen;
 mod log;
 mod open;
@@ -23,6 +22,7 @@ mod options;
 mod queue;
 mod rows;
 mod tls;
+mod whole;
 mod writer;
 
 use std::collections::BTreeMap;
@@ -35,13 +35,15 @@ use kernel::digest::Digest;
 use kernel::ids::{HolderId, StreamId, TenantId};
 use kernel::time::Timestamp;
 use store::codec::BlobBody;
+use store::whole::{SqlStore as _, UNFINISHED, WholeStore as _};
 use store::*;
 use tokio::sync::watch;
 
 pub use address::Address;
 pub use listen::Hint;
 pub use open::SCHEMA_VERSION;
-pub use options::{Access, Options};
+pub use options::Options;
+pub use store::Access;
 
 use clock::Clock;
 use db::{Db, Statements};
@@ -72,9 +74,28 @@ impl PostgresStore {
     /// Opens the store at an address, creating or migrating it if the options allow.
     ///
     /// # Errors
-    /// `Unavailable` for a server that cannot be reached, that could lose acknowledged writes, or
-    /// whose store has a newer version.
+    /// `Unavailable` for a server that cannot be reached, that could lose acknowledged writes, whose
+    /// store has a newer version or is the unfinished destination of a copy.
     pub async fn open(address: &Address, options: Options) -> Answer<Self> {
+        let store = Self::open_any(address, options).await?;
+        match store.mark().await? {
+            Some(_) => Err(StoreError::Unavailable(UNFINISHED.into())),
+            None => Ok(store),
+        }
+    }
+
+    /// Opens an empty database, an empty store, or an unfinished destination, to copy another store
+    /// into it. No other process may use it meanwhile.
+    ///
+    /// # Errors
+    /// As for [`PostgresStore::open`]; `Unavailable` for a store with data.
+    pub async fn open_destination(address: &Address, options: Options) -> Answer<Self> {
+        let store = Self::open_any(address, options).await?;
+        store.begin_import().await?;
+        Ok(store)
+    }
+
+    async fn open_any(address: &Address, options: Options) -> Answer<Self> {
         let db = open::open(address, &options).await?;
         let clock = Arc::new(Clock::new(options.clock));
         // The estimate of the database's time needs a first value.
@@ -84,7 +105,9 @@ impl PostgresStore {
             .ok_or_else(|| db::corrupt("a clock has no answer"))?;
         clock.saw(Timestamp(db::column(now, "t")?));
         let writer = match options.access {
-            Access::Create | Access::Write => Some(Writer::start(db.clone(), Arc::clone(&clock))),
+            Access::Create | Access::Write => {
+                Some(Writer::start(db.for_appends(), Arc::clone(&clock)))
+            }
             Access::Read => None,
         };
         Ok(Self {
@@ -142,11 +165,13 @@ impl Store for PostgresStore {
     }
 
     async fn key(&self, tenant: &TenantId, namespace: &str, key: &str) -> Answer<Option<KeyRow>> {
-        rows::key(&self.db, &self.clock, [tenant.as_str(), namespace, key]).await
+        let db = self.db.of_tenant(tenant);
+        rows::key(&db, &self.clock, [tenant.as_str(), namespace, key]).await
     }
 
     async fn put_key(&self, of: &TenantId, claim: KeyClaim, seen: Option<KeyRow>) -> Answer<()> {
-        rows::put_key(self.writable()?.0, &self.clock, of, &claim, seen.as_ref()).await
+        let db = self.writable()?.0.of_tenant(of);
+        rows::put_key(&db, &self.clock, of, &claim, seen.as_ref()).await
     }
 
     async fn put_checkpoint(&self, stream: &StreamId, checkpoint: Checkpoint) -> Answer<()> {
@@ -156,12 +181,13 @@ impl Store for PostgresStore {
     async fn put_blob(&self, tenant: &TenantId, bytes: Vec<u8>) -> Answer<Digest> {
         let body = BlobBody::new(&bytes);
         drop(bytes);
-        rows::put_blob(self.writable()?.0, &self.clock, tenant, &body).await?;
+        let db = self.writable()?.0.of_tenant(tenant);
+        rows::put_blob(&db, &self.clock, tenant, &body).await?;
         Ok(body.digest)
     }
 
     async fn blob(&self, tenant: &TenantId, digest: &Digest) -> Answer<Vec<u8>> {
-        rows::blob(&self.db, tenant, digest).await
+        rows::blob(&self.db.of_tenant(tenant), tenant, digest).await
     }
 
     async fn list(&self, query: ListQuery) -> Answer<Vec<Listed>> {
@@ -201,7 +227,7 @@ impl Store for PostgresStore {
     }
 
     async fn inspect(&self) -> Answer<Vec<Finding>> {
-        inspect::inspect(&self.db.patient()).await
+        store::whole::inspect(self).await
     }
 
     fn now(&self) -> Timestamp {

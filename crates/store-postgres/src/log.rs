@@ -1,11 +1,11 @@
 //! Reading logs: whole streams, and all of them in commit order.
 
-use kernel::batch::Record;
 use kernel::digest::Digest;
-use kernel::ids::{Seq, StreamId};
+use kernel::ids::StreamId;
 use kernel::stream::StreamHeader;
-use kernel::time::Timestamp;
-use store::{Checkpoint, Epoch, FeedEvent, Lease, Loaded, Position, ReadFrom, StoreError, codec};
+use store::{
+    Checkpoint, FeedEvent, Lease, Loaded, LogRange, Position, ReadFrom, StoreError, codec,
+};
 use tokio_postgres::Row;
 
 use crate::db::{Db, clamp, column, corrupt, count, digest, json, number, params};
@@ -74,36 +74,24 @@ async fn try_load(
         <[Vec<Row>; 2]>::try_from(answers).map_err(|_| corrupt("a load has no answer"))?;
     let head = heads.first().ok_or(StoreError::Missing)?;
     let checkpoint = checkpoint(head)?;
-    let first_seq = match from {
-        ReadFrom::Seq(seq) => seq,
-        ReadFrom::Checkpoint => checkpoint.as_ref().map_or(0, |kept| kept.next_seq),
-    };
+    let first_seq = from.first_seq(checkpoint.as_ref());
     let header: StreamHeader = json(head, "header")?;
     let next_seq = number(head, "next_seq")?;
-    let range = Range {
-        genesis: header.genesis,
-        first_seq,
-        next_seq,
-        chain: digest(head, "chain")?,
-        limit,
-    };
-    let holder: Option<String> = column(head, "holder")?;
-    let expires_at: Option<i64> = column(head, "expires_at")?;
-    let epoch = Epoch(number(head, "epoch")?);
-    let lease = holder.zip(expires_at).map(|(holder, expires_at)| Lease {
-        stream: stream.clone(),
-        epoch,
-        holder: holder.into(),
-        expires_at: Timestamp(expires_at),
-    });
+    let end = (next_seq, digest(head, "chain")?);
+    let mut range = LogRange::new(header.genesis, first_seq, end, limit);
+    // The log may have grown since its head was read.
+    for row in rows.iter().take(range.missing()) {
+        range.push(number(row, "seq")?, content(row)?, digest(row, "chain")?)?;
+    }
+    let (holder, expires_at) = (column(head, "holder")?, column(head, "expires_at")?);
     Ok(Loaded {
-        records: records(&range, &rows)?,
+        records: range.finish()?,
         index: json(head, "index_row")?,
         header,
         checkpoint,
         first_seq,
         next_seq,
-        lease,
+        lease: Lease::on_record(stream, number(head, "epoch")?, holder, expires_at),
     })
 }
 
@@ -116,50 +104,6 @@ fn checkpoint(head: &Row) -> Result<Option<Checkpoint>, StoreError> {
         chain: digest(head, "folded_chain")?,
         state: codec::unpack_blob(state)?,
     }))
-}
-
-/// The part of a log that was asked for.
-struct Range {
-    genesis: Digest,
-    first_seq: Seq,
-    next_seq: Seq,
-    chain: Digest,
-    limit: usize,
-}
-
-/// The events of rows. Each is checked against its chain link, except the first of a read from the
-/// middle.
-fn records(range: &Range, rows: &[Row]) -> Result<Vec<Record>, StoreError> {
-    let gap = || corrupt(store::GAP);
-    let wanted = range.next_seq.saturating_sub(range.first_seq);
-    let wanted = usize::try_from(wanted)
-        .unwrap_or(usize::MAX)
-        .min(range.limit);
-    let mut records: Vec<Record> = Vec::with_capacity(rows.len().min(wanted));
-    for row in rows.iter().take(wanted) {
-        let (content, chain) = (content(row)?, digest(row, "chain")?);
-        let before = match records.last() {
-            Some(last) => Some(last.chain),
-            None => (range.first_seq == 0).then_some(range.genesis),
-        };
-        if number(row, "seq")? != range.first_seq + records.len() as Seq {
-            return Err(gap());
-        }
-        if before.is_some_and(|before| before.chain(&content) != chain) {
-            return Err(corrupt("an event is not the one that its log has there"));
-        }
-        records.push(Record { content, chain });
-    }
-    if records.len() != wanted {
-        return Err(gap());
-    }
-    let is_whole = range.first_seq.saturating_add(wanted as Seq) == range.next_seq;
-    if is_whole && records.last().is_some_and(|last| last.chain != range.chain) {
-        return Err(corrupt(
-            "the log of a stream does not end in the link on record",
-        ));
-    }
-    Ok(records)
 }
 
 /// The content of an event from its row.

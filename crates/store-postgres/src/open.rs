@@ -4,14 +4,14 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use store::StoreError;
+use store::{Access, StoreError};
 use tokio_postgres::GenericClient;
 use tokio_postgres::error::SqlState;
 
 use crate::address::Address;
 use crate::connect::{self, Hosts};
 use crate::db::{Db, Fallible, Fault, Statements};
-use crate::options::{Access, Options};
+use crate::options::Options;
 use crate::tls;
 
 /// One script per version, committed together with its number; never edited after a release.
@@ -19,6 +19,7 @@ const MIGRATIONS: &[&[&str]] = &[&[
     include_str!("../schema/0001_tables.sql"),
     include_str!("../schema/0001_append.sql"),
     include_str!("../schema/0001_calls.sql"),
+    include_str!("../schema/0001_walls.sql"),
 ]];
 
 const OLD_STORE: &str = "the store is older than the first release; use a new database, or drop \
@@ -27,9 +28,10 @@ const OLD_STORE: &str = "the store is older than the first release; use a new da
 /// The version of the schema that this build writes and reads.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 
-/// Marks the session of a direct connection; a pooler does not pass it on. No statement waits for a
-/// lock longer than a lease can wait for its renewal.
-const DIRECT: &str = "-c runwright.session=direct -c lock_timeout=3s \
+/// Marks the session of a direct connection; a pooler does not pass it on. Statements that are not of
+/// a tenant are the store's own work. No statement waits for a lock longer than a lease can wait for
+/// its renewal.
+const DIRECT: &str = "-c runwright.session=direct -c runwright.scope=all -c lock_timeout=3s \
     -c default_transaction_isolation=read\\ committed";
 
 /// Only one process migrates at a time.
@@ -112,7 +114,8 @@ fn db(pool: Pool, statements: Statements, hosts: Hosts) -> Db {
 fn pool(address: &Address, hosts: Hosts, options: &Options) -> Result<Pool, StoreError> {
     let recycling_method = RecyclingMethod::Fast;
     // Every host is tried before connecting fails.
-    let create = hosts.patience() + Duration::from_secs(1);
+    let patience = hosts.patience();
+    let create = patience + Duration::from_secs(1);
     let manager = Manager::from_connect(
         address.config.clone(),
         hosts,
@@ -123,7 +126,7 @@ fn pool(address: &Address, hosts: Hosts, options: &Options) -> Result<Pool, Stor
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(options.connection_timeout))
         .create_timeout(Some(create))
-        .post_create(connect::check())
+        .post_create(connect::check(patience))
         .build();
     pool.map_err(|error| StoreError::Unavailable(format!("no pool of connections: {error}")))
 }

@@ -3,20 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::StoreClock;
-
-/// How the opener uses the database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Read and write; create the store if it does not exist.
-    #[default]
-    Create,
-    /// Read and write an existing store.
-    Write,
-    /// Read an existing store. Every writing method is `Unavailable`, and a store of an older
-    /// version is refused, because it cannot be migrated.
-    Read,
-}
+use store::{Access, StoreClock};
 
 /// How to open a [`PostgresStore`](crate::PostgresStore).
 #[derive(Clone)]

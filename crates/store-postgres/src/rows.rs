@@ -15,7 +15,7 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
 use crate::clock::Clock;
-use crate::db::{Db, clamp, column, corrupt, count, digest, json, millis, number, params};
+use crate::db::{Db, clamp, column, count, digest, json, millis, number, params};
 use crate::group::comparable;
 
 /// Rows that one step of housekeeping removes, so that appends never wait long.
@@ -124,6 +124,8 @@ async fn select(
         tag => TEXT, statuses => TEXT_ARRAY, at => INT8, name => TEXT, limit => INT8,
         since => INT8
     ];
+    let of_tenant = query.tenant.as_ref().map(|tenant| db.of_tenant(tenant));
+    let db = of_tenant.as_ref().unwrap_or(db);
     Ok(db.look_up(&sql, &params).await?)
 }
 
@@ -221,13 +223,7 @@ pub(crate) async fn blob(
     let params = params![tenant => TEXT, wanted => BYTEA];
     let rows = db.look_up(sql, &params).await?;
     let row = rows.first().ok_or(StoreError::Missing)?;
-    let bytes = codec::unpack_blob(column(row, "stored")?)?;
-    if Digest::compute(&bytes) != *digest {
-        return Err(corrupt(format!(
-            "the bytes of blob {digest} have another digest"
-        )));
-    }
-    Ok(bytes)
+    codec::open_blob(column(row, "stored")?, digest)
 }
 
 /// The oldest messages.

@@ -8,8 +8,8 @@ use store::{Appended, Conflict, Position, Prepared, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::clock::Clock;
-use crate::db::{Db, Fallible, Fault, column, corrupt};
-use crate::group::{self, Arrays, Separate};
+use crate::db::{Db, Fallible, column, corrupt};
+use crate::group::{self, Arrays, Locks, Separate};
 
 /// Maximum number of appends that share a commit.
 const GROUP_APPENDS: usize = 256;
@@ -38,13 +38,15 @@ impl Writer {
     /// Starts the task. It ends after the handle was dropped and all appends were made.
     pub(crate) fn start(db: Db, clock: Arc<Clock>) -> Self {
         let (queue, jobs) = mpsc::unbounded_channel();
-        tokio::spawn(serve(db, clock, jobs));
+        // Appends that wait for locks leave connections to everything else.
+        let waiting = Arc::new(Semaphore::new(db.pool.status().max_size / 2));
+        tokio::spawn(serve(db, clock, waiting, jobs));
         let room = Arc::new(Semaphore::new(QUEUE_BYTES));
         Self { queue, room }
     }
 
     /// Appends, and returns once the result is durable. Appends are made in the order of their
-    /// submission.
+    /// submission, except those that wait for a lock of another transaction.
     pub(crate) async fn append(&self, append: Prepared) -> Answer {
         let stopped = || StoreError::Unavailable("the writer of the store has stopped".into());
         let bytes = append.bytes().saturating_add(APPEND_BYTES).min(QUEUE_BYTES);
@@ -61,7 +63,12 @@ impl Writer {
     }
 }
 
-async fn serve(db: Db, clock: Arc<Clock>, mut jobs: mpsc::UnboundedReceiver<Job>) {
+async fn serve(
+    db: Db,
+    clock: Arc<Clock>,
+    waiting_for_locks: Arc<Semaphore>,
+    mut jobs: mpsc::UnboundedReceiver<Job>,
+) {
     let mut waiting = VecDeque::new();
     loop {
         if waiting.is_empty() {
@@ -76,7 +83,7 @@ async fn serve(db: Db, clock: Arc<Clock>, mut jobs: mpsc::UnboundedReceiver<Job>
             waiting.push_back(job);
         }
         let group = next_group(&mut waiting);
-        write(&db, &clock, group).await;
+        write(&db, &clock, &waiting_for_locks, group).await;
     }
 }
 
@@ -98,44 +105,60 @@ fn next_group(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     group
 }
 
-async fn write(db: &Db, clock: &Clock, group: Vec<Job>) {
+/// Appends a group. An append whose rows are locked waits for them in a task of its own.
+async fn write(db: &Db, clock: &Arc<Clock>, waiting: &Arc<Semaphore>, group: Vec<Job>) {
     let appends: Vec<_> = group.iter().map(|job| &job.append).collect();
-    match append(db, clock, &appends).await {
+    let answers = match append(db, clock, Locks::Skip, &appends).await {
         // One append breaks the statement; the others may still succeed.
         Err(fault) if group.len() > 1 && fault.is_of_data() => {
             for job in group {
-                let answers = each(append(db, clock, &[&job.append]).await, 1);
-                reply(vec![job], answers);
+                write_alone(db, clock, job).await;
+            }
+            return;
+        }
+        Err(fault) => Err(fault.into()),
+        Ok(answers) => answers,
+    };
+    let failed = answers.as_ref().err().cloned();
+    let mut answers = answers.unwrap_or_default().into_iter();
+    for job in group {
+        match (answers.next(), &failed) {
+            (Some(Some(answer)), _) => reply(job, answer),
+            (_, Some(error)) => reply(job, Err(error.clone())),
+            (_, None) => {
+                let (db, clock, waiting) = (db.clone(), Arc::clone(clock), Arc::clone(waiting));
+                tokio::spawn(async move {
+                    let _turn = waiting.acquire_owned().await;
+                    write_alone(&db, &clock, job).await;
+                });
             }
         }
-        outcome => {
-            let answers = each(outcome, group.len());
-            reply(group, answers);
-        }
     }
 }
 
-fn reply(group: Vec<Job>, answers: Vec<Answer>) {
-    for (job, answer) in group.into_iter().zip(answers) {
-        // The send fails if the caller was cancelled; the write remains.
-        let _ = job.reply.send(answer);
-    }
-}
-
-/// The answer to each append of a group.
-fn each(outcome: Fallible<Result<Vec<Answer>, StoreError>>, group: usize) -> Vec<Answer> {
-    let answers = outcome
+async fn write_alone(db: &Db, clock: &Clock, job: Job) {
+    let answers = append(db, clock, Locks::Wait, &[&job.append]).await;
+    let answers = answers
         .map_err(StoreError::from)
         .and_then(|answers| answers);
-    answers.unwrap_or_else(|error| vec![Err(error); group])
+    let answer = answers.map(|mut answers| answers.pop().flatten());
+    let none = || Err(corrupt("an append has no answer"));
+    reply(job, answer.and_then(|answer| answer.unwrap_or_else(none)));
 }
 
+fn reply(job: Job, answer: Answer) {
+    // The send fails if the caller was cancelled; the write remains.
+    let _ = job.reply.send(answer);
+}
+
+/// The answer to each append of a group; `None` where another transaction keeps its rows locked.
 async fn append(
     db: &Db,
     clock: &Clock,
+    locks: Locks,
     group: &[&Prepared],
-) -> Result<Result<Vec<Answer>, StoreError>, Fault> {
-    let arrays = Arrays::new(clock.at(), db.origin, group);
+) -> Fallible<Result<Vec<Option<Answer>>, StoreError>> {
+    let arrays = Arrays::new(clock.at(), db.origin, locks, group);
     let rows = db.rows(&group::CALL, &arrays.params()).await?;
     let read = || {
         let row = rows
@@ -145,18 +168,20 @@ async fn append(
         let verdicts: Vec<&str> = column(row, "verdicts")?;
         let positions: Vec<Option<i64>> = column(row, "positions")?;
         clock.saw(now);
-        let answers = group.iter().zip(verdicts.into_iter().zip(positions));
-        Ok(answers
-            .map(|(append, (verdict, position))| {
-                verdict_of(verdict, &arrays)?;
-                let position = position.and_then(|position| u64::try_from(position).ok());
-                let position = position.ok_or_else(|| corrupt("an event has no position"))?;
-                Ok(Appended {
-                    position: Position(position),
-                    lease: append.taken(now),
-                })
+        let answer = |append: &Prepared, verdict, position: Option<i64>| {
+            verdict_of(verdict, &arrays)?;
+            let position = position.and_then(|position| u64::try_from(position).ok());
+            let position = position.ok_or_else(|| corrupt("an event has no position"))?;
+            Ok(Appended {
+                position: Position(position),
+                lease: append.taken(now),
             })
-            .collect())
+        };
+        let answers = group.iter().zip(verdicts.into_iter().zip(positions));
+        let answers = answers.map(|(append, (verdict, position))| {
+            (verdict != "locked").then(|| answer(append, verdict, position))
+        });
+        Ok(answers.collect())
     };
     Ok(read())
 }

@@ -2,6 +2,8 @@
 SELECT name FROM streams WHERE next_seq <> (SELECT count(*) FROM events WHERE stream = id)
   OR next_seq - 1 IS NOT (SELECT max(seq) FROM events WHERE stream = id)
   OR 0 IS NOT (SELECT min(seq) FROM events WHERE stream = id);
+-- the header is missing
+SELECT name FROM streams WHERE id NOT IN (SELECT stream FROM headers);
 -- events lie neither in a row nor in a pack, or in both
 SELECT name FROM streams JOIN events ON stream = id
   WHERE (content IS NULL) <> (seq < packed_to) GROUP BY id;

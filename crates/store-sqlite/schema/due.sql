@@ -1,4 +1,5 @@
--- What is due at one priority: queue, priority, now.
+-- The due streams of one priority, the longest waiting first: queue, priority, now. Three ordered
+-- ranges are merged row by row, so that a full answer ends the scan.
 SELECT name, tenant, concurrency_key, wake FROM streams INDEXED BY streams_waiting
 WHERE holder IS NULL AND wake IS NOT NULL AND queue = ?1 AND priority = ?2 AND runnable = 1
 UNION ALL

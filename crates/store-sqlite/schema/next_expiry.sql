@@ -1,3 +1,4 @@
+-- The earliest time at which a held stream of the queue, or a concurrency key, may become free.
 SELECT min(at) FROM (
   SELECT CASE WHEN expires_at > ?2 THEN expires_at ELSE wake END AS at
   FROM streams INDEXED BY streams_held

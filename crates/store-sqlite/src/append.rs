@@ -10,14 +10,10 @@ use crate::sql::{Db, Fallible};
 use crate::{blobs, queue, rows};
 
 // The three share one list of parameters; each uses a part of it.
-const CREATE: &str = "INSERT INTO streams (name, tenant, next_seq, chain, settled, runnable,
-    updated_at, index_row, queue, priority, concurrency_key, parent, created_at, epoch, holder,
-    expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
-const UPDATE: &str = "UPDATE streams SET next_seq = ?3, chain = ?4, settled = ?5, runnable = ?6,
-    updated_at = ?7, index_row = ?8 WHERE name = ?1 AND ?16 IS NULL";
+const CREATE: &str = include_str!("../schema/create.sql");
+const UPDATE: &str = include_str!("../schema/update.sql");
 /// Separate, because SQLite rewrites every index of a column named here, even if unchanged.
-const UPDATE_RARE: &str = "UPDATE streams SET queue = ?9, priority = ?10, concurrency_key = ?11,
-    parent = ?12, created_at = ?13 WHERE name = ?1 AND ?16 IS NULL";
+const UPDATE_RARE: &str = include_str!("../schema/update_rare.sql");
 
 /// The columns of an existing stream that an append needs.
 struct Found {
@@ -63,10 +59,7 @@ fn find(db: &Db, append: &Prepared) -> Fallible<Option<Found>> {
     let parent = index.parent.as_ref().map(|parent| parent.as_str());
     let (queue, key, at) = (&index.queue, &index.concurrency_key, index.created_at.0);
     db.one(
-        "SELECT id, next_seq, CASE WHEN holder IS NULL THEN NULL ELSE epoch END,
-           queue = ?2 AND priority = ?3 AND concurrency_key IS ?4 AND parent IS ?5
-           AND created_at = ?6
-         FROM streams WHERE name = ?1",
+        include_str!("../schema/find.sql"),
         params![name, queue, index.priority, key, parent, at],
         |row| {
             Ok(Found {
@@ -103,7 +96,10 @@ fn check(db: &Db, append: &Prepared, found: Option<&Found>, now: Timestamp) -> F
         db.any(include_str!("../schema/key.sql"), key)
     })?;
     for digest in batch.blobs() {
-        if !blobs::exists(db, tenant, digest)? {
+        if !db.any(
+            "SELECT 1 FROM blobs WHERE tenant = ?1 AND digest = ?2",
+            params![tenant, digest.0],
+        )? {
             return Err(StoreError::Missing.into());
         }
     }

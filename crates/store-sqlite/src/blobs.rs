@@ -6,21 +6,15 @@ use rusqlite::params;
 use store::codec::{self, BlobBody};
 use store::{BLOB_GRACE, StoreError};
 
-use crate::sql::{Db, Fallible, corrupt};
+use crate::sql::{Db, Fallible};
 
 /// The time of a blob that waits for no reference: it goes with its last one.
 pub(crate) const NEVER_PUT: Timestamp = Timestamp(i64::MIN);
 
-pub(crate) fn exists(db: &Db, tenant: &str, digest: &Digest) -> Fallible<bool> {
-    let sql = "SELECT 1 FROM blobs WHERE tenant = ?1 AND digest = ?2";
-    db.any(sql, params![tenant, digest.0])
-}
-
 /// Keeps a blob once; each put restarts its grace.
 pub(crate) fn keep(db: &Db, tenant: &str, body: &BlobBody, put_at: Timestamp) -> Fallible<()> {
     let blob: Option<i64> = db.value(
-        "INSERT INTO blobs (tenant, digest, size, put_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT DO UPDATE SET put_at = max(put_at, excluded.put_at) RETURNING id",
+        include_str!("../schema/keep_blob.sql"),
         params![tenant, body.digest.0, body.size, put_at.0],
     )?;
     let sql = "INSERT INTO blob_bytes VALUES (?1, ?2) ON CONFLICT DO NOTHING";
@@ -37,8 +31,7 @@ pub(crate) fn refer(db: &Db, stream: i64, tenant: &str, digest: &Digest) -> Fall
 pub(crate) fn collect(db: &Db, limit: i64, now: Timestamp) -> Fallible<usize> {
     let grace = i64::try_from(BLOB_GRACE.as_millis()).unwrap_or(i64::MAX);
     db.run(
-        "DELETE FROM blobs WHERE id IN (
-           SELECT id FROM blobs WHERE refs = 0 AND put_at <= ?1 LIMIT ?2)",
+        include_str!("../schema/collect.sql"),
         params![now.0.saturating_sub(grace), limit],
     )
 }
@@ -53,9 +46,5 @@ pub(crate) fn stored(db: &Db, tenant: &str, digest: &Digest) -> Fallible<Vec<u8>
 
 /// The bytes of a blob, checked against its digest.
 pub(crate) fn read(db: &Db, tenant: &str, digest: &Digest) -> Fallible<Vec<u8>> {
-    let bytes = codec::unpack_blob(&stored(db, tenant, digest)?)?;
-    if Digest::compute(&bytes) != *digest {
-        return Err(corrupt(format!("the bytes of blob {digest} have another digest")).into());
-    }
-    Ok(bytes)
+    Ok(codec::open_blob(&stored(db, tenant, digest)?, digest)?)
 }

@@ -10,7 +10,6 @@
 
 mod append;
 mod blobs;
-mod inspect;
 mod log;
 mod maintain;
 mod open;
@@ -18,6 +17,7 @@ mod options;
 mod queue;
 mod rows;
 mod sql;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,10 +32,12 @@ use kernel::time::Timestamp;
 use store::codec::{self, BlobBody};
 use store::group::GroupCommit;
 use store::readers::Readers;
+use store::whole::SqlStore as _;
 use store::*;
 
 pub use open::SCHEMA_VERSION;
-pub use options::{Access, Durability, Options, Sharing};
+pub use options::{Options, Sharing};
+pub use store::{Access, Durability};
 
 use sql::{Db, Fallible};
 
@@ -56,19 +58,38 @@ impl SqliteStore {
     ///
     /// # Errors
     /// `Corrupt` for a file that is not a store. `Unavailable` for a path that cannot be opened, a
-    /// store of a newer version, and one that another process keeps locked.
+    /// store of a newer version, one that another process keeps locked, and the unfinished
+    /// destination of a copy.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Answer<Self> {
-        let (path, clock) = (path.as_ref().to_owned(), Arc::clone(&options.clock));
-        let (sharing, limit) = (options.sharing, options.readers);
         let writer = match options.access {
-            Access::Create | Access::Write => Some(open::writer(&path, &options)?),
+            Access::Create | Access::Write => Some(open::writer(path.as_ref(), &options)?),
             Access::Read => None,
         };
+        match &writer {
+            Some(db) => open::check(db)?,
+            None => open::check(&open::reader(path.as_ref(), &options)?)?,
+        }
+        Self::start(path.as_ref(), options, writer)
+    }
+
+    /// Opens an empty or new store, or an unfinished destination, to copy another store into it. Keeps
+    /// every other process out; so does [`Sharing::Exclusive`] for the source of a copy. Blocks.
+    ///
+    /// # Errors
+    /// As for [`SqliteStore::open`]; `Unavailable` for a store with data.
+    pub async fn open_destination(path: impl AsRef<Path>, options: Options) -> Answer<Self> {
+        let options = open::alone(options, Access::Create);
+        let writer = open::writer(path.as_ref(), &options)?;
+        let store = Self::start(path.as_ref(), options, Some(writer))?;
+        store.begin_import().await?;
+        Ok(store)
+    }
+
+    fn start(path: &Path, options: Options, writer: Option<Db>) -> Answer<Self> {
+        let (path, clock) = (path.to_owned(), Arc::clone(&options.clock));
+        let (sharing, limit) = (options.sharing, options.readers);
         let writer = writer.map(GroupCommit::start).transpose()?;
         let readers = Readers::new(limit, move || open::reader(&path, &options));
-        if writer.is_none() {
-            readers.read_blocking(open::check)?;
-        }
         let queued = writer.is_some() && sharing == Sharing::Exclusive;
         let readers = (!queued).then_some(readers);
         Ok(Self {
@@ -85,13 +106,7 @@ impl SqliteStore {
     /// `Unavailable` while the store is open anywhere, or the disk is full; then nothing has
     /// changed.
     pub fn compact(path: impl AsRef<Path>, options: Options) -> Answer<()> {
-        let (access, sharing) = (Access::Write, Sharing::Exclusive);
-        let alone = Options {
-            access,
-            sharing,
-            ..options
-        };
-        let db = open::writer(path.as_ref(), &alone)?;
+        let db = open::writer(path.as_ref(), &open::alone(options, Access::Write))?;
         let rewritten =
             db.0.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(rewritten.map_err(sql::Fault::from)?)
@@ -242,7 +257,16 @@ impl Store for SqliteStore {
     }
 
     async fn inspect(&self) -> Answer<Vec<Finding>> {
-        self.read(|db, _| inspect::inspect(db)).await
+        let sql = "PRAGMA integrity_check(1000)";
+        let each = move |db: &Db, _| db.all(sql, [], |row| Ok(row.get::<_, String>(0)?));
+        let answers = self.read(each).await?.into_iter();
+        let damage = answers
+            .filter(|answer| answer != "ok")
+            .map(|answer| Finding {
+                stream: None,
+                what: format!("the file is damaged: {answer}"),
+            });
+        Ok(damage.chain(store::whole::inspect(self).await?).collect())
     }
 
     fn now(&self) -> Timestamp {

@@ -1,19 +1,17 @@
 //! Reading logs: whole streams, and all of them in commit order.
 
-use std::collections::HashMap;
-
 use kernel::batch::Record;
 use kernel::digest::Digest;
 use kernel::ids::{Seq, StreamId};
 use kernel::stream::StreamHeader;
-use kernel::time::Timestamp;
 use rusqlite::{Row, params};
-use store::{Checkpoint, Epoch, FeedEvent, Lease, Loaded, Position, ReadFrom, StoreError};
-use store::{codec, pack};
+use store::codec;
+use store::pack::{self, PackCache};
+use store::{Checkpoint, FeedEvent, Lease, Loaded, LogRange, Position, ReadFrom, StoreError};
 
 use crate::blobs;
 use crate::rows::{id, json};
-use crate::sql::{Db, Fallible, clamp, corrupt};
+use crate::sql::{Db, Fallible, clamp};
 
 /// The columns of a stream that a read of its events needs.
 pub(crate) struct Head {
@@ -50,25 +48,15 @@ pub(crate) fn load(db: &Db, stream: &StreamId, from: ReadFrom, limit: usize) -> 
     let sql = Head::select("index_row, epoch, holder, expires_at") + " WHERE name = ?1";
     let loaded = db.one(&sql, [stream.as_str()], |row| {
         let head = Head::read(row)?;
-        let (epoch, holder): (u64, Option<String>) = (row.get(7)?, row.get(8)?);
-        let lease = |(holder, expires_at): (String, i64)| Lease {
-            stream: stream.clone(),
-            epoch: Epoch(epoch),
-            holder: holder.into(),
-            expires_at: Timestamp(expires_at),
-        };
         let checkpoint = match from {
             ReadFrom::Seq(_) => None,
             ReadFrom::Checkpoint => checkpoint(db, head.id)?,
         };
-        let first_seq = match from {
-            ReadFrom::Seq(seq) => seq,
-            ReadFrom::Checkpoint => checkpoint.as_ref().map_or(0, |kept| kept.next_seq),
-        };
+        let first_seq = from.first_seq(checkpoint.as_ref());
         Ok(Loaded {
             records: records(db, &head, first_seq, limit)?,
             index: json(row, 6)?,
-            lease: holder.zip(row.get(9)?).map(lease),
+            lease: Lease::on_record(stream, row.get(7)?, row.get(8)?, row.get(9)?),
             next_seq: head.next_seq,
             header: head.header,
             checkpoint,
@@ -89,55 +77,34 @@ fn checkpoint(db: &Db, stream: i64) -> Fallible<Option<Checkpoint>> {
     })
 }
 
-/// The events from a sequence on, from packs, then from rows. Each is checked against its chain
-/// link, except the first of a read from the middle.
+/// The events from a sequence on, from packs, then from rows.
 pub(crate) fn records(db: &Db, head: &Head, from: Seq, limit: usize) -> Fallible<Vec<Record>> {
-    let wanted = usize::try_from(head.next_seq.saturating_sub(from)).unwrap_or(usize::MAX);
-    let wanted = wanted.min(limit);
-    let mut records: Vec<Record> = Vec::with_capacity(wanted.min(4_096));
-    while records.len() < wanted && from + (records.len() as Seq) < head.packed_to {
-        let (had, seq) = (records.len(), from + records.len() as Seq);
+    let end = (head.next_seq, head.chain);
+    let mut range = LogRange::new(head.header.genesis, from, end, limit);
+    while range.missing() > 0 && range.next_seq() < head.packed_to {
+        let seq = range.next_seq();
         let (first, packed) = unpack(db, head.id, &head.tenant, seq)?;
         let skip = usize::try_from(seq - first).unwrap_or(usize::MAX);
-        records.extend(packed.into_iter().skip(skip).take(wanted - had));
-        if records.len() == had {
-            return Err(gap().into());
+        range.extend(packed.into_iter().skip(skip));
+        if range.next_seq() == seq {
+            return Err(StoreError::gap().into());
         }
     }
-    let next = clamp(from.saturating_add(records.len() as Seq));
     db.scan(
         "SELECT seq, chain, content FROM events WHERE stream = ?1 AND seq >= ?2
          ORDER BY seq LIMIT ?3",
-        params![head.id, next, clamp((wanted - records.len()) as u64)],
+        params![
+            head.id,
+            clamp(range.next_seq()),
+            clamp(range.missing() as u64)
+        ],
         |row| {
-            let chain = Digest(row.get(1)?);
             let content = content(db, &head.tenant, row.get_ref(2)?.as_blob()?)?;
-            let before = match records.last() {
-                Some(last) => Some(last.chain),
-                None => (from == 0).then_some(head.header.genesis),
-            };
-            if row.get::<_, Seq>(0)? != from + records.len() as Seq {
-                return Err(gap().into());
-            }
-            if before.is_some_and(|before| before.chain(&content) != chain) {
-                return Err(corrupt("an event differs from its log's hash chain").into());
-            }
-            records.push(Record { content, chain });
+            range.push(row.get(0)?, content, Digest(row.get(1)?))?;
             Ok(true)
         },
     )?;
-    if records.len() != wanted {
-        return Err(gap().into());
-    }
-    let whole = from.saturating_add(wanted as Seq) == head.next_seq;
-    if whole && records.last().is_some_and(|last| last.chain != head.chain) {
-        return Err(corrupt("the log of a stream does not end in the link on record").into());
-    }
-    Ok(records)
-}
-
-pub(crate) fn gap() -> StoreError {
-    corrupt(store::GAP)
+    Ok(range.finish()?)
 }
 
 /// The content of an event from its row.
@@ -158,47 +125,44 @@ fn unpack(db: &Db, stream: i64, tenant: &str, seq: Seq) -> Fallible<(Seq, Vec<Re
             Ok((row.get(0)?, records))
         },
     )?;
-    found.ok_or_else(|| gap().into())
+    found.ok_or_else(|| StoreError::gap().into())
 }
 
-/// Maximum number of packs that a read of the feed keeps unpacked, one per stream.
-const UNPACKED: usize = 32;
+/// Events after a position in commit order: the row (position, stream, tenant, sequence, chain,
+/// content), and the record where it lies in a pack.
+pub(crate) fn walk<T>(
+    db: &Db,
+    after: i64,
+    limit: i64,
+    mut each: impl FnMut(&Row<'_>, Option<Record>) -> Fallible<T>,
+) -> Fallible<Vec<T>> {
+    let mut packs = PackCache::default();
+    db.all(include_str!("../schema/feed.sql"), [after, limit], |row| {
+        let record = match row.get_ref(5)?.as_blob_or_null()? {
+            Some(_) => None,
+            None => {
+                let (stream, seq): (i64, Seq) = (row.get(6)?, row.get(3)?);
+                let unpack = || unpack(db, stream, row.get_ref(2)?.as_str()?, seq);
+                Some(packs.record(stream, seq, unpack)?)
+            }
+        };
+        each(row, record)
+    })
+}
 
 pub(crate) fn feed(db: &Db, after: Position, limit: usize) -> Fallible<Vec<FeedEvent>> {
-    let mut packs: HashMap<i64, (Seq, Vec<Record>)> = HashMap::new();
-    let mut packed = |stream: i64, tenant: &str, seq: Seq| {
-        let nth = |(first, records): &(Seq, Vec<Record>)| {
-            let nth = usize::try_from(seq.checked_sub(*first)?).ok()?;
-            records.get(nth).map(|record| record.content.clone())
+    walk(db, clamp(after.0), clamp(limit as u64), |row, packed| {
+        let tenant: String = row.get(2)?;
+        let content = match packed {
+            Some(record) => record.content,
+            None => content(db, &tenant, row.get_ref(5)?.as_blob()?)?,
         };
-        if let Some(content) = packs.get(&stream).and_then(nth) {
-            return Ok(content);
-        }
-        if packs.len() >= UNPACKED {
-            packs.clear();
-        }
-        let pack = unpack(db, stream, tenant, seq)?;
-        let content = nth(&pack).ok_or_else(gap)?;
-        packs.insert(stream, pack);
-        Fallible::Ok(content)
-    };
-    db.all(
-        "SELECT position, name, tenant, seq, content, id FROM events CROSS JOIN streams
-         ON id = stream WHERE position > ?1 ORDER BY position LIMIT ?2",
-        [clamp(after.0), clamp(limit as u64)],
-        |row| {
-            let (tenant, seq): (String, Seq) = (row.get(2)?, row.get(3)?);
-            let content = match row.get_ref(4)?.as_blob_or_null()? {
-                Some(stored) => content(db, &tenant, stored)?,
-                None => packed(row.get(5)?, &tenant, seq)?,
-            };
-            Ok(FeedEvent {
-                position: Position(row.get(0)?),
-                stream: id(row, 1)?,
-                tenant: tenant.into(),
-                seq,
-                content,
-            })
-        },
-    )
+        Ok(FeedEvent {
+            position: Position(row.get(0)?),
+            stream: id(row, 1)?,
+            tenant: tenant.into(),
+            seq: row.get(3)?,
+            content,
+        })
+    })
 }

@@ -101,7 +101,7 @@ fn pack(db: &Db, head: &Head) -> Fallible<usize> {
     })?;
     let (next_seq, bytes) = (first_seq + packer.events(), packer.content_bytes());
     if next_seq == first_seq {
-        return Err(log::gap().into());
+        return Err(StoreError::gap().into());
     }
     let (after, body) = packer.finish();
     let pack = params![stream, first_seq, next_seq, before, after.0, body];

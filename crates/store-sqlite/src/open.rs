@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, config::DbConfig};
-use store::StoreError;
 use store::group::Transactions;
+use store::whole::UNFINISHED;
+use store::{Access, Durability, StoreError};
 
-use crate::options::{Access, Durability, Options, Sharing};
+use crate::options::{Options, Sharing};
 use crate::sql::{Db, Fallible, corrupt};
 
 /// Marks a file as a Runwright store ("RWs2"); no other file is ever migrated.
@@ -25,6 +26,16 @@ pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 const SETTINGS: &str = "PRAGMA cache_size = -4096; PRAGMA mmap_size = 0; \
     PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; \
     PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
+
+/// The options of a process that has the file for itself.
+pub(crate) fn alone(options: Options, access: Access) -> Options {
+    let sharing = Sharing::Exclusive;
+    Options {
+        access,
+        sharing,
+        ..options
+    }
+}
 
 /// Opens the writing connection and migrates the schema.
 pub(crate) fn writer(path: &Path, options: &Options) -> Fallible<Db> {
@@ -120,13 +131,19 @@ pub(crate) fn reader(path: &Path, options: &Options) -> Result<Db, StoreError> {
     Ok(connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
 }
 
-/// Checks the schema of a store that is not opened for writing.
+/// Checks the schema of a store; it may not be the unfinished destination of a copy.
 pub(crate) fn check(db: &Db) -> Result<(), StoreError> {
     match version(db)? {
-        0 => Err(no_store()),
-        version if version == MIGRATIONS.len() => Ok(()),
-        version => Err(StoreError::Unavailable(format!(
-            "the store has the older schema version {version}; open it once for writing"
-        ))),
+        0 => return Err(no_store()),
+        version if version < SCHEMA_VERSION => {
+            return Err(StoreError::Unavailable(format!(
+                "the store has the older schema version {version}; open it once for writing"
+            )));
+        }
+        _ => {}
+    }
+    match db.any("SELECT 1 FROM sqlite_schema WHERE name = 'imports'", [])? {
+        true => Err(StoreError::Unavailable(UNFINISHED.into())),
+        false => Ok(()),
     }
 }

@@ -3,32 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{StoreClock, SystemClock};
-
-/// When an acknowledged write is safe from a power cut. Both cases survive a kill of the process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Every acknowledgement waits for the sync of its commit.
-    #[default]
-    Full,
-    /// Commits are not synced one by one. A power cut or a crash of the operating system may lose
-    /// the last acknowledged writes, newest first, and with them the record of effects carried out
-    /// since. The remaining log is whole, never torn.
-    Relaxed,
-}
-
-/// How the opener uses the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Access {
-    /// Read and write; create the store if it does not exist.
-    #[default]
-    Create,
-    /// Read and write an existing store.
-    Write,
-    /// Read an existing store. Every writing method is `Unavailable`, and a store of an older
-    /// version is refused, because it cannot be migrated.
-    Read,
-}
+use store::{Access, Durability, StoreClock, SystemClock};
 
 /// Who else may have the file open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

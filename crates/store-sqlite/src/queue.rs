@@ -11,11 +11,13 @@ use store::{Conflict, Due, DueAnswer, DueQuery, Epoch, Lease, StoreError};
 use crate::rows::id;
 use crate::sql::{Db, Fallible};
 
+/// The next lower priority that any stream of the queue waits with.
+const NEXT_PRIORITY: &str = include_str!("../schema/next_priority.sql");
+
 /// Whether a live lease of the tenant has a concurrency key.
 pub(crate) fn key_in_use(db: &Db, tenant: &str, key: &str, now: Timestamp) -> Fallible<bool> {
     db.any(
-        "SELECT 1 FROM streams INDEXED BY streams_exclusive WHERE holder IS NOT NULL
-           AND tenant = ?1 AND concurrency_key = ?2 AND expires_at > ?3",
+        include_str!("../schema/key_in_use.sql"),
         params![tenant, key, now.0],
     )
 }
@@ -77,7 +79,10 @@ fn unless_missing(db: &Db, stream: &StreamId, refusal: StoreError) -> Fallible<S
 pub(crate) fn due(db: &Db, query: &DueQuery, now: Timestamp) -> Fallible<DueAnswer> {
     let (queue, mut below) = (query.queue.as_str(), i64::MAX);
     let (mut ready, mut keys_seen) = (Vec::new(), HashSet::new());
-    let mut next_at = db.value(NEXT_EXPIRY, params![queue, now.0])?;
+    let mut next_at = db.value(
+        include_str!("../schema/next_expiry.sql"),
+        params![queue, now.0],
+    )?;
     while let Some(priority) = db.value::<i64>(NEXT_PRIORITY, params![queue, below])? {
         let at = params![queue, priority, now.0];
         let mut take = |row: &Row<'_>| {
@@ -96,22 +101,11 @@ pub(crate) fn due(db: &Db, query: &DueQuery, now: Timestamp) -> Fallible<DueAnsw
             ready.extend(free.then_some(Due { stream, tenant }));
             Ok(true)
         };
-        db.scan(DUE, at, &mut take)?;
-        let timer = db.value(NEXT_TIMER, at)?;
+        db.scan(include_str!("../schema/due.sql"), at, &mut take)?;
+        let timer = db.value(include_str!("../schema/next_timer.sql"), at)?;
         next_at = next_at.into_iter().chain(timer).min();
         below = priority;
     }
     let next_at = next_at.map(Timestamp);
     Ok(DueAnswer { ready, next_at })
 }
-
-/// The due streams of one priority, the longest waiting first. Three ordered ranges are merged row
-/// by row, so that a full answer ends the scan.
-const DUE: &str = include_str!("../schema/due.sql");
-
-/// The next lower priority that any stream of the queue waits with.
-const NEXT_PRIORITY: &str = include_str!("../schema/next_priority.sql");
-/// The earliest time at which a held stream of the queue, or a concurrency key, may become free.
-const NEXT_EXPIRY: &str = include_str!("../schema/next_expiry.sql");
-/// The earliest timer of one priority.
-const NEXT_TIMER: &str = include_str!("../schema/next_timer.sql");

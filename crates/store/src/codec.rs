@@ -135,6 +135,16 @@ pub fn unpack_blob(stored: &[u8]) -> Result<Vec<u8>, StoreError> {
     unpack(codec, data)
 }
 
+/// Unpacks the bytes of a blob and compares their digest.
+pub fn open_blob(stored: &[u8], digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    let bytes = unpack_blob(stored)?;
+    if Digest::compute(&bytes) == *digest {
+        return Ok(bytes);
+    }
+    let what = format!("the bytes of blob {digest} have another digest");
+    Err(StoreError::Corrupt(what))
+}
+
 thread_local! {
     /// Making a compressor costs about as much as compressing a small row.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> =

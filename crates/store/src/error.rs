@@ -26,12 +26,17 @@ pub enum StoreError {
 }
 
 /// The text of [`StoreError::Corrupt`] for a log in which an event is missing.
-pub const GAP: &str = "the log of a stream has a gap";
+const GAP: &str = "the log of a stream has a gap";
 
 impl StoreError {
     /// The store, or something that a stored value needs, failed.
     pub fn unavailable(error: impl Display) -> Self {
         Self::Unavailable(error.to_string())
+    }
+
+    /// An event of a log is missing.
+    pub fn gap() -> Self {
+        Self::Corrupt(GAP.into())
     }
 
     /// Whether an event of a log is missing, as opposed to altered.

@@ -12,7 +12,8 @@
 //! | [`StoreError`] | errors, grouped by the caller's next step |
 //! | [`codec`] | how content is stored in a row, the same in every store |
 //! | [`memory`] | the promises as the simplest code that keeps them |
-//! | [`group`], [`pack`], [`Prepared`], [`readers`] | shared parts of any store of rows; only the SQL is its own |
+//! | [`group`], [`pack`], [`Prepared`], [`readers`], [`LogRange`] | shared parts of any store of rows; only the SQL is its own |
+//! | [`whole`] | copies of whole stores, and reports about them |
 //!
 //! With the feature `testing`:
 //!
@@ -47,13 +48,16 @@ pub mod group;
 pub mod memory;
 pub mod pack;
 mod prepared;
+mod range;
 pub mod readers;
 #[cfg(feature = "testing")]
 pub mod seed;
 mod types;
+pub mod whole;
 
 pub use api::*;
 pub use clock::*;
 pub use error::*;
 pub use prepared::*;
+pub use range::*;
 pub use types::*;

@@ -8,6 +8,7 @@ mod append;
 mod leases;
 mod queue;
 mod tables;
+mod whole;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,8 +10,11 @@
 //! The links of the hash chain are left out: they do not compress, and can be recomputed from the
 //! one before the pack. A damaged pack does not end in the expected link.
 
+use std::collections::HashMap;
+
 use kernel::batch::Record;
 use kernel::digest::Digest;
+use kernel::ids::Seq;
 
 use crate::StoreError;
 use crate::codec;
@@ -115,6 +118,41 @@ pub fn unpack(
         return Err(mismatch());
     }
     Ok(records)
+}
+
+/// Maximum number of packs that a cache keeps, one per stream.
+const UNPACKED: usize = 32;
+
+/// Unpacked packs, for a read of the feed.
+#[derive(Debug, Default)]
+pub struct PackCache(HashMap<i64, (Seq, Vec<Record>)>);
+
+impl PackCache {
+    /// The event of a stream, from a pack that `unpack` returns with its first sequence.
+    ///
+    /// # Errors
+    /// Those of `unpack`; `Corrupt` where its pack does not contain the event.
+    pub fn record<E: From<StoreError>>(
+        &mut self,
+        stream: i64,
+        seq: Seq,
+        unpack: impl FnOnce() -> Result<(Seq, Vec<Record>), E>,
+    ) -> Result<Record, E> {
+        let nth = |(first, records): &(Seq, Vec<Record>)| {
+            let nth = usize::try_from(seq.checked_sub(*first)?).ok()?;
+            records.get(nth).cloned()
+        };
+        if let Some(record) = self.0.get(&stream).and_then(nth) {
+            return Ok(record);
+        }
+        if self.0.len() >= UNPACKED {
+            self.0.clear();
+        }
+        let pack = unpack()?;
+        let record = nth(&pack).ok_or_else(StoreError::gap)?;
+        self.0.insert(stream, pack);
+        Ok(record)
+    }
 }
 
 fn mismatch() -> StoreError {

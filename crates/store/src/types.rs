@@ -9,6 +9,31 @@ use kernel::stream::{StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write; create the store if it does not exist.
+    #[default]
+    Create,
+    /// Read and write an existing store.
+    Write,
+    /// Read an existing store. Every writing method is `Unavailable`, and a store of an older
+    /// version is refused, because it cannot be migrated.
+    Read,
+}
+
+/// When an acknowledged write is safe from a power cut. Both cases survive a kill of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Every acknowledgement waits for the sync of its commit.
+    #[default]
+    Full,
+    /// Commits are not synced one by one. A power cut or a crash of the operating system may lose
+    /// the last acknowledged writes, newest first, and with them the record of effects carried out
+    /// since. The remaining log is whole, never torn.
+    Relaxed,
+}
+
 /// A place in the commit order of a whole store. Positions only grow: a reader that has seen one
 /// never finds an event below it later.
 #[derive(
@@ -36,6 +61,23 @@ pub struct Lease {
     pub holder: HolderId,
     /// When it expires by the store's clock, unless renewed.
     pub expires_at: Timestamp,
+}
+
+impl Lease {
+    /// The lease of a row; `None` where nobody holds the stream.
+    pub fn on_record(
+        stream: &StreamId,
+        epoch: u64,
+        holder: Option<String>,
+        expires_at: Option<i64>,
+    ) -> Option<Self> {
+        Some(Self {
+            stream: stream.clone(),
+            epoch: Epoch(epoch),
+            holder: holder?.into(),
+            expires_at: Timestamp(expires_at?),
+        })
+    }
 }
 
 /// The right by which an append is made.
@@ -81,6 +123,16 @@ pub enum ReadFrom {
     Seq(Seq),
     /// At the newest checkpoint if there is one, else at 0.
     Checkpoint,
+}
+
+impl ReadFrom {
+    /// The sequence where it begins, with the checkpoint of the stream if it has one.
+    pub fn first_seq(self, checkpoint: Option<&Checkpoint>) -> Seq {
+        match self {
+            Self::Seq(seq) => seq,
+            Self::Checkpoint => checkpoint.map_or(0, |kept| kept.next_seq),
+        }
+    }
 }
 
 /// A folded state at some length of the log. It may be deleted at any time.

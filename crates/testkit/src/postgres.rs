@@ -281,8 +281,13 @@ impl Pooler {
         let folder =
             std::env::temp_dir().join(format!("runwright-pgbouncer-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder can be made");
+        let parameters = url.split(['?', '&']);
+        let user = parameters
+            .filter_map(|one| one.strip_prefix("user="))
+            .next();
+        let user = user.expect("the URL of a test names its user");
         let configuration = format!(
-            "[databases]\n* = host={} user={OWNER}\n[pgbouncer]\nunix_socket_dir = {}\nauth_type = any\n\
+            "[databases]\n* = host={} user={user}\n[pgbouncer]\nunix_socket_dir = {}\nauth_type = any\n\
              pool_mode = transaction\ndefault_pool_size = 4\n",
             server.folder.display(),
             folder.display()

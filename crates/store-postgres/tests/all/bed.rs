@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store::conformance::Bed;
 use store::memory::MemoryStore;
-use store::{Store, StoreClock, SystemClock};
+use store::whole::{Opening, WholeStore};
+use store::{Store, StoreClock, StoreError, SystemClock};
 use store_postgres::{Access, Address, Options, PostgresStore};
 
 /// A database of its own.
@@ -14,7 +15,23 @@ pub(crate) struct Database(pub(crate) String);
 impl Database {
     /// `None` after a named skip where this machine has no PostgreSQL.
     pub(crate) fn new() -> Option<Self> {
-        testkit::postgres::database().map(Self)
+        let database = Self(testkit::postgres::database()?);
+        // All tests share the roles of the server.
+        database.sql(
+            "DO $$ BEGIN CREATE ROLE app LOGIN;
+             EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$;
+             DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO app', current_database()); END $$",
+        );
+        Some(database)
+    }
+
+    /// The URL of the role that has the store. Unlike the owner of the server, policies apply to it.
+    pub(crate) fn of_app(&self) -> String {
+        self.0.replace("user=runwright", "user=app")
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        Address::parse(&self.of_app()).expect("the URL of a test is right")
     }
 
     pub(crate) fn sql(&self, script: &str) -> String {
@@ -22,8 +39,7 @@ impl Database {
     }
 
     pub(crate) async fn open(&self, options: Options) -> Result<PostgresStore, store::StoreError> {
-        let address = Address::parse(&self.0).expect("the URL of a test is right");
-        PostgresStore::open(&address, options).await
+        PostgresStore::open(&self.address(), options).await
     }
 
     /// Opens the store with the database's clock.
@@ -55,6 +71,24 @@ impl Bed for Database {
         };
         Arc::new(Self::open(self, options).await.expect("the store opens"))
     }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        let options = Options {
+            clock: Some(clock),
+            connections: 3,
+            ..Options::default()
+        };
+        let address = self.address();
+        let opened = match how {
+            Opening::Source => PostgresStore::open(&address, options).await?,
+            Opening::Destination => PostgresStore::open_destination(&address, options).await?,
+        };
+        Ok(Arc::new(opened))
+    }
 }
 
 struct Memory(MemoryStore);
@@ -63,6 +97,14 @@ struct Memory(MemoryStore);
 impl Bed for Memory {
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store> {
         Arc::new(self.0.share(clock))
+    }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        Ok(Arc::new(self.0.share_whole(clock, how)?))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Connections and locks that hang, settings that changed, hosts that are silent.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::Duration;
 
@@ -59,6 +60,129 @@ fn a_locked_row_fails_an_append_in_time() {
         );
         other.append(&*store, "b").await.unwrap();
     });
+}
+
+#[test]
+fn a_locked_row_stops_no_other_append() {
+    on_database(async |database| {
+        let store = std::sync::Arc::new(database.store().await);
+        let mut logs: Vec<_> = (0..9).map(|n| Log::new(format!("run-{n}"))).collect();
+        for log in &mut logs {
+            log.append(&*store, "a").await.unwrap();
+        }
+        let session = async || {
+            let connected = tokio_postgres::connect(&database.0, tokio_postgres::NoTls).await;
+            let (client, connection) = connected.unwrap();
+            tokio::spawn(connection);
+            client
+        };
+        let (rows, feed, observer) = (session().await, session().await, session().await);
+        let locks = "BEGIN; SELECT FROM runwright.streams WHERE name = 'run-3' FOR UPDATE;
+            SELECT pg_advisory_xact_lock(1381446469, runwright.lock_of('local', 'keys', 'k'))";
+        rows.batch_execute(locks).await.unwrap();
+        // While an append waits for the feed, the next ones make one group.
+        let lock_feed = "BEGIN; SELECT runwright.lock_feed()";
+        feed.batch_execute(lock_feed).await.unwrap();
+        let mut appends = Vec::new();
+        for (n, log) in logs.into_iter().enumerate() {
+            let store = store.clone();
+            let mut batch = log.next("b");
+            if n == 5 {
+                batch.keys.push(kernel::batch::KeyClaim {
+                    namespace: "keys".into(),
+                    key: "k".into(),
+                    digest: None,
+                    answer: None,
+                    expires_at: None,
+                });
+            }
+            appends.push(tokio::spawn(async move {
+                let (guard, keep) = (store::Guard::Outside, store::LeaseChange::Keep);
+                store.append(batch.into(), guard, keep).await
+            }));
+            let waiting =
+                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+            while observer
+                .query_one(waiting, &[])
+                .await
+                .unwrap()
+                .get::<_, i64>(0)
+                == 0
+            {}
+        }
+        feed.batch_execute("COMMIT").await.unwrap();
+        for (n, append) in appends.into_iter().enumerate() {
+            let done = append.await.unwrap();
+            match n {
+                3 | 5 => {
+                    let refused = done.unwrap_err().to_string();
+                    assert!(refused.contains("keeps rows locked"), "{n}: {refused}");
+                }
+                _ => assert!(done.is_ok(), "{n}: {done:?}"),
+            }
+        }
+        rows.batch_execute("COMMIT").await.unwrap();
+    });
+}
+
+#[test]
+fn a_lock_that_is_released_lets_its_append_pass() {
+    on_database(async |database| {
+        let store = std::sync::Arc::new(database.store().await);
+        let mut log = Log::new("run-1");
+        log.append(&*store, "a").await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&database.0, tokio_postgres::NoTls)
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let lock = "BEGIN; SELECT FROM runwright.streams WHERE name = 'run-1' FOR UPDATE";
+        client.batch_execute(lock).await.unwrap();
+        let append = tokio::spawn(async move { log.append(&*store, "b").await });
+        // It waits for the row in a transaction of its own.
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+            AND datname = current_database()";
+        while database.sql(waiting) == "0" {}
+        client.batch_execute("COMMIT").await.unwrap();
+        append.await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_is_silent_after_the_handshake_is_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!(
+        "postgres://runwright@{}/postgres?connect_timeout=1&sslmode=disable",
+        listener.local_addr().unwrap()
+    );
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for connection in listener.incoming().flatten() {
+            let mut connection = connection;
+            let mut length = [0; 4];
+            connection.read_exact(&mut length).unwrap();
+            let mut startup = vec![0; u32::from_be_bytes(length) as usize - 4];
+            connection.read_exact(&mut startup).unwrap();
+            // The client is let in, is told that the server takes writes, and nothing more.
+            let ready = b"Z\0\0\0\x05I";
+            let welcome = [&b"R\0\0\0\x08\0\0\0\0"[..], ready].concat();
+            connection.write_all(&welcome).unwrap();
+            connection.read_exact(&mut [0; 5]).unwrap();
+            let answer = [
+                b"T\0\0\0\x2e\0\x01transaction_read_only\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0",
+                &b"D\0\0\0\x0d\0\x01\0\0\0\x03offC\0\0\0\x09SHOW\0"[..],
+                ready,
+            ]
+            .concat();
+            connection.write_all(&answer).unwrap();
+            open.push(connection);
+        }
+    });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let address = Address::parse(&url).unwrap();
+    let opened = runtime.block_on(PostgresStore::open(&address, Options::default()));
+    let why = opened.err().unwrap().to_string();
+    assert!(why.contains("does not answer in time"), "{why}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use store::{Guard, LeaseChange, Store, StoreError};
 pub(crate) struct Log {
     pub(crate) id: String,
     pub(crate) next_seq: Seq,
-    chain: Digest,
+    pub(crate) chain: Digest,
 }
 
 impl Log {
@@ -68,6 +68,12 @@ impl Log {
         }
     }
 
+    /// Records that a batch of one event was accepted.
+    pub(crate) fn went(&mut self, chain: Digest) {
+        self.next_seq += 1;
+        self.chain = chain;
+    }
+
     /// Appends from outside; the log advances only if that was accepted.
     pub(crate) async fn append(
         &mut self,
@@ -79,8 +85,7 @@ impl Log {
         store
             .append(batch.into(), Guard::Outside, LeaseChange::Keep)
             .await?;
-        self.next_seq += 1;
-        self.chain = chain;
+        self.went(chain);
         Ok(())
     }
 }

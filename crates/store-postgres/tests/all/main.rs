@@ -4,9 +4,11 @@ mod bed;
 mod faults;
 mod feed;
 mod logs;
+mod moving;
 mod opening;
 mod plans;
 mod pooling;
+mod walls;
 
 mod conformance {
     store::conformance!(*crate::bed::database());

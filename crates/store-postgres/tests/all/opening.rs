@@ -46,7 +46,7 @@ fn a_newer_store_is_refused_with_both_versions() {
 fn a_store_from_before_the_first_release_is_refused() {
     on_database(async |database| {
         database.sql(
-            "CREATE SCHEMA runwright;
+            "CREATE SCHEMA runwright AUTHORIZATION app;
              CREATE TABLE runwright.versions (version bigint PRIMARY KEY);
              INSERT INTO runwright.versions VALUES (1), (2)",
         );

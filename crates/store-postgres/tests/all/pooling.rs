@@ -12,7 +12,7 @@ use crate::logs::Log;
 #[test]
 fn a_pooler_in_transaction_mode_is_found_and_used() {
     on_database(async |database| {
-        let Some(pooler) = Pooler::start(&database.0) else {
+        let Some(pooler) = Pooler::start(&database.of_app()) else {
             return;
         };
         let pooled = Database(pooler.url.clone());

@@ -12,6 +12,7 @@ use kernel::stream::{Owner, StreamHeader, StreamKind};
 use kernel::time::Timestamp;
 use store::conformance::Bed;
 use store::memory::MemoryStore;
+use store::whole::{Opening, WholeStore};
 use store::{Guard, LeaseChange, Store, StoreClock, StoreError, SystemClock};
 use store_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;
@@ -46,6 +47,22 @@ impl Bed for File {
         };
         Arc::new(SqliteStore::open(self.path(), options).expect("the store opens"))
     }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        let options = Options {
+            clock,
+            ..Options::default()
+        };
+        let opened = match how {
+            Opening::Source => SqliteStore::open(self.path(), options)?,
+            Opening::Destination => SqliteStore::open_destination(self.path(), options).await?,
+        };
+        Ok(Arc::new(opened))
+    }
 }
 
 struct Memory(MemoryStore);
@@ -54,6 +71,14 @@ struct Memory(MemoryStore);
 impl Bed for Memory {
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store> {
         Arc::new(self.0.share(clock))
+    }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        Ok(Arc::new(self.0.share_whole(clock, how)?))
     }
 }
 

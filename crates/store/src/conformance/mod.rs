@@ -5,12 +5,22 @@
 //! ```
 //! # use std::sync::Arc;
 //! # use store::{Store, StoreClock, SystemClock, memory::MemoryStore};
+//! # use store::StoreError;
+//! # use store::whole::{Opening, WholeStore};
 //! struct Memory(MemoryStore);
 //!
 //! #[async_trait::async_trait]
 //! impl store::conformance::Bed for Memory {
 //!     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store> {
 //!         Arc::new(self.0.share(clock))
+//!     }
+//!
+//!     async fn open_whole(
+//!         &self,
+//!         clock: Arc<dyn StoreClock>,
+//!         how: Opening,
+//!     ) -> Result<Arc<dyn WholeStore>, StoreError> {
+//!         Ok(Arc::new(self.0.share_whole(clock, how)?))
 //!     }
 //! }
 //!
@@ -36,6 +46,7 @@ mod load;
 mod outbox;
 mod purge;
 mod queue;
+mod whole;
 pub(crate) mod world;
 
 use std::sync::Arc;
@@ -44,6 +55,8 @@ use async_trait::async_trait;
 
 use crate::api::Store;
 use crate::clock::StoreClock;
+use crate::error::StoreError;
+use crate::whole::{Opening, WholeStore};
 
 /// Storage for one test.
 #[async_trait]
@@ -52,6 +65,13 @@ pub trait Bed: Send + Sync {
     /// of the others. Handles that are open at the same time represent several processes, so they
     /// share nothing but the data. All time comes from `clock`.
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store>;
+
+    /// Opens the data as a whole, while no other handle is open. Refused as the store's type does it.
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError>;
 }
 
 /// Runs one case on an empty bed and checks the store's health afterwards.
@@ -192,6 +212,13 @@ macro_rules! conformance {
                 an_unknown_stream_has_no_tombstone
                 housekeeping_changes_nothing_that_shows
                 a_used_store_is_healthy
+            }
+            whole {
+                a_copy_is_equal_in_everything
+                a_copy_continues_where_it_was_stopped
+                a_source_in_use_is_refused
+                a_destination_with_data_is_refused
+                a_status_counts_what_is_there
             }
         }
     };

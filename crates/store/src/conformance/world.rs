@@ -11,6 +11,7 @@ use kernel::time::Timestamp;
 use super::Bed;
 pub(crate) use super::draft::*;
 use crate::seed::Draws;
+use crate::whole::{Opening, WholeStore};
 use crate::*;
 
 /// The time at which every case begins.
@@ -52,6 +53,12 @@ impl<'a> World<'a> {
         // The old handle must be gone before the data is opened again, so this is a placeholder.
         self.store = Arc::new(crate::memory::MemoryStore::new(self.clock.clone()));
         self.store = self.bed.open(self.clock.clone()).await;
+    }
+
+    /// Drops the handle and opens the data as a whole.
+    pub(crate) async fn whole(&mut self, how: Opening) -> Result<Arc<dyn WholeStore>, StoreError> {
+        self.store = Arc::new(crate::memory::MemoryStore::new(self.clock.clone()));
+        self.bed.open_whole(self.clock.clone(), how).await
     }
 
     /// Appends from outside; the append must succeed.

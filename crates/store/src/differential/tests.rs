@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::*;
 use crate::faults::{FaultyStore, Method, Plan, Strike};
 use crate::memory::MemoryStore;
-use crate::{ManualClock, Store, StoreClock, SystemClock, seed};
+use crate::whole::{Opening, WholeStore};
+use crate::{ManualClock, Store, StoreClock, StoreError, SystemClock, seed};
 
 /// A store in memory whose first handle fails by a plan.
 struct Planned(MemoryStore, Plan);
@@ -17,6 +18,14 @@ impl Bed for Planned {
         store.set_plan(self.1.clone());
         Arc::new(store)
     }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        Ok(Arc::new(self.0.share_whole(clock, how)?))
+    }
 }
 
 /// A store whose clock is wrong.
@@ -26,6 +35,14 @@ struct Skewed(MemoryStore);
 impl Bed for Skewed {
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store> {
         Arc::new(self.0.share(Arc::new(ManualClock::new(clock.now()))))
+    }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        Ok(Arc::new(self.0.share_whole(clock, how)?))
     }
 }
 

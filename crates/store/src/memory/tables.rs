@@ -13,6 +13,7 @@ use crate::api::BLOB_GRACE;
 use crate::codec;
 use crate::error::{Conflict, StoreError};
 use crate::types::*;
+use crate::whole::Mark;
 
 #[derive(Default)]
 pub(super) struct Tables {
@@ -25,6 +26,8 @@ pub(super) struct Tables {
     /// The greatest position ever assigned, so that a purged one is not assigned again.
     pub(super) last_position: Position,
     pub(super) last_place: u64,
+    /// How far an unfinished import is.
+    pub(super) import: Option<Mark>,
 }
 
 pub(super) struct Stream {
@@ -93,10 +96,7 @@ impl Tables {
             ReadFrom::Seq(_) => None,
             ReadFrom::Checkpoint => found.checkpoint.clone(),
         };
-        let first_seq = match from {
-            ReadFrom::Seq(seq) => seq,
-            ReadFrom::Checkpoint => checkpoint.as_ref().map_or(0, |kept| kept.next_seq),
-        };
+        let first_seq = from.first_seq(checkpoint.as_ref());
         let skip = usize::try_from(first_seq).unwrap_or(usize::MAX);
         let records = found.rows.iter().skip(skip).take(limit);
         let records = records
@@ -193,13 +193,7 @@ impl Tables {
             .blobs
             .get(&(tenant.clone(), *digest))
             .ok_or(StoreError::Missing)?;
-        let bytes = codec::unpack_blob(&blob.stored)?;
-        if Digest::compute(&bytes) != *digest {
-            return Err(StoreError::Corrupt(
-                "a blob no longer matches its digest".into(),
-            ));
-        }
-        Ok(bytes)
+        codec::open_blob(&blob.stored, digest)
     }
 
     pub(super) fn list(&self, query: &ListQuery) -> Vec<Listed> {

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use crate::conformance::Bed;
-use crate::{Store, StoreClock, SystemClock};
+use crate::whole::{Opening, WholeStore};
+use crate::{Store, StoreClock, StoreError, SystemClock};
 
 /// The data of an in-memory store lives as long as this.
 struct MemoryBed(MemoryStore);
@@ -13,6 +14,14 @@ struct MemoryBed(MemoryStore);
 impl Bed for MemoryBed {
     async fn open(&self, clock: Arc<dyn StoreClock>) -> Arc<dyn Store> {
         Arc::new(self.0.share(clock))
+    }
+
+    async fn open_whole(
+        &self,
+        clock: Arc<dyn StoreClock>,
+        how: Opening,
+    ) -> Result<Arc<dyn WholeStore>, StoreError> {
+        Ok(Arc::new(self.0.share_whole(clock, how)?))
     }
 }
 
