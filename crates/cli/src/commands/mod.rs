@@ -15,6 +15,7 @@ pub(crate) mod runs;
 mod secrets;
 mod serve;
 mod snapshot;
+mod store;
 mod telemetry;
 mod verify;
 mod webhooks;
@@ -91,6 +92,9 @@ pub(crate) enum Command {
     Snapshot(snapshot::Command),
     /// Check every log, state and index of the store
     Verify(verify::Args),
+    /// Copy the store as a whole, or show its sizes and servers
+    #[command(subcommand)]
+    Store(store::Command),
     /// Check the environment: store, disk, leftovers
     Doctor(doctor::Args),
     /// Print a completion script for a shell
@@ -114,6 +118,7 @@ impl Command {
                 | Self::Audit(_)
                 | Self::Runtime(_)
                 | Self::Doctor(_)
+                | Self::Store(_)
         )
     }
 }
@@ -144,6 +149,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> Result<Exit
         Command::Workbench(command) => workbench::dispatch(command, session).await,
         Command::Snapshot(command) => snapshot::dispatch(command, session).await,
         Command::Verify(args) => verify::run(args, session).await,
+        Command::Store(command) => store::dispatch(command, session).await,
         Command::Doctor(args) => doctor::run(args, session).await,
         Command::Completions(args) => completions::run(args, session),
     }

@@ -27,8 +27,8 @@ macro_rules! pages {
 }
 
 pages!(
-    access, install, openwop, player, provenance, runtime, telemetry, webhooks, workbench, workers,
-    workflows,
+    access, deploy, install, openwop, player, provenance, runtime, telemetry, webhooks, workbench,
+    workers, workflows,
 );
 
 #[test]
@@ -56,6 +56,14 @@ fn run_page(page: &str) {
         testkit::skip(&format!("guides {page}"), &format!("there is no {program}"));
         return;
     }
+    let database = if page == "deploy" {
+        let Some(url) = testkit::postgres::database() else {
+            return;
+        };
+        Some(url)
+    } else {
+        None
+    };
     let lab = Lab::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     copy(&root.join("examples"), &lab.path().join("examples"));
@@ -65,7 +73,11 @@ fn run_page(page: &str) {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_runwright"), bin.join("runwright")).unwrap();
 
     let text = fs::read_to_string(folder().join(format!("{page}.md"))).unwrap();
-    let (script, shown) = script(&text.replace("8080", &free_port().to_string()));
+    let mut text = text;
+    for port in ["8080", "8081", "8082"] {
+        text = text.replace(port, &free_port().to_string());
+    }
+    let (script, shown) = script(&text);
     let mut path = std::ffi::OsString::from(&bin);
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap());
@@ -77,6 +89,7 @@ fn run_page(page: &str) {
         .env("PATH", path)
         .env("LANG", "C.UTF-8")
         .env("HOME", lab.path())
+        .envs(database.map(|url| ("DATABASE", url)))
         .env("XDG_CONFIG_HOME", lab.path().join(".config"))
         .stdin(Stdio::null())
         .output()

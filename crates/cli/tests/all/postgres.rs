@@ -31,6 +31,65 @@ fn commands_use_the_database_of_a_url() {
 }
 
 #[test]
+fn a_store_moves_to_a_database_and_back() {
+    let Some(url) = testkit::postgres::database() else {
+        return;
+    };
+    let lab = Lab::new();
+    let flow = lab.workflow(&one_script("good", "echo one"));
+    lab.call(&["run", &flow]).with(0);
+    let before = lab.call(&["events", "last", "--json"]).with(0).stdout;
+    let copied = lab.call(&[
+        "store",
+        "copy",
+        "--from",
+        ".runwright",
+        "--to",
+        &url,
+        "--json",
+    ]);
+    assert_eq!(copied.with(0).json()["rows"]["tombstones"], 0);
+    let again = lab.call(&["store", "copy", "--from", ".runwright", "--to", &url]);
+    again.with(2).says("has data already");
+    lab.call(&["verify", "--store", &url]).with(0);
+    lab.call(&["run", &flow, "--store", &url]).with(0);
+    let back = lab.call(&["store", "copy", "--from", &url, "--to", "back"]);
+    back.with(0).prints("compared and checked");
+    lab.call(&["verify", "--data", "back"]).with(0);
+    let runs = lab
+        .call(&["runs", "list", "--json", "--data", "back"])
+        .with(0);
+    let runs = runs.json_lines();
+    assert_eq!(runs.len(), 2);
+    let first = runs.last().unwrap()["runId"].as_str().unwrap();
+    let after = lab.call(&["events", first, "--json", "--data", "back"]);
+    assert_eq!(after.with(0).stdout, before);
+}
+
+#[test]
+fn the_status_of_a_store_names_its_servers() {
+    let lab = lab();
+    let server = Serving::at(&lab, "one", &["--workflows", "flows", "--dev"]);
+    call(&lab, &server, "", &["run", "waits", "--detach"]).with(0);
+    let status = || {
+        let shown = lab.call(&["store", "status", "--data", "one", "--json"]);
+        shown.with(0).json()
+    };
+    while status()["servers"][0]["leases"] != 1 {}
+    lab.call(&["store", "status", "--data", "one"])
+        .with(0)
+        .prints("EXPIRES IN");
+    let copy = ["store", "copy", "--from", "one", "--to", "other"];
+    lab.call(&copy).with(2).says("stop the server first");
+    server.stop();
+    assert_eq!(status()["servers"], json!([]));
+    assert!(status()["events"].as_u64() > Some(0));
+    lab.call(&["store", "copy", "--from", "nowhere", "--to", "other"])
+        .with(2)
+        .says("no store in");
+}
+
+#[test]
 fn a_store_is_one_database_or_one_folder() {
     let lab = Lab::new();
     let refused = |args: &[&str]| lab.call(&[&["runs", "list"], args].concat()).with(2);
