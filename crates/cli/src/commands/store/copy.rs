@@ -25,7 +25,7 @@ checked against its hash chain.
 
 The files next to a store in a folder are not part of it: keyring.json, secrets, attempts and
 snapshots. Commands and servers of the copy need the same ones, through --data.")]
-pub(super) struct Args {
+pub(crate) struct Args {
     /// The folder or the database URL of the store
     #[arg(long, value_name = "STORE")]
     from: String,
@@ -44,11 +44,11 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     let source = from.open(Opening::Source).await?;
     let destination = to.open(Opening::Destination).await?;
     let bar = bar();
-    let copied = copy(&*source, &*destination, &mut |part: Part, rows| {
+    let mut report = |part: Part, rows| {
         bar.set_message(part.name());
         bar.inc(rows as u64);
-    });
-    let copied = copied.await;
+    };
+    let copied = copy(&*source, &*destination, &mut report).await;
     bar.finish_and_clear();
     let copied = copied.map_err(failure)?;
     let mut data = Data::new();

@@ -20,7 +20,7 @@ Servers are alive as long as their entry or one of their leases has not expired 
 `feed` counts the appends that have not got their position yet; a number that stays above zero points
 at a transaction that hangs. `oldest snapshot` is the age of the oldest transaction in the database,
 which keeps deleted rows from being reused.")]
-pub(super) struct Args {}
+pub(crate) struct Args {}
 
 /// Reports about the store.
 pub(super) async fn run(_: &Args, session: &Session) -> Result<Exit, Failure> {
