@@ -329,9 +329,10 @@ impl Facts {
         self.waiting.values().map(|run| run.items.len()).sum()
     }
 
-    /// When the next waiting event is due, if there is one.
-    pub fn next_retry(&self) -> Option<Timestamp> {
-        self.waiting.values().map(|run| run.retry_at).min()
+    /// When the next waiting event of one of these runs is due, if there is one.
+    pub fn next_retry(&self, of: impl Fn(&StreamId) -> bool) -> Option<Timestamp> {
+        let runs = self.waiting.iter().filter(|(run, _)| of(run));
+        runs.map(|(_, run)| run.retry_at).min()
     }
 
     /// The first event of each run that is due, longest due first.

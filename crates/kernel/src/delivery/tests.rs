@@ -104,7 +104,7 @@ fn a_failing_event_delays_only_later_events_of_its_run() {
     );
     assert_eq!(given.facts().waiting_events(), 2);
     assert_eq!(given.facts().due(Timestamp(1_000)), []);
-    assert_eq!(given.facts().next_retry(), Some(Timestamp(1_001)));
+    assert_eq!(given.facts().next_retry(|_| true), Some(Timestamp(1_001)));
     assert_eq!(given.facts().due(Timestamp(1_001)), [item("run-a", 1)]);
     given.now = 1_001;
     given.when(&[(item("run-a", 1), Sent::Delivered)], None);
@@ -120,7 +120,7 @@ fn waits_grow_and_the_last_attempt_leaves_a_dead_letter() {
     let mut waits = Vec::new();
     for _ in 1..limits::MAX_DELIVERY_ATTEMPTS {
         given.fails(&item("run-a", 1));
-        let retry = given.facts().next_retry().expect("another attempt");
+        let retry = given.facts().next_retry(|_| true).expect("another attempt");
         waits.push(retry.0 - given.now);
         given.now = retry.0;
     }

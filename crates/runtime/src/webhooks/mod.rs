@@ -5,6 +5,8 @@
 //! every event in commit order, and offers each to the `lane` of the webhooks that want it; a
 //! `worker` per webhook delivers. A lane is bounded: when it is full, its worker reads the feed
 //! itself until it has caught up. So a slow receiver neither slows down others nor takes memory.
+//! Notices go to an address per run; there, a delivery that takes long waits in the log, so that it
+//! does not delay those of other runs.
 //!
 //! **At least once, in order per run.** The cursor moves when the results of the events are
 //! durable. After a crash the next holder repeats the deliveries that were in progress; receivers
@@ -13,6 +15,8 @@
 //! **Architecture invariant:** requests pass the guard of [`crate::outbound`] at registration and
 //! at every attempt, with the name resolved once and the address pinned. No redirect is followed.
 
+mod delivery;
+mod flight;
 mod lane;
 mod notice;
 mod post;

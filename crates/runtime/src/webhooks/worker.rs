@@ -1,33 +1,29 @@
 //! Delivers to one webhook.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use kernel::delivery::{BREAKER_FAILURES, Deliveries, Facts, Gate, Item, Outcome, Sent};
-use kernel::ids::{Seq, StreamId, WebhookId};
+use kernel::ids::{Seq, StreamId};
 use kernel::limits::MAX_WAITING_DELIVERIES;
 use kernel::registry::Webhook;
-use kernel::stream::{ForkMode, StreamHeader};
 use kernel::time::Timestamp;
 use parking_lot::Mutex;
 use store::{Conflict, Guard, Lease, LeaseChange, Position, Store, StoreError};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use url::Url;
 
+use super::Render;
+use super::delivery::{Shared, Target};
+use super::flight::{Delivery, Flight, deferred};
 use super::lane::Lane;
-use super::notice::Notice;
 use super::router::{PAGE, wanted};
-use super::sign::{self, Signers};
-use super::{MAX_BODY_BYTES, Render, post};
+use super::sign::Signers;
 use crate::engine::Engine;
 use crate::holder;
 use crate::logs;
 use crate::outbound::Outbound;
-use crate::tail::Tail;
-use crate::trace_context;
 
 /// Events settled together.
 const CHUNK: usize = 64;
@@ -37,8 +33,8 @@ const RUNS: usize = 8;
 const IDLE_POSITIONS: u64 = 4_096;
 /// Events of the delivery log between two checkpoints.
 const CHECKPOINT: u64 = 64;
-/// Runs whose tags and workspace are cached.
-const REMEMBERED: usize = 4_096;
+/// How long a notice may delay those of other runs. It continues, and waits in the log.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The worker of a webhook.
 pub(super) struct Worker {
@@ -46,31 +42,18 @@ pub(super) struct Worker {
     lane: Arc<Lane>,
 }
 
-/// The resources of a delivery.
-struct Shared {
-    engine: Engine,
-    outbound: Outbound,
-    render: Arc<dyn Render>,
-    /// The first event of a run that the webhook wants; `None` if it wants none.
-    wanted: Mutex<HashMap<StreamId, Option<Seq>>>,
-}
-
-/// The webhook during the delivery of a chunk.
-struct Target {
-    id: WebhookId,
-    webhook: Arc<Webhook>,
-    url: Url,
-    signers: Signers,
-    now: Timestamp,
-}
-
 /// Events to deliver now.
+#[derive(Default)]
 struct Chunk {
-    items: Vec<Item>,
-    /// The cursor once they are settled; events that waited do not move it.
+    /// Events that waited, at most one of a run.
+    due: Vec<Item>,
+    new: Vec<Item>,
+    /// The cursor once the new ones are settled.
     through: Option<u64>,
     /// Whether there is more to read at once.
     has_more: bool,
+    /// Whether the log of deliveries has room for no further waiting events.
+    is_full: bool,
 }
 
 impl Worker {
@@ -121,7 +104,7 @@ impl Worker {
                 tracing::warn!(webhook = %webhook.id, %error, "deliveries stopped; trying again");
             }
             if self.lane.webhook().is_some() {
-                self.wait(None).await;
+                self.wait(None, &mut Flight::default()).await;
             }
         }
     }
@@ -176,6 +159,7 @@ impl Worker {
         mut covered: Seq,
     ) -> Result<(), StoreError> {
         self.lane.begin(deliveries.facts().cursor);
+        let mut flight = Flight::default();
         while !self.is_draining() {
             let Some(webhook) = self.lane.webhook() else {
                 let (batch, _) = deliveries.close(self.store().now());
@@ -186,30 +170,36 @@ impl Worker {
             self.renew(lease).await?;
             let facts = deliveries.facts();
             let limit = match facts.gate(self.store().now()) {
-                Gate::Closed => CHUNK,
                 // A failing address does not stop the notices of other runs.
-                Gate::Probe | Gate::Open(_) | Gate::Failed if webhook.is_for_notices() => CHUNK,
+                _ if webhook.is_for_notices() => CHUNK.saturating_sub(flight.len()),
+                Gate::Closed => CHUNK,
                 Gate::Probe => 1,
                 Gate::Open(until) => {
-                    self.wait(Some(until)).await;
+                    self.wait(Some(until), &mut flight).await;
                     continue;
                 }
                 Gate::Failed | Gate::Removed => {
-                    self.wait(None).await;
+                    self.wait(None, &mut flight).await;
                     continue;
                 }
             };
-            let chunk = self.next(facts, limit).await?;
+            if limit == 0 {
+                self.wait(None, &mut flight).await;
+                continue;
+            }
+            let chunk = self.next(&webhook, facts, limit, &flight).await?;
+            let is_empty = chunk.due.is_empty() && chunk.new.is_empty() && !flight.has_landed();
             let cursor = facts.cursor + IDLE_POSITIONS;
-            if chunk.items.is_empty() && chunk.through.is_none_or(|through| through < cursor) {
+            if is_empty && chunk.through.is_none_or(|through| through < cursor) {
                 if !chunk.has_more {
-                    self.wait(facts.next_retry()).await;
+                    self.wait(flight.next_retry(facts), &mut flight).await;
                 }
                 continue;
             }
-            let outcomes = self.attempt(&webhook, facts, chunk.items).await?;
+            let through = chunk.through;
+            let outcomes = self.attempt(&webhook, facts, chunk, &mut flight).await?;
             let now = self.store().now();
-            let (batch, next) = deliveries.settle(outcomes, chunk.through, now);
+            let (batch, next) = deliveries.settle(outcomes, through, now);
             deliveries = next;
             let guard = Guard::Holder(lease.epoch);
             self.store().append(batch, guard, LeaseChange::Keep).await?;
@@ -234,7 +224,7 @@ impl Worker {
 
     /// Waits until there may be something to do. May return early, and returns in time to renew the
     /// lease.
-    async fn wait(&self, until: Option<Timestamp>) {
+    async fn wait(&self, until: Option<Timestamp>, flight: &mut Flight) {
         let soon = self.ttl() / 3;
         let until = until.map(|until| {
             let left = until.ms_since(self.store().now());
@@ -245,28 +235,29 @@ impl Worker {
             biased;
             () = self.shared.engine.inner.shutdown.drain.cancelled() => {}
             () = self.lane.wake.notified() => {}
+            () = flight.land(), if flight.len() > 0 => {}
             () = tokio::time::sleep(longest) => {}
         }
     }
 
-    /// The next deliveries: due retries first, then new events.
-    async fn next(&self, facts: &Facts, limit: usize) -> Result<Chunk, StoreError> {
-        let mut due = facts.due(self.store().now());
-        if !due.is_empty() {
-            due.truncate(limit.min(RUNS));
-            return Ok(Chunk {
-                items: due,
-                through: None,
-                has_more: false,
-            });
-        }
-        // New events may have to wait: without room for that they are not read.
-        if facts.waiting_events() + limit > MAX_WAITING_DELIVERIES {
-            return Ok(Chunk {
-                items: Vec::new(),
-                through: None,
-                has_more: false,
-            });
+    /// The next deliveries: due retries, and new events.
+    async fn next(
+        &self,
+        webhook: &Webhook,
+        facts: &Facts,
+        limit: usize,
+        flight: &Flight,
+    ) -> Result<Chunk, StoreError> {
+        let mut chunk = Chunk::default();
+        let due = facts.due(self.store().now()).into_iter();
+        let due = due.filter(|item| !flight.has(&item.run_id));
+        chunk.due = due.take(limit.min(RUNS)).collect();
+        chunk.is_full = facts.waiting_events() + CHUNK > MAX_WAITING_DELIVERIES;
+        let limit = limit - chunk.due.len();
+        // New events may have to wait: without room for that they are not read. A notice that fails
+        // is given up then, as a dead address must not stop the notices to others.
+        if limit == 0 || chunk.is_full && !webhook.is_for_notices() {
+            return Ok(chunk);
         }
         if let Some(from) = self.lane.behind() {
             let page = self.store().feed(Position(from), PAGE).await?;
@@ -277,23 +268,20 @@ impl Worker {
             self.lane.caught(through, jobs.collect());
         }
         let (jobs, through) = self.lane.take(limit);
-        Ok(Chunk {
-            items: jobs.into_iter().map(|job| job.item).collect(),
-            through: Some(through),
-            has_more: self.lane.behind().is_some(),
-        })
+        chunk.new = jobs.into_iter().map(|job| job.item).collect();
+        chunk.through = Some(through);
+        chunk.has_more = self.lane.behind().is_some();
+        Ok(chunk)
     }
 
-    /// Delivers events, those of a run in order, and returns the result of each.
+    /// Delivers events, those of a run in order, and returns the results that are known so far.
     async fn attempt(
         &self,
         webhook: &Arc<Webhook>,
         facts: &Facts,
-        items: Vec<Item>,
+        chunk: Chunk,
+        flight: &mut Flight,
     ) -> Result<Vec<Outcome>, StoreError> {
-        if items.is_empty() {
-            return Ok(Vec::new());
-        }
         let now = self.store().now();
         let signers = Signers::load(&self.shared.engine, &self.lane.tenant, webhook, now);
         let target = Arc::new(Target {
@@ -304,169 +292,91 @@ impl Worker {
             signers: signers.map_err(StoreError::unavailable)?,
             now,
         });
-        let mut runs: Vec<(StreamId, Vec<Item>)> = Vec::new();
-        for item in items {
-            match runs.iter_mut().find(|(run, _)| *run == item.run_id) {
-                Some((_, of_run)) => of_run.push(item),
-                None => runs.push((item.run_id.clone(), vec![item])),
-            }
-        }
-        let outcomes = Arc::new(Mutex::new(Vec::new()));
         let left = Arc::new(AtomicU32::new(facts.failures_left()));
-        let slots = Arc::new(Semaphore::new(RUNS));
-        let mut tasks = JoinSet::new();
-        for (run, items) in runs {
-            // Events of a run wait for its earlier ones; a retry is the earliest.
-            let is_blocked = facts
-                .waiting
-                .get(&run)
-                .is_some_and(|waiting| waiting.items.front() != items.first());
-            let (shared, target) = (self.shared.clone(), target.clone());
-            let (outcomes, slots) = (outcomes.clone(), slots.clone());
+        let slots = if webhook.is_for_notices() {
+            CHUNK
+        } else {
+            RUNS
+        };
+        let slots = Arc::new(Semaphore::new(slots));
+        let mut blocked = Vec::new();
+        let due = by_run(chunk.due).into_iter().map(|of_run| (of_run, true));
+        let new = by_run(chunk.new).into_iter().map(|of_run| (of_run, false));
+        for ((run, items), are_waiting) in due.chain(new) {
+            // Events of a run wait for its earlier ones.
+            if !are_waiting && facts.waiting.contains_key(&run) {
+                blocked.extend(items.into_iter().map(deferred));
+                continue;
+            }
+            let (shared, target, slots) = (self.shared.clone(), target.clone(), slots.clone());
             let left = if webhook.is_for_notices() {
                 Arc::new(AtomicU32::new(BREAKER_FAILURES))
             } else {
                 left.clone()
             };
-            tasks.spawn(async move {
+            let delivery = Delivery {
+                run,
+                items: items.clone(),
+                are_waiting,
+            };
+            flight.start(delivery, |outcomes| async move {
                 let _slot = slots.acquire().await;
-                shared
-                    .deliver_run(&target, items, is_blocked, &left, &outcomes)
-                    .await
+                shared.deliver_run(&target, items, &left, &outcomes).await
             });
         }
-        while let Some(done) = tasks.join_next().await {
-            done.map_err(StoreError::unavailable)??;
+        if !webhook.is_for_notices() {
+            while flight.len() > 0 {
+                flight.land().await;
+            }
+        } else if chunk.is_full {
+            while flight.has_new() {
+                flight.land().await;
+            }
+        } else {
+            let landed = async {
+                while flight.has_new() {
+                    flight.land().await;
+                }
+            };
+            // A longer one continues, and waits in the log.
+            let _ = tokio::time::timeout(PATIENCE, landed).await;
         }
-        let outcomes = std::mem::take(&mut *outcomes.lock());
+        let mut outcomes = blocked;
+        outcomes.extend(flight.collect()?);
+        if chunk.is_full {
+            for outcome in &mut outcomes {
+                give_up(outcome, facts);
+            }
+        }
         Ok(outcomes)
     }
 }
 
-impl Shared {
-    async fn deliver_run(
-        &self,
-        target: &Target,
-        items: Vec<Item>,
-        mut is_blocked: bool,
-        left: &AtomicU32,
-        outcomes: &Mutex<Vec<Outcome>>,
-    ) -> Result<(), StoreError> {
-        let Some(first) = items.first() else {
-            return Ok(());
-        };
-        let Some(from) = self.wants(target, &first.run_id).await? else {
-            return Ok(());
-        };
-        for item in items.into_iter().filter(|item| item.sequence >= from) {
-            let sent = if is_blocked || left.load(Ordering::Acquire) == 0 {
-                Sent::Deferred
-            } else {
-                self.send(target, &item).await?
-            };
-            match &sent {
-                Sent::Delivered => left.store(BREAKER_FAILURES, Ordering::Release),
-                Sent::Failed { .. } => {
-                    let less = |left: u32| Some(left.saturating_sub(1));
-                    let _ = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-                    is_blocked = true;
-                }
-                _ => {}
-            }
-            outcomes.lock().push(Outcome { item, sent });
-        }
-        Ok(())
+/// Gives an event up that would have to wait without room for it.
+fn give_up(outcome: &mut Outcome, facts: &Facts) {
+    let item = &outcome.item;
+    let waiting = facts.waiting.get(&item.run_id);
+    if waiting.is_some_and(|waiting| waiting.items.front() == Some(item)) {
+        return;
     }
-
-    /// Attempts a delivery.
-    async fn send(&self, target: &Target, item: &Item) -> Result<Sent, StoreError> {
-        let door = self.engine.door();
-        let (tail, event, cause) = match Tail::event(door, &item.run_id, item.sequence).await {
-            Ok(found) => found,
-            Err(StoreError::Missing) => {
-                let why = "the run was erased".to_owned();
-                return Ok(Sent::Impossible { why });
-            }
-            Err(error) => return Err(error),
-        };
-        let header = tail.header();
-        let notice = if target.webhook.is_for_notices() {
-            match Notice::new(&self.engine, header, &event).await? {
-                Some(notice) => Some(notice),
-                // The question is settled: there is nothing to deliver.
-                None => return Ok(Sent::Delivered),
-            }
-        } else {
-            None
-        };
-        let (url, contract) = match &notice {
-            Some(notice) => (&notice.url, notice.contract),
-            None => (&target.url, target.webhook.spec.contract),
-        };
-        let token = notice.as_ref().and_then(|notice| notice.token.as_ref());
-        let plan = tail.plan();
-        let body = self
-            .render
-            .body(contract, header, plan, &event, cause, token);
-        if body.len() > MAX_BODY_BYTES {
-            let why = "the event is too large for a delivery; read it from the run's events";
-            return Ok(Sent::Impossible { why: why.into() });
-        }
-        let names = self
-            .render
-            .names(contract, header, &target.id, &item.event_type);
-        let id = sign::message_id(&target.id, item);
-        let mut headers = target.signers.headers(&names, &id, &body, target.now);
-        let trace = header.span_context();
-        trace_context::say(&trace, &mut headers);
-        let sent = post::deliver(&self.outbound, url, headers, body.into()).await;
-        Ok(match sent {
-            Ok(()) => Sent::Delivered,
-            Err(why) => {
-                let (webhook, run) = (&target.id, &item.run_id);
-                tracing::debug!(%webhook, %run, seq = item.sequence, %why, "a delivery failed");
-                Sent::Failed { why }
-            }
-        })
-    }
-
-    /// The first event of a run that the webhook wants, if the run has the workspace and the tags
-    /// that the webhook asks for.
-    async fn wants(&self, target: &Target, run: &StreamId) -> Result<Option<Seq>, StoreError> {
-        if let Some(known) = self.wanted.lock().get(run) {
-            return Ok(*known);
-        }
-        let head = self.engine.door().store();
-        let loaded = match head.load_head(run).await {
-            Ok(loaded) => loaded,
-            // The reader of the event handles the missing run.
-            Err(StoreError::Missing) => return Ok(Some(0)),
-            Err(error) => return Err(error),
-        };
-        let workspace = loaded.header.owner.workspace.as_deref();
-        let is_wanted = if target.webhook.is_for_notices() {
-            loaded.header.policy.question_notices.is_some()
-        } else {
-            target.webhook.wants_run(workspace, &loaded.index.tags)
-        };
-        let wants = own_from(&loaded.header).filter(|_| is_wanted);
-        let mut wanted = self.wanted.lock();
-        if wanted.len() >= REMEMBERED {
-            wanted.clear();
-        }
-        wanted.insert(run.clone(), wants);
-        Ok(wants)
-    }
+    let why = match &outcome.sent {
+        Sent::Failed { why } => why.clone(),
+        Sent::Deferred => "too many events wait for another attempt".to_owned(),
+        Sent::Delivered | Sent::Impossible { .. } => return,
+    };
+    outcome.sent = Sent::Impossible { why };
 }
 
-/// The first event of a run's own: a branch copies events that its source has delivered, and a
-/// replay repeats all of them.
-fn own_from(header: &StreamHeader) -> Option<Seq> {
-    match &header.origin {
-        None => Some(0),
-        Some(origin) if origin.mode == ForkMode::Branch => Some(origin.seq),
-        Some(_) => None,
+/// Events by their run, in their order.
+fn by_run(items: Vec<Item>) -> Vec<(StreamId, Vec<Item>)> {
+    let mut runs: Vec<(StreamId, Vec<Item>)> = Vec::new();
+    for item in items {
+        match runs.iter_mut().find(|(run, _)| *run == item.run_id) {
+            Some((_, of_run)) => of_run.push(item),
+            None => runs.push((item.run_id.clone(), vec![item])),
+        }
     }
+    runs
 }
 
 /// Creates the log of a webhook's deliveries after a position of the feed, unless it exists.

@@ -1,13 +1,16 @@
 //! `callbackUrl`: notices of the questions of one run.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use runtime::access::{Scope, Scopes};
 use runtime::webhooks::Reach;
 use serde_json::{Value, json};
 use server::Limits;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use crate::client::Request;
+use crate::client::{DEADLINE, Request};
 use crate::gates::{one, signoff};
 use crate::host::Host;
 use crate::receiver::Receiver;
@@ -169,6 +172,54 @@ async fn a_failing_callback_does_not_stop_others() {
         host.create(&order(&broken.url())).await;
         broken.next().await;
     }
+    let run = host.create(&order(&working.url())).await;
+    assert_eq!(working.next().await.json()["runId"], run);
+    host.stop().await;
+}
+
+/// The deliveries of notices, as soon as they satisfy a condition.
+async fn deliveries(host: &Host, are: impl Fn(&Value) -> bool) -> Value {
+    let deliveries = async {
+        loop {
+            let webhook = host.get("/v1/webhooks/wh_question_notices").await.json();
+            if are(&webhook["deliveries"]) {
+                return webhook["deliveries"].clone();
+            }
+        }
+    };
+    timeout(DEADLINE, deliveries).await.expect("in time")
+}
+
+#[tokio::test]
+async fn a_silent_callback_does_not_delay_others() {
+    let host = host().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let (silent, working) = (Receiver::held(gate.clone()).await, Receiver::new().await);
+    host.create(&order(&silent.url())).await;
+    silent.next().await;
+    let run = host.create(&order(&working.url())).await;
+    assert_eq!(working.next().await.json()["runId"], run);
+    // The first attempt of the other notice is still in progress.
+    gate.add_permits(1);
+    let found = deliveries(&host, |found| found["delivered"] == 2).await;
+    assert_eq!(found["failedAttempts"], 0, "{found}");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_damaged_run_does_not_stop_notices() {
+    let host = host().await;
+    let broken = Receiver::answering(|_| Some((500, String::new()))).await;
+    let damaged = host.create(&order(&broken.url())).await;
+    broken.next().await;
+    let store = rusqlite::Connection::open(host.store_file()).expect("the store");
+    let of_run = "stream = (SELECT id FROM streams WHERE name = ?1)";
+    let damage = format!("UPDATE events SET content = X'7B' WHERE {of_run}");
+    store.execute(&damage, [&damaged]).expect("damage");
+    let found = deliveries(&host, |found| found["deadLettered"] == 1).await;
+    let letter = &found["deadLetters"][0];
+    assert_eq!(letter["runId"], damaged, "{found}");
+    let working = Receiver::new().await;
     let run = host.create(&order(&working.url())).await;
     assert_eq!(working.next().await.json()["runId"], run);
     host.stop().await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio::time::timeout;
 
 use crate::client::DEADLINE;
@@ -65,8 +65,20 @@ impl Receiver {
         Self::answering(|_| Some((204, String::new()))).await
     }
 
+    /// One that accepts everything once the gate has a permit.
+    pub(crate) async fn held(gate: Arc<Semaphore>) -> Self {
+        Self::gated(gate, |_| Some((204, String::new()))).await
+    }
+
     /// One with a scripted response; `None` never responds.
     pub(crate) async fn answering(
+        answers: impl Fn(&Received) -> Option<(u16, String)> + Send + Sync + 'static,
+    ) -> Self {
+        Self::gated(Arc::new(Semaphore::new(1)), answers).await
+    }
+
+    async fn gated(
+        gate: Arc<Semaphore>,
         answers: impl Fn(&Received) -> Option<(u16, String)> + Send + Sync + 'static,
     ) -> Self {
         let answers: Arc<Answers> = Arc::new(answers);
@@ -75,12 +87,13 @@ impl Receiver {
         let (tell, arrivals) = mpsc::unbounded_channel();
         let listening = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (tell, answers) = (tell.clone(), answers.clone());
+                let (tell, answers, gate) = (tell.clone(), answers.clone(), gate.clone());
                 tokio::spawn(async move {
                     let mut stream = BufReader::new(stream);
                     while let Some(received) = read(&mut stream).await {
                         let answer = answers(&received);
                         let _ = tell.send(received);
+                        drop(gate.acquire().await);
                         let Some((status, body)) = answer else {
                             std::future::pending::<()>().await;
                             return;
