@@ -40,11 +40,16 @@ CREATE INDEX streams_held ON runwright.streams (queue, expires_at) WHERE holder 
 CREATE INDEX streams_exclusive ON runwright.streams (tenant, concurrency_key)
   WHERE holder IS NOT NULL AND concurrency_key IS NOT NULL;
 CREATE INDEX streams_listed ON runwright.streams (created_at, name);
-CREATE INDEX streams_of_tenant ON runwright.streams (tenant, created_at, name);
 CREATE INDEX streams_of_parent ON runwright.streams (parent, created_at, name)
   WHERE parent IS NOT NULL;
+CREATE INDEX streams_of_kind ON runwright.streams (tenant, kind, created_at, name);
 CREATE INDEX streams_of_status ON runwright.streams (tenant, kind, status, created_at, name);
-CREATE INDEX streams_of_subject ON runwright.streams (tenant, subject, created_at, name);
+CREATE INDEX streams_of_subject ON runwright.streams (tenant, kind, subject, created_at, name);
+-- The cost of a list for a workspace does not depend on the rest of its tenant.
+CREATE INDEX streams_of_workspace ON runwright.streams
+  (tenant, workspace, kind, created_at, name) WHERE workspace IS NOT NULL;
+CREATE INDEX streams_of_workspace_status ON runwright.streams
+  (tenant, workspace, kind, status, created_at, name) WHERE workspace IS NOT NULL;
 
 -- Apart from their streams, so that the rows that every append rewrites stay short.
 CREATE TABLE runwright.headers (

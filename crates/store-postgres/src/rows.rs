@@ -73,39 +73,14 @@ pub(crate) async fn tally(
     rows.iter().map(each).collect()
 }
 
-/// Index rows by the index of the narrowest requested owner; the other conditions filter.
+/// The rows of a query.
 async fn select(
     db: &Db,
     columns: &str,
     query: &ListQuery,
     end: &str,
 ) -> Result<Vec<Row>, StoreError> {
-    let owner = match (&query.parent, &query.tenant) {
-        // A parent has few children, a tenant any number: the empty text keeps its index out.
-        (Some(_), _) => "parent = $1 AND ($2::text IS NULL OR tenant || '' = $2)",
-        (None, Some(_)) => "$1::text IS NULL AND tenant = $2",
-        (None, None) => "$1::text IS NULL AND $2::text IS NULL",
-    };
-    let kind = match query.kind {
-        Some(_) => "kind = $4",
-        None => "$4::text IS NULL",
-    };
-    let subject = match query.subject {
-        Some(_) => "subject = $5",
-        None => "$5::text IS NULL",
-    };
-    let status = match query.statuses.as_slice() {
-        [] => "cardinality($7::text[]) = 0",
-        [_] => "status = ($7::text[])[1]",
-        _ => "status = ANY ($7)",
-    };
-    let sql = format!(
-        "SELECT {columns} FROM runwright.streams WHERE {owner} AND {kind} AND {subject}
-           AND {status} AND ($3::text IS NULL OR workspace = $3)
-           AND ($6::text IS NULL OR $6 = ANY (tags)) AND created_at >= $11
-           AND (created_at, name) < ($8, $9)
-         {end} LIMIT $10"
-    );
+    let sql = sql(columns, query, end);
     let parent = query.parent.as_ref().map(|id| id.as_str());
     let tenant = query.tenant.as_ref().map(|id| id.as_str());
     let workspace = query.workspace.as_deref().map(comparable);
@@ -130,6 +105,37 @@ async fn select(
         None => db.clone().planned_anew(),
     };
     Ok(db.look_up(&sql, &params).await?)
+}
+
+/// A condition on a column is there only if it is requested: an index is then known to fit it.
+fn sql(columns: &str, query: &ListQuery, end: &str) -> String {
+    let owner = match (&query.parent, &query.tenant) {
+        // A parent has few children, a tenant any number: the empty text keeps its index out.
+        (Some(_), _) => "parent = $1 AND ($2::text IS NULL OR tenant || '' = $2)",
+        (None, Some(_)) => "$1::text IS NULL AND tenant = $2",
+        (None, None) => "$1::text IS NULL AND $2::text IS NULL",
+    };
+    let is = |column: &str, place: &str, is_given: bool| {
+        if is_given {
+            format!("{column} = {place}")
+        } else {
+            format!("{place}::text IS NULL")
+        }
+    };
+    let workspace = is("workspace", "$3", query.workspace.is_some());
+    let kind = is("kind", "$4", query.kind.is_some());
+    let subject = is("subject", "$5", query.subject.is_some());
+    let status = match query.statuses.as_slice() {
+        [] => "cardinality($7::text[]) = 0",
+        [_] => "status = ($7::text[])[1]",
+        _ => "status = ANY ($7)",
+    };
+    format!(
+        "SELECT {columns} FROM runwright.streams WHERE {owner} AND {workspace} AND {kind}
+           AND {subject} AND {status} AND ($6::text IS NULL OR $6 = ANY (tags))
+           AND created_at >= $11 AND (created_at, name) < ($8, $9)
+         {end} LIMIT $10"
+    )
 }
 
 /// A unique key that has not expired.
@@ -297,3 +303,7 @@ pub(crate) async fn sweep(db: &Db, clock: &Clock) -> Result<bool, StoreError> {
     let row = db.row(SWEEP, &params).await?;
     Ok(column::<i64>(&row, "removed")? >= STEP_ROWS)
 }
+
+#[cfg(test)]
+#[path = "../tests/unit/rows.rs"]
+mod tests;

@@ -23,7 +23,6 @@ CREATE INDEX IF NOT EXISTS streams_held ON streams (queue, expires_at) WHERE hol
 CREATE INDEX IF NOT EXISTS streams_exclusive ON streams (tenant, concurrency_key)
   WHERE holder IS NOT NULL AND concurrency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS streams_listed ON streams (created_at, name);
-CREATE INDEX IF NOT EXISTS streams_of_tenant ON streams (tenant, created_at, name);
 CREATE INDEX IF NOT EXISTS streams_of_parent ON streams (parent, created_at, name)
   WHERE parent IS NOT NULL;
 CREATE INDEX IF NOT EXISTS streams_unpacked ON streams (id) WHERE settled AND packed_to < next_seq;
@@ -35,21 +34,30 @@ CREATE TABLE IF NOT EXISTS headers (
 CREATE TABLE IF NOT EXISTS listed (
   stream INTEGER PRIMARY KEY REFERENCES streams ON DELETE CASCADE,
   tenant TEXT NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, status TEXT NOT NULL,
-  created_at INTEGER NOT NULL, name TEXT NOT NULL
+  created_at INTEGER NOT NULL, name TEXT NOT NULL, workspace TEXT
 ) STRICT;
+CREATE INDEX IF NOT EXISTS listed_by_kind ON listed (tenant, kind, created_at, name);
 CREATE INDEX IF NOT EXISTS listed_by_status ON listed (tenant, kind, status, created_at, name);
-CREATE INDEX IF NOT EXISTS listed_by_subject ON listed (tenant, subject, created_at, name);
+CREATE INDEX IF NOT EXISTS listed_by_subject ON listed (tenant, kind, subject, created_at, name);
+-- The cost of a list for a workspace does not depend on the rest of its tenant.
+CREATE INDEX IF NOT EXISTS listed_of_workspace
+  ON listed (tenant, workspace, kind, created_at, name) WHERE workspace IS NOT NULL;
+CREATE INDEX IF NOT EXISTS listed_of_workspace_by_status
+  ON listed (tenant, workspace, kind, status, created_at, name) WHERE workspace IS NOT NULL;
 CREATE TRIGGER IF NOT EXISTS stream_created AFTER INSERT ON streams BEGIN
   INSERT INTO listed VALUES (NEW.id, NEW.tenant, NEW.index_row ->> 'kind',
-    NEW.index_row ->> 'subject', NEW.index_row ->> 'status', NEW.created_at, NEW.name);
+    NEW.index_row ->> 'subject', NEW.index_row ->> 'status', NEW.created_at, NEW.name,
+    NEW.index_row ->> 'workspace');
 END;
 CREATE TRIGGER IF NOT EXISTS stream_changed AFTER UPDATE OF index_row, created_at ON streams
 WHEN NEW.index_row ->> 'status' <> OLD.index_row ->> 'status'
   OR NEW.index_row ->> 'subject' <> OLD.index_row ->> 'subject'
   OR NEW.index_row ->> 'kind' <> OLD.index_row ->> 'kind' OR NEW.created_at <> OLD.created_at
+  OR NEW.index_row ->> 'workspace' IS NOT OLD.index_row ->> 'workspace'
 BEGIN
   UPDATE listed SET kind = NEW.index_row ->> 'kind', subject = NEW.index_row ->> 'subject',
-    status = NEW.index_row ->> 'status', created_at = NEW.created_at WHERE stream = NEW.id;
+    status = NEW.index_row ->> 'status', created_at = NEW.created_at,
+    workspace = NEW.index_row ->> 'workspace' WHERE stream = NEW.id;
 END;
 
 -- In commit order: the row id is the position. A row without a stream keeps the greatest

@@ -16,6 +16,7 @@ SELECT name FROM streams WHERE timer IS NOT (SELECT min(due) FROM timers WHERE s
 SELECT streams.name FROM streams LEFT JOIN listed ON stream = id WHERE CASE
   WHEN json_valid(index_row) THEN kind IS NOT index_row ->> 'kind'
     OR subject IS NOT index_row ->> 'subject' OR status IS NOT index_row ->> 'status'
+    OR workspace IS NOT index_row ->> 'workspace'
     OR listed.tenant IS NOT streams.tenant OR listed.created_at IS NOT streams.created_at END;
 -- it is purged and still there
 SELECT name FROM streams JOIN tombstones USING (name);

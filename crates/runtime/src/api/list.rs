@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kernel::document::{PARENT_MARK, is_mark, run_status};
 use kernel::ids::{Seq, StreamId};
-use kernel::run::RunStatus;
 use kernel::stream::StreamKind;
 use kernel::time::Timestamp;
 use serde_json::Value;
@@ -55,6 +54,8 @@ pub struct RunPage {
     pub runs: Vec<Listed>,
     /// Where the next page begins, if there may be one.
     pub next: Option<ListCursor>,
+    /// How many rows of the store were read for this page.
+    pub scanned: usize,
 }
 
 /// How many runs match a filter.
@@ -71,6 +72,7 @@ pub struct RunCounts {
 struct Found {
     rows: Vec<Listed>,
     cut: Option<ListCursor>,
+    scanned: usize,
 }
 
 impl Api {
@@ -87,12 +89,20 @@ impl Api {
         for query in self.queries(who, &filter).await? {
             found.add(self.matching(query, &filter).await?);
         }
-        let Found { mut rows, cut } = found;
+        let Found {
+            mut rows,
+            cut,
+            scanned,
+        } = found;
         let has_more = rows.len() > limit;
         rows.truncate(limit);
         let last = rows.last().filter(|_| has_more);
         let next = last.map(ListCursor::after).or(cut);
-        Ok(RunPage { runs: rows, next })
+        Ok(RunPage {
+            runs: rows,
+            next,
+            scanned,
+        })
     }
 
     /// Counts the runs the caller may see, by status. The statuses, the limit and the cursor of the
@@ -109,8 +119,7 @@ impl Api {
             .map_err(|denied| ApiError::denied(denied, ResourceKind::Run))?;
         let is_in_store = filter.is_in_store();
         let filter = RunFilter {
-            // A status, so that documents are a query of their own.
-            statuses: vec![RunStatus::Failed.to_string()],
+            statuses: Vec::new(),
             limit: MAX_SCAN,
             after: None,
             ..filter
@@ -120,22 +129,17 @@ impl Api {
             ..RunCounts::default()
         };
         for query in self.queries(who, &filter).await? {
-            let query = ListQuery {
-                statuses: Vec::new(),
-                limit: CHUNK,
-                ..query
-            };
             if is_in_store && query.kind == Some(StreamKind::Run) {
                 for (status, count) in self.door().store().count(query).await? {
                     *counts.by_status.entry(status).or_default() += count;
                 }
                 continue;
             }
-            let every_status = RunFilter {
-                statuses: Vec::new(),
-                ..filter.clone()
+            let query = ListQuery {
+                limit: CHUNK,
+                ..query
             };
-            let found = self.matching(query, &every_status).await?;
+            let found = self.matching(query, &filter).await?;
             counts.is_complete &= found.cut.is_none();
             for row in &found.rows {
                 let status = run_status(&row.index).to_owned();
@@ -145,18 +149,20 @@ impl Api {
         Ok(counts)
     }
 
-    /// Store queries that together cover every match and little else.
+    /// Store queries that together cover every match. A store has an index for each, so that its
+    /// cost depends on the rows that it returns; the other conditions are checked here.
     async fn queries(
         &self,
         who: &Principal,
         filter: &RunFilter,
     ) -> Result<Vec<ListQuery>, ApiError> {
-        let both = ListQuery {
+        let runs = ListQuery {
             tenant: Some(who.tenant.clone()),
             workspace: who.workspace.clone(),
+            kind: Some(StreamKind::Run),
             subject: filter.workflow.clone(),
-            tag: filter.tag.clone(),
             since: filter.since,
+            parent: filter.parent.clone(),
             after: later(filter.after.clone(), filter.until),
             // One extra row shows whether there are more.
             limit: if filter.is_in_store() {
@@ -166,39 +172,38 @@ impl Api {
             },
             ..ListQuery::default()
         };
-        let runs = ListQuery {
-            kind: Some(StreamKind::Run),
-            parent: filter.parent.clone(),
-            ..both.clone()
-        };
-        // A store has an index for one status of a tenant; several would have to be sorted.
+        // The index is for one status of a tenant; several would have to be sorted.
         let distinct: BTreeSet<&String> = filter.statuses.iter().collect();
         let distinct: Vec<String> = distinct.into_iter().cloned().collect();
-        let statuses = match &filter.parent {
-            None => distinct.chunks(1),
-            Some(_) => distinct.chunks(RunStatus::ALL.len()),
+        let statuses = match (&filter.parent, distinct.len()) {
+            (_, 0) => vec![Vec::new()],
+            (None, _) => distinct.into_iter().map(|status| vec![status]).collect(),
+            (Some(_), _) => vec![distinct],
         };
-        let by_status = |statuses: &[String]| ListQuery {
-            statuses: statuses.to_vec(),
+        let by_status = statuses.into_iter().map(|statuses| ListQuery {
+            statuses,
             ..runs.clone()
-        };
+        });
         // A document's row has its client's word for the status.
         let documents = ListQuery {
             kind: Some(StreamKind::Document),
-            limit: CHUNK,
-            ..both.clone()
-        };
-        Ok(match &filter.parent {
-            None if filter.statuses.is_empty() => vec![both],
-            None => statuses.map(by_status).chain([documents]).collect(),
-            Some(parent) => match self.client_id(who, parent).await? {
-                None if filter.statuses.is_empty() => vec![runs],
-                None => statuses.map(by_status).collect(),
-                Some(parent) => {
-                    let tag = Some(format!("{PARENT_MARK}{parent}"));
-                    vec![ListQuery { tag, ..documents }]
-                }
+            parent: None,
+            limit: if filter.statuses.is_empty() {
+                runs.limit
+            } else {
+                CHUNK
             },
+            ..runs.clone()
+        };
+        let Some(parent) = &filter.parent else {
+            return Ok(by_status.chain([documents]).collect());
+        };
+        Ok(match self.client_id(who, parent).await? {
+            None => by_status.collect(),
+            Some(parent) => {
+                let tag = Some(format!("{PARENT_MARK}{parent}"));
+                vec![ListQuery { tag, ..documents }]
+            }
         })
     }
 
@@ -208,18 +213,18 @@ impl Api {
         mut query: ListQuery,
         filter: &RunFilter,
     ) -> Result<Found, StoreError> {
-        let (mut found, mut seen) = (Found::default(), 0);
+        let mut found = Found::default();
         loop {
             let chunk = self.door().store().list(query.clone()).await?;
             let is_last = chunk.len() < query.limit;
-            seen += chunk.len();
+            found.scanned += chunk.len();
             query.after = chunk.last().map(ListCursor::after).or(query.after);
             let rows = chunk.into_iter();
             found.rows.extend(rows.filter(|row| filter.fits(row)));
             if is_last || found.rows.len() > filter.limit {
                 return Ok(found);
             }
-            if seen >= MAX_SCAN {
+            if found.scanned >= MAX_SCAN {
                 found.cut = query.after;
                 return Ok(found);
             }
@@ -249,7 +254,10 @@ impl Api {
 impl RunFilter {
     /// Whether a store checks every condition for rows of engines' runs.
     fn is_in_store(&self) -> bool {
-        self.text.is_none() && self.principal.is_none() && self.attributes.is_empty()
+        self.text.is_none()
+            && self.principal.is_none()
+            && self.attributes.is_empty()
+            && self.tag.is_none()
     }
 
     /// Whether a row is a run and matches, for the conditions that a store may not check.
@@ -272,6 +280,7 @@ impl RunFilter {
 impl Found {
     /// Merges two sets of rows.
     fn add(&mut self, other: Self) {
+        self.scanned += other.scanned;
         self.rows.extend(other.rows);
         self.rows.sort_by(|a, b| key(b).cmp(&key(a)));
         let cuts = [self.cut.take(), other.cut];

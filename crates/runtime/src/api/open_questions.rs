@@ -75,7 +75,9 @@ impl Api {
                 limit: ROWS,
                 ..RunFilter::default()
             };
-            let RunPage { runs: rows, next } = self.runs(who, rows).await?;
+            let RunPage {
+                runs: rows, next, ..
+            } = self.runs(who, rows).await?;
             for row in rows {
                 seen += 1;
                 let Some(run) = self.asking(&row).await? else {

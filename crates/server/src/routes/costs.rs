@@ -18,8 +18,8 @@ use crate::route::{Access, Cx, Doc, Route};
 pub(crate) const GROUPS: [&str; 5] = ["model", "workflow", "tag", "status", "day"];
 /// Runs read at a time.
 const PAGE: usize = 500;
-/// The most runs of one response.
-pub(super) const MAX_RUNS: usize = 20_000;
+/// The most runs read for one response.
+pub(super) const MAX_SCAN: usize = 20_000;
 /// The most separate groups; the rest is counted as `other`.
 const MAX_GROUPS: usize = 1_000;
 
@@ -59,13 +59,14 @@ async fn costs(cx: Cx) -> Result<Reply, Problem> {
     }
     let mut filter = conditions(&query, filter(&query, PAGE as u64)?)?;
     filter.limit = PAGE;
-    let mut sums = Sums::new(by);
+    let (mut sums, mut scanned) = (Sums::new(by), 0);
     let is_whole = loop {
         let page = cx.app.api().runs(&who, filter.clone()).await?;
         page.runs.iter().for_each(|row| sums.add(row));
+        scanned += page.scanned;
         match page.next {
             None => break true,
-            Some(_) if sums.runs >= MAX_RUNS => break false,
+            Some(_) if scanned >= MAX_SCAN => break false,
             next => filter.after = next,
         }
     };
@@ -75,7 +76,7 @@ async fn costs(cx: Cx) -> Result<Reply, Problem> {
 /// Sums of runs, by group.
 pub(super) struct Sums<'a> {
     by: &'a str,
-    pub(super) runs: usize,
+    runs: usize,
     total: ModelUse,
     groups: BTreeMap<String, ModelUse>,
 }

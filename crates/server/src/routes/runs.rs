@@ -287,7 +287,7 @@ pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
 async fn list(cx: Cx) -> Result<Reply, Problem> {
     let who = cx.who()?;
     let filter = conditions(&cx.query(), filter(&cx.query(), MAX_PAGE)?)?;
-    let RunPage { runs, next } = cx.app.api().runs(&who, filter).await?;
+    let RunPage { runs, next, .. } = cx.app.api().runs(&who, filter).await?;
     let rows: Vec<Value> = runs.iter().map(row).collect();
     let mut page = json!({ "runs": rows });
     if let Some(next) = next {

@@ -138,6 +138,57 @@ async fn counts_by_status_follow_the_filters() {
 }
 
 #[tokio::test]
+async fn filters_without_an_index_search_a_bounded_part() {
+    let host = Host::new().await;
+    let [tagged, ..] = three(&host).await;
+    // More and newer runs than are searched, of another principal and without a tag.
+    let columns = "tenant, next_seq, chain, packed_to, epoch, settled, runnable, queue, priority";
+    let store = rusqlite::Connection::open(host.store_file()).expect("the store");
+    let copied = store.execute(
+        &format!(
+            "WITH RECURSIVE n (n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM n WHERE n < 21000)
+             INSERT INTO streams (name, {columns}, created_at, updated_at, index_row)
+             SELECT 'run-' || n, {columns}, created_at + n, updated_at,
+               json_set(index_row, '$.createdAt', created_at + n,
+                 '$.tags', json('[]'), '$.summary.principal', 'copy')
+             FROM streams CROSS JOIN n WHERE name = ?1"
+        ),
+        [&tagged],
+    );
+    assert_eq!(copied, Ok(21_000));
+    for filter in ["tag=nightly", "principal=robot", "text=robot"] {
+        let counted = host.get(&format!("/v1/runs:count?{filter}")).await.json();
+        assert_eq!(counted["complete"], false, "{filter}: {counted}");
+    }
+    let costs = host.get("/v1/costs?principal=robot").await.json();
+    assert_eq!(
+        (&costs["complete"], &costs["runs"]),
+        (&json!(false), &json!(0))
+    );
+    // A page says where the search continues.
+    let page = host.get("/v1/runs?tag=nightly").await.json();
+    assert_eq!(page["runs"], json!([]));
+    let cursor = page["nextCursor"].as_str().expect("a cursor");
+    assert_eq!(
+        listed(&host, &format!("tag=nightly&cursor={cursor}")).await,
+        [tagged]
+    );
+    // A key of a workspace counts its own runs, however many its tenant has.
+    let red = host.key_of("acme", Some("red"), Scopes::Everything).await;
+    let made = Request::new("POST", "/v1/runs").key(&red);
+    let made = made.json(&json!({ "workflowId": "three" }));
+    let made = made.send(host.address).await.json();
+    let run = made["runId"].as_str().expect("a run").to_owned();
+    let settled = host.engine.settled(&run.as_str().into()).await;
+    settled.expect("an end");
+    let counted = Request::new("GET", "/v1/runs:count").key(&red);
+    assert_eq!(
+        counted.send(host.address).await.json(),
+        json!({ "total": 1, "complete": true, "byStatus": { "completed": 1 } })
+    );
+}
+
+#[tokio::test]
 async fn costs_of_a_call_count_once_after_a_fork() {
     let prices = "[provider.p.price.m-1]\ninput = 10.0\noutput = 100.0";
     let host = models::host(models(prices, peer())).await;
@@ -225,6 +276,20 @@ async fn changes_reach_followers_of_their_tenant_alone() {
 }
 
 #[tokio::test]
+async fn a_recheck_while_changes_gather_loses_none() {
+    let limits = Limits {
+        // Shorter than changes gather.
+        recheck: Duration::from_millis(5),
+        ..Limits::default()
+    };
+    let host = Host::with(limits).await;
+    let mut conn = following(&host, &host.key).await;
+    let run = host.create(&json!({ "workflowId": "waits" })).await;
+    let seen = frame(&mut conn).await;
+    assert!(seen.contains(&run), "{seen}");
+}
+
+#[tokio::test]
 async fn changes_need_a_credential_and_its_scope() {
     let host = Host::new().await;
     let anonymous = Request::new("GET", "/v1/runs:changes");
@@ -262,6 +327,7 @@ async fn queues_with_work_are_listed() {
     let theirs = theirs.send(host.address).await.json();
     assert_eq!(theirs, json!({ "queues": [] }));
 }
+
 #[tokio::test]
 async fn a_recheck_while_changes_gather_loses_none() {
     let limits = Limits {

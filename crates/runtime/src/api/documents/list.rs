@@ -55,6 +55,8 @@ pub struct DocumentPage {
     pub rows: Vec<Listed>,
     /// Where the next page begins, if there may be one.
     pub next: Option<ListCursor>,
+    /// How many rows of the store were read for this page.
+    pub scanned: usize,
 }
 
 impl Api {
@@ -78,9 +80,11 @@ impl Api {
         filter: DocumentFilter,
     ) -> Result<DocumentPage, StoreError> {
         let text = filter.text.as_deref().map(str::to_lowercase);
-        // A store filters by one tag: use the rarest.
+        // A store filters by one mark: use the rarer one.
         let gate = filter.with_gates.then(|| GATE_MARK.to_owned());
         let parent = filter.parent.map(|id| format!("{PARENT_MARK}{id}"));
+        let mark = parent.clone().or(gate.clone());
+        let is_in_store = filter.tag.is_none() && (parent.is_none() || gate.is_none());
         let wanted: Vec<String> = [parent, gate, filter.tag].into_iter().flatten().collect();
         let mut query = ListQuery {
             tenant: Some(owner.tenant.clone()),
@@ -88,7 +92,7 @@ impl Api {
             kind: Some(StreamKind::Document),
             subject: filter.workflow,
             statuses: filter.statuses,
-            tag: wanted.first().cloned(),
+            tag: mark,
             after: later(filter.after, filter.until),
             ..ListQuery::default()
         };
@@ -98,27 +102,27 @@ impl Api {
                 && text.as_ref().is_none_or(|text| has_text(row, text))
         };
         let mut events = InEvents::new(filter.in_events.as_deref());
-        let (mut rows, mut seen) = (Vec::new(), 0);
+        let (mut rows, mut scanned) = (Vec::new(), 0);
         loop {
             // One extra row shows whether there are more.
             query.limit = (filter.limit + 1 - rows.len()).clamp(1, CHUNK);
-            if text.is_some() || events.is_some() || wanted.len() > 1 {
+            if text.is_some() || events.is_some() || !is_in_store {
                 query.limit = CHUNK;
             }
             let chunk = self.door().store().list(query.clone()).await?;
             let is_last = chunk.len() < query.limit;
-            seen += chunk.len();
+            scanned += chunk.len();
             query.after = chunk.last().map(ListCursor::after).or(query.after);
             for row in chunk {
                 if filter.from.is_some_and(|from| row.index.created_at < from) {
-                    return Ok(DocumentPage { rows, next: None });
+                    return Ok(page(rows, None, scanned));
                 }
                 if !fits(&row) {
                     continue;
                 }
                 if rows.len() == filter.limit {
                     let next = rows.last().map(ListCursor::after);
-                    return Ok(DocumentPage { rows, next });
+                    return Ok(page(rows, next, scanned));
                 }
                 let Some(events) = &mut events else {
                     rows.push(row);
@@ -130,17 +134,25 @@ impl Api {
                 }
                 if events.is_spent() {
                     let next = Some(here);
-                    return Ok(DocumentPage { rows, next });
+                    return Ok(page(rows, next, scanned));
                 }
             }
             if is_last {
-                return Ok(DocumentPage { rows, next: None });
+                return Ok(page(rows, None, scanned));
             }
-            if seen >= MAX_SCAN {
+            if scanned >= MAX_SCAN {
                 let next = query.after;
-                return Ok(DocumentPage { rows, next });
+                return Ok(page(rows, next, scanned));
             }
         }
+    }
+}
+
+fn page(rows: Vec<Listed>, next: Option<ListCursor>, scanned: usize) -> DocumentPage {
+    DocumentPage {
+        rows,
+        next,
+        scanned,
     }
 }
 

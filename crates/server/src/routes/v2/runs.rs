@@ -123,7 +123,7 @@ async fn list(mut cx: Cx) -> Result<Reply, Problem> {
         let parent = own_of_query(&who, "parentRunId", parent)?;
         cx.set_query("parentRunId", &parent);
     }
-    let RunPage { runs, next } = page(cx.app.api(), cx.query(), &who, MAX_PAGE).await?;
+    let RunPage { runs, next, .. } = page(cx.app.api(), cx.query(), &who, MAX_PAGE).await?;
     let api = cx.app.api();
     let read = |listed: store::Listed| snapshot(api, &who, listed);
     let read = stream::iter(runs).map(read).buffered(AT_A_TIME);

@@ -8,7 +8,7 @@ use super::query;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::{Access, Cx, Doc, Route};
-use crate::routes::costs::{GROUPS, MAX_RUNS, Sums};
+use crate::routes::costs::{GROUPS, MAX_SCAN, Sums};
 
 /// Runs read at a time.
 const PAGE: usize = 500;
@@ -55,13 +55,14 @@ async fn costs(cx: Cx) -> Result<Reply, Problem> {
     }
     let mut filter = query::filter(&query)?;
     filter.limit = PAGE;
-    let mut sums = Sums::new(by);
+    let (mut sums, mut scanned) = (Sums::new(by), 0);
     let is_whole = loop {
         let page = cx.app.api().documents(&who, filter.clone()).await?;
         page.rows.iter().for_each(|row| sums.add(row));
+        scanned += page.scanned;
         match page.next {
             None => break true,
-            Some(_) if sums.runs >= MAX_RUNS => break false,
+            Some(_) if scanned >= MAX_SCAN => break false,
             next => filter.after = next,
         }
     };
