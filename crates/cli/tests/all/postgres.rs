@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use crate::answering::wait_for;
 use crate::serving::{Serving, call, lab};
 use crate::support::*;
 
@@ -70,7 +69,10 @@ fn a_store_moves_to_a_database_and_back() {
 fn the_status_of_a_store_names_its_servers() {
     let lab = lab();
     let server = Serving::at(&lab, "one", &["--workflows", "flows", "--dev"]);
-    call(&lab, &server, "", &["run", "waits", "--detach"]).with(0);
+    let works = "until [ -e go ]; do sleep 0.05; done";
+    let flow = lab.workflow(&one_script("works", works));
+    lab.call(&["run", &flow, "--data", "one", "--detach"])
+        .with(0);
     let status = || {
         let shown = lab.call(&["store", "status", "--data", "one", "--json"]);
         shown.with(0).json()
@@ -81,6 +83,8 @@ fn the_status_of_a_store_names_its_servers() {
         .prints("EXPIRES IN");
     let copy = ["store", "copy", "--from", "one", "--to", "other"];
     lab.call(&copy).with(2).says("stop the server first");
+    std::fs::write(lab.path().join("go"), "").unwrap();
+    lab.call(&["runs", "tail", "last", "--data", "one"]).with(0);
     server.stop();
     assert_eq!(status()["servers"], json!([]));
     assert!(status()["events"].as_u64() > Some(0));
