@@ -56,10 +56,66 @@ pub(crate) fn wrong_schema(schema: &Value) -> Option<(String, String)> {
         };
         return Some((path, format!("is not a rule of a JSON Schema: it {what}")));
     }
-    jsonschema::draft202012::new(schema).is_err().then(|| {
-        let what = "is not a JSON Schema: a pattern cannot be read, or a `$ref` leads nowhere";
+    if jsonschema::draft202012::new(schema).is_ok() {
+        return None;
+    }
+    let lost = lost_reference(schema, schema, "");
+    Some(lost.unwrap_or_else(|| {
+        let what = "is not a JSON Schema: a `pattern` in it is not a regular expression";
         (String::new(), what.to_owned())
-    })
+    }))
+}
+
+/// The problem of an invalid schema, which is at `place`.
+pub(crate) fn schema_problem(place: &str, schema: &Value) -> Option<Problem> {
+    let (path, what) = wrong_schema(schema)?;
+    Some(Problem::new(
+        format!("{place}{path}"),
+        ProblemCode::InvalidValue,
+        what,
+    ))
+}
+
+/// The first `$ref` that leads nowhere, and what to write instead. `path` leads to `part`.
+fn lost_reference(schema: &Value, part: &Value, path: &str) -> Option<(String, String)> {
+    match part {
+        Value::Object(members) => members.iter().find_map(|(key, value)| {
+            let at = pointer(path, key);
+            match value.as_str().filter(|_| key == "$ref") {
+                Some(reference) => Some((at, lost(schema, reference)?)),
+                None => lost_reference(schema, value, &at),
+            }
+        }),
+        Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
+            lost_reference(schema, item, &pointer(path, &index.to_string()))
+        }),
+        _ => None,
+    }
+}
+
+/// Why a `$ref` leads nowhere; `None` for one that may lead somewhere.
+fn lost(schema: &Value, reference: &str) -> Option<String> {
+    let Some(place) = reference.strip_prefix('#') else {
+        return Some(
+            "leads out of this schema, and no other document is read; copy its target below \
+             $defs and write #/$defs/NAME"
+                .to_owned(),
+        );
+    };
+    // Anchors and encoded pointers are left to the library.
+    let is_plain = place.starts_with('/') && !place.contains('%');
+    if !is_plain || schema.pointer(place).is_some() {
+        return None;
+    }
+    let names = schema["$defs"].as_object().into_iter().flatten();
+    let names: Vec<String> = names.map(|(name, _)| quoted(name)).take(SHOWN).collect();
+    let known = match names.as_slice() {
+        [] => "it has no $defs".to_owned(),
+        names => format!("$defs has {}", names.join(", ")),
+    };
+    Some(format!(
+        "leads nowhere in this schema; write #/$defs/NAME and define NAME below $defs ({known})"
+    ))
 }
 
 fn wrong_type(error: &ValidationError<'_>, schema: &Value) -> String {
@@ -236,6 +292,24 @@ mod tests {
             .map(|error| say_all(&error, schema))
             .collect();
         assert_eq!(said.join("; "), expected, "{value}");
+    }
+
+    #[test]
+    fn a_lost_reference_is_named_with_what_there_is() {
+        let schema = json!({
+            "items": { "$ref": "#/$defs/citty" }, "$defs": { "city": {}, "street": {} },
+        });
+        let (path, what) = wrong_schema(&schema).unwrap();
+        assert_eq!(path, "/items/$ref");
+        assert!(what.ends_with("($defs has `city`, `street`)"), "{what}");
+        let (_, what) = wrong_schema(&json!({ "$ref": "#/$defs/a" })).unwrap();
+        assert!(what.ends_with("(it has no $defs)"), "{what}");
+        let found = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$anchor": "b" } } });
+        assert_eq!(wrong_schema(&found), None);
+        assert_eq!(
+            wrong_schema(&json!({ "$ref": "#b", "$defs": found["$defs"] })),
+            None
+        );
     }
 
     #[test]

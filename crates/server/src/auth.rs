@@ -81,7 +81,7 @@ impl From<AuthError> for Problem {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Malformed | AuthError::Unknown => Self::invalid_token(),
-            AuthError::Expired | AuthError::Revoked => {
+            AuthError::OtherAlgorithm { .. } | AuthError::Expired | AuthError::Revoked => {
                 Self::unauthenticated(error.code(), &error.to_string())
             }
             AuthError::Unavailable => {

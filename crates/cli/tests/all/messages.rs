@@ -367,6 +367,39 @@ fn values() -> Vec<Wrong> {
             &["a name of letters, digits"],
         ),
         wrong(
+            of(
+                "core.ai.chatCompletion",
+                json!({ "prompt": "hi", "outputSchema": { "type": "strin" } }),
+            ),
+            "/nodes/0/config/outputSchema/type",
+            "strin",
+            &["did you mean `string`?"],
+        ),
+        wrong(
+            of(
+                "core.ai.chatCompletion",
+                json!({
+                    "prompt": "hi",
+                    "outputSchema": { "$ref": "#/$defs/citty", "$defs": { "city": {} } },
+                }),
+            ),
+            "/nodes/0/config/outputSchema/$ref",
+            "citty",
+            &["leads nowhere in this schema; write #/$defs/NAME"],
+        ),
+        wrong(
+            of(
+                "core.ai.chatCompletion",
+                json!({
+                    "prompt": "hi",
+                    "outputSchema": { "items": { "$ref": "https://example.org/city.json" } },
+                }),
+            ),
+            "/nodes/0/config/outputSchema/items/$ref",
+            "city.json",
+            &["leads out of this schema", "#/$defs/NAME"],
+        ),
+        wrong(
             vec![("/configurableSchema", json!({ "type": "objct" }))],
             "/configurableSchema/type",
             "objct",

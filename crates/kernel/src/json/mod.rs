@@ -231,6 +231,10 @@ fn malformed(text: &str, error: &serde_json::Error) -> Problems {
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
     let message = match message {
+        _ if is_yaml(text) => {
+            "this looks like YAML; write the same as JSON, such as `{ \"id\": \"build\" }`"
+        }
+        _ if is_comment(text, error) => "JSON has no comments; remove this one",
         "trailing characters" => "there is text after the end of the JSON value; remove it",
         "number out of range" => "the number is too large for JSON",
         "control character (\\u0000-\\u001F) found while parsing a string" => {
@@ -269,6 +273,30 @@ fn malformed(text: &str, error: &serde_json::Error) -> Problems {
         ProblemCode::MalformedJson,
         format!("not JSON: {message}"),
     )
+}
+
+/// Whether the first thing that is not JSON is a comment, of any usual language.
+fn is_comment(text: &str, error: &serde_json::Error) -> bool {
+    let line = text.lines().nth(error.line().saturating_sub(1));
+    let column = error.column().saturating_sub(1);
+    let rest = line.and_then(|line| line.get(column..));
+    rest.is_some_and(|rest| ["//", "/*", "#"].iter().any(|sign| rest.starts_with(sign)))
+}
+
+/// Whether a text begins as YAML does and JSON does not: with a document marker, a list or a bare
+/// key.
+fn is_yaml(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_end);
+    let Some(first) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else {
+        return false;
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_key = |(key, rest): (&str, &str)| {
+        key.starts_with(|c: char| c.is_ascii_alphabetic())
+            && key.chars().all(is_word)
+            && (rest.is_empty() || rest.starts_with(' '))
+    };
+    first == "---" || first.starts_with("- ") || first.split_once(':').is_some_and(is_key)
 }
 
 /// Reads a value and notes repeated keys.

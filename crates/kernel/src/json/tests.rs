@@ -46,6 +46,28 @@ fn invalid_json_is_located() {
              double quotes",
         )],
     );
+    let comment = "not JSON: JSON has no comments; remove this one";
+    for (text, place) in [
+        ("// a\n{}", "line 1, column 1"),
+        ("{ // a\n}", "line 1, column 3"),
+        ("{\"a\": 1, /* a */ \"b\": 2}", "line 1, column 10"),
+        ("{\"a\": 1 // a\n}", "line 1, column 9"),
+        ("# a\n{}", "line 1, column 1"),
+        ("{} // a", "line 1, column 4"),
+    ] {
+        check(text, &[("", json, &format!("{place}: {comment}"))]);
+    }
+    let yaml = "not JSON: this looks like YAML; write the same as JSON, such as `{ \"id\": \
+                \"build\" }`";
+    for (text, place) in [
+        ("id: w\nname: w\n", "line 1, column 1"),
+        ("---\nid: w\n", "line 1, column 2"),
+        ("- id: w\n", "line 1, column 2"),
+        ("# a\nnodes:\n  - id: a\n", "line 1, column 1"),
+        ("name: w\n", "line 1, column 2"),
+    ] {
+        check(text, &[("", json, &format!("{place}: {yaml}"))]);
+    }
     check(
         "[1,]",
         &[(

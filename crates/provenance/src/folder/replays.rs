@@ -141,8 +141,8 @@ impl Folder {
         }
         if let Some(first) = unsigned.first() {
             let message = format!(
-                "{} of its records have no signature, the first in line {first}: whoever can write \
-                 the file can change them",
+                "{} of its records have no signature, the first in line {first}; a person \
+                 who can write the file can change them",
                 unsigned.len()
             );
             found.push(Finding::warning(&*name, seal::REPLAY_UNSIGNED, message));

@@ -37,6 +37,14 @@ pub enum AuthError {
     /// claim is missing.
     #[error("the bearer token is not valid here")]
     Unknown,
+    /// The token is signed with another algorithm than the configured one.
+    #[error("the bearer token is signed with {found}; the issuer must sign with {expected}")]
+    OtherAlgorithm {
+        /// That of the token.
+        found: &'static str,
+        /// The configured one.
+        expected: &'static str,
+    },
     /// The token has expired.
     #[error("the bearer token has expired; request a new one")]
     Expired,
@@ -53,7 +61,7 @@ impl AuthError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Malformed => "unauthenticated",
-            Self::Unknown => "invalid_token",
+            Self::Unknown | Self::OtherAlgorithm { .. } => "invalid_token",
             Self::Expired => "key_expired",
             Self::Revoked => "key_revoked",
             Self::Unavailable => "service_unavailable",

@@ -164,8 +164,9 @@ fn write_on(file: &mut File, left: &mut &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until an output is complete, however slow the engine and however full the disk is; returns the error, if any. An
-/// output that another process holds open without writing is accepted as it is.
+/// Waits until an output is complete, however slow the engine is and however full the disk; returns
+/// the error, if any. An output that another process holds open without writing is accepted as it
+/// is.
 pub(super) fn drain(pump: &Pump, inbox: &Receiver<Event>) -> Option<String> {
     let mut silent = (None, Instant::now());
     loop {

@@ -179,7 +179,12 @@ async fn a_token_chooses_no_algorithm() {
     ] {
         let token = sign(&json!({ "alg": alg, "kid": "a" }), &claims(), &signer);
         let result = authenticator.authenticate(&token).await;
-        assert_eq!(result, Err(AuthError::Unknown), "{alg}");
+        let found = alg;
+        let refused = AuthError::OtherAlgorithm {
+            found,
+            expected: "RS256",
+        };
+        assert_eq!(result, Err(refused), "{alg}");
     }
     for alg in ["none", "None", "", "RS256"] {
         let token = sign(
@@ -366,4 +371,18 @@ async fn an_unreachable_issuer_differs_from_a_bad_token() {
     let token = sign(&header, &claims(), &With::Es256(&pair));
     let result = authenticator.authenticate(&token).await;
     assert_eq!(result, Err(AuthError::Unavailable));
+}
+
+#[tokio::test]
+async fn the_required_algorithm_is_named() {
+    let folder = keys(&[]);
+    std::fs::write(folder.path().join("secret"), SECRET).unwrap();
+    let text = "algorithm='HS256'\nsecret='file:secret'";
+    let authenticator = configured(text, folder.path());
+    let token = sign(&json!({ "alg": "HS512" }), &claims(), &With::Hs256(SECRET));
+    let refused = authenticator.authenticate(&token).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid_token");
+    let said = refused.to_string();
+    assert!(said.contains("signed with HS512"), "{said}");
+    assert!(said.contains("must sign with HS256"), "{said}");
 }

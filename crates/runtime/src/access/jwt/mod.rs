@@ -164,8 +164,14 @@ impl JwtVerifier {
     pub(super) async fn verify(&self, token: &str, now: Timestamp) -> Result<Principal, AuthError> {
         let header = decode_header(token).map_err(|_| AuthError::Malformed)?;
         // `crit` lists extensions that a verifier must understand; none is supported.
-        if header.alg != self.algorithm || header.crit.is_some() {
+        if header.crit.is_some() {
             return Err(AuthError::Unknown);
+        }
+        if header.alg != self.algorithm {
+            return Err(AuthError::OtherAlgorithm {
+                found: name_of_algorithm(header.alg),
+                expected: name_of_algorithm(self.algorithm),
+            });
         }
         let key = match &self.keys {
             Keys::Shared(key) => key.clone(),
@@ -230,6 +236,25 @@ fn memberships(claim: Option<&Value>) -> BTreeSet<String> {
     };
     let names = texts.into_iter().filter_map(name_of);
     names.take(limits::MAX_MEMBERSHIPS).collect()
+}
+
+/// The name of an algorithm in tokens.
+fn name_of_algorithm(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::HS256 => "HS256",
+        Algorithm::HS384 => "HS384",
+        Algorithm::HS512 => "HS512",
+        Algorithm::ES256 => "ES256",
+        Algorithm::ES384 => "ES384",
+        Algorithm::RS256 => "RS256",
+        Algorithm::RS384 => "RS384",
+        Algorithm::RS512 => "RS512",
+        Algorithm::PS256 => "PS256",
+        Algorithm::PS384 => "PS384",
+        Algorithm::PS512 => "PS512",
+        Algorithm::EdDSA => "EdDSA",
+        _ => "another algorithm",
+    }
 }
 
 /// The claim as a valid name.

@@ -17,6 +17,7 @@ use super::tools::{ProcessTool, has_result, narrows};
 use crate::models::Api;
 use crate::models::base_url;
 use crate::models::call::Patience;
+use crate::schema_words::schema_problem;
 use crate::secrets::wrong_reference;
 
 pub(super) const DEFAULT_TIMEOUT_MS: u64 = 300_000;
@@ -177,10 +178,8 @@ pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
     if config.prompt.is_some() && config.messages.is_some() {
         refuse("/messages", "give `prompt` or `messages`, not both");
     }
-    if let Some(schema) = &config.output_schema
-        && jsonschema::draft202012::new(schema).is_err()
-    {
-        refuse("/outputSchema", "this is not a JSON Schema");
+    if let Some(schema) = &config.output_schema {
+        problems.extend(schema_problem("/outputSchema", schema));
     }
     for (at, tool) in config.tools.iter().enumerate() {
         let path = |rest: &str| format!("/tools/{at}{rest}");
@@ -188,11 +187,14 @@ pub(super) fn check(config: &Value, process: &Process) -> Vec<Problem> {
             .iter()
             .any(|other| other.name == tool.name)
         {
-            refuse(&path("/name"), "another tool has this name");
+            let message = "another tool has this name";
+            problems.push(Problem::new(
+                path("/name"),
+                ProblemCode::InvalidValue,
+                message,
+            ));
         }
-        if jsonschema::draft202012::new(&tool.parameters).is_err() {
-            refuse(&path("/parameters"), "this is not a JSON Schema");
-        }
+        problems.extend(schema_problem(&path("/parameters"), &tool.parameters));
     }
     for (at, tool) in config.tools.iter().enumerate() {
         problems.extend(

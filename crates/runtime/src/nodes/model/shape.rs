@@ -56,8 +56,10 @@ fn fault(error: &ValidationError<'_>, schema: &Value) -> String {
 
 impl Shape {
     pub(super) fn from_schema(schema: &Value) -> Result<Self, NodeError> {
-        let validator = jsonschema::draft202012::new(schema)
-            .map_err(|_| super::config::invalid("outputSchema is not a JSON Schema"))?;
+        let validator = jsonschema::draft202012::new(schema).map_err(|_| {
+            let wrong = schema_words::wrong_schema(schema).unwrap_or_default();
+            super::config::invalid(format!("outputSchema{} {}", wrong.0, wrong.1))
+        })?;
         Ok(Self {
             schema: schema.clone(),
             validator,
