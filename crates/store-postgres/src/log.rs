@@ -129,7 +129,7 @@ pub(crate) async fn feed(
             stream: column::<String>(row, "name")?.into(),
             tenant: column::<String>(row, "tenant")?.into(),
             seq: number(row, "seq")?,
-            content: content(row)?,
+            content: StoreError::unless_damaged(content(row))?,
         })
     };
     rows.iter().map(event).collect()

@@ -134,16 +134,16 @@ pub(crate) fn walk<T>(
     db: &Db,
     after: i64,
     limit: i64,
-    mut each: impl FnMut(&Row<'_>, Option<Record>) -> Fallible<T>,
+    mut each: impl FnMut(&Row<'_>, Fallible<Option<Record>>) -> Fallible<T>,
 ) -> Fallible<Vec<T>> {
     let mut packs = PackCache::default();
     db.all(include_str!("../schema/feed.sql"), [after, limit], |row| {
         let record = match row.get_ref(5)?.as_blob_or_null()? {
-            Some(_) => None,
+            Some(_) => Ok(None),
             None => {
                 let (stream, seq): (i64, Seq) = (row.get(6)?, row.get(3)?);
                 let unpack = || unpack(db, stream, row.get_ref(2)?.as_str()?, seq);
-                Some(packs.record(stream, seq, unpack)?)
+                packs.record(stream, seq, unpack).map(Some)
             }
         };
         each(row, record)
@@ -154,15 +154,16 @@ pub(crate) fn feed(db: &Db, after: Position, limit: usize) -> Fallible<Vec<FeedE
     walk(db, clamp(after.0), clamp(limit as u64), |row, packed| {
         let tenant: String = row.get(2)?;
         let content = match packed {
-            Some(record) => record.content,
-            None => content(db, &tenant, row.get_ref(5)?.as_blob()?)?,
+            Ok(Some(record)) => Ok(record.content),
+            Ok(None) => content(db, &tenant, row.get_ref(5)?.as_blob()?),
+            Err(error) => Err(StoreError::from(error)),
         };
         Ok(FeedEvent {
             position: Position(row.get(0)?),
             stream: id(row, 1)?,
             tenant: tenant.into(),
             seq: row.get(3)?,
-            content,
+            content: StoreError::unless_damaged(content)?,
         })
     })
 }

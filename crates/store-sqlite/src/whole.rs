@@ -35,7 +35,7 @@ fn events(db: &Db, given: &[Cell]) -> Fallible<Vec<Row>> {
     };
     log::walk(db, after, limit, |row, packed| {
         let (mut chain, mut content) = (cell(row, 4)?, cell(row, 5)?);
-        if let Some(record) = packed {
+        if let Some(record) = packed? {
             chain = Cell::Bytes(record.chain.0.to_vec());
             content = Cell::Bytes(codec::encode(&record.content).row);
         }

@@ -172,7 +172,8 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Events after position `after` in commit order, at most `limit`. Never returns an event whose
-    /// position is below one already returned. Purged events are left out; their positions are
+    /// position is below one already returned. A damaged event does not hide the others: it comes
+    /// without its content. Purged events are left out; their positions are
     /// never used again. The first position is greater than `Position(0)`, and positions may have
     /// gaps.
     async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError>;

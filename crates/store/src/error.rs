@@ -39,6 +39,18 @@ impl StoreError {
         Self::Corrupt(GAP.into())
     }
 
+    /// The value that was read; `None` if it is damaged.
+    ///
+    /// # Errors
+    /// Every other error.
+    pub fn unless_damaged<T>(read: Result<T, Self>) -> Result<Option<T>, Self> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(Self::Corrupt(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether an event of a log is missing, as opposed to altered.
     pub fn is_gap(&self) -> bool {
         matches!(self, Self::Corrupt(what) if what == GAP)

@@ -274,8 +274,8 @@ pub struct FeedEvent {
     pub tenant: TenantId,
     /// Its sequence.
     pub seq: Seq,
-    /// Its content.
-    pub content: Vec<u8>,
+    /// Its content; `None` if it is damaged.
+    pub content: Option<Vec<u8>>,
 }
 
 /// A message that waits for delivery.

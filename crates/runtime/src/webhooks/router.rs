@@ -110,7 +110,10 @@ impl Router {
     async fn sync(&mut self, tenant: &TenantId) -> Result<Position, StoreError> {
         let mut furthest = Position::default();
         let door = self.engine.door();
-        let registry = door.workflows(tenant).await?;
+        let Some(registry) = StoreError::unless_damaged(door.workflows(tenant).await)? else {
+            tracing::error!(%tenant, "a damaged registry: changes of the tenant's webhooks have no effect");
+            return Ok(furthest);
+        };
         let lanes = self.lanes.entry(tenant.clone()).or_default();
         lanes.retain(|id, lane| {
             let webhook = registry.webhook(id);
@@ -121,7 +124,11 @@ impl Router {
             if lanes.contains_key(&webhook.id) {
                 continue;
             }
-            let known = super::load(&**door.store(), tenant, &webhook.id).await?;
+            let known = super::load(&**door.store(), tenant, &webhook.id).await;
+            let Some(known) = StoreError::unless_damaged(known)? else {
+                tracing::error!(webhook = %webhook.id, "a damaged log of deliveries: none are made");
+                continue;
+            };
             let cursor = known.map_or(0, |deliveries| deliveries.facts().cursor);
             furthest = furthest.max(Position(cursor));
             let lane = Arc::new(Lane::new(tenant.clone(), webhook.clone()));
@@ -172,21 +179,28 @@ struct Peek<'a> {
     at: Timestamp,
 }
 
+/// The type of an event that cannot be read. It becomes a dead letter of every webhook.
+pub(super) const UNREADABLE: &str = "unreadable";
+
 /// The event, if the lane's webhook wants its type and was registered before it.
 pub(super) fn wanted(lane: &Lane, event: &FeedEvent, render: &dyn Render) -> Option<Job> {
     let is_of_run = event.tenant == lane.tenant && event.stream.as_str().starts_with("run-");
     let webhook = lane.webhook().filter(|_| is_of_run)?;
-    let peek: Peek<'_> = serde_json::from_slice(&event.content).ok()?;
-    if peek.at < webhook.created_at {
-        return None;
-    }
-    let kind = render.event_type(peek.kind, &event.content);
-    webhook.wants(&kind).then(|| Job {
+    let job = |kind: Cow<'_, str>| Job {
         position: event.position.0,
         item: Item {
             run_id: event.stream.clone(),
             sequence: event.seq,
             event_type: kind.into_owned(),
         },
-    })
+    };
+    let Some(content) = &event.content else {
+        return Some(job(UNREADABLE.into()));
+    };
+    let peek: Peek<'_> = serde_json::from_slice(content).ok()?;
+    if peek.at < webhook.created_at {
+        return None;
+    }
+    let kind = render.event_type(peek.kind, content);
+    webhook.wants(&kind).then(|| job(kind))
 }

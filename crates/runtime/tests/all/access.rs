@@ -116,7 +116,7 @@ async fn the_secret_lies_nowhere_in_the_store() {
     let feed = world.store.feed(Default::default(), 100).await.unwrap();
     assert_eq!(feed.len(), 2, "the key and what the trail says of it");
     for event in feed {
-        let content = String::from_utf8(event.content).unwrap();
+        let content = String::from_utf8(event.content.unwrap()).unwrap();
         assert!(!content.contains(secret), "{content}");
     }
 }

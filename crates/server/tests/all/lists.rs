@@ -327,17 +327,3 @@ async fn queues_with_work_are_listed() {
     let theirs = theirs.send(host.address).await.json();
     assert_eq!(theirs, json!({ "queues": [] }));
 }
-
-#[tokio::test]
-async fn a_recheck_while_changes_gather_loses_none() {
-    let limits = Limits {
-        // Shorter than changes gather.
-        recheck: Duration::from_millis(5),
-        ..Limits::default()
-    };
-    let host = Host::with(limits).await;
-    let mut conn = following(&host, &host.key).await;
-    let run = host.create(&json!({ "workflowId": "waits" })).await;
-    let seen = frame(&mut conn).await;
-    assert!(seen.contains(&run), "{seen}");
-}

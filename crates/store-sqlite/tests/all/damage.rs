@@ -70,7 +70,12 @@ async fn poke(path: &Path, streams: &[Loaded], digest: &Digest) -> bool {
         Ok(bytes) => assert_eq!(bytes, vec![7; 9_000]),
         Err(error) => clean(Some(error)),
     }
-    clean(store.feed(Position(0), usize::MAX).await.err());
+    let fed = store.feed(Position(0), usize::MAX).await;
+    let fed = fed.and_then(|events| {
+        let is_whole = events.iter().all(|event| event.content.is_some());
+        is_whole.then_some(()).ok_or(StoreError::Missing)
+    });
+    clean(fed.err());
     let query = ListQuery {
         limit: 100,
         ..ListQuery::default()
@@ -127,6 +132,25 @@ fn soak_flipped_bytes_give_clean_errors_and_never_wrong_events() {
     }
     // Much of a small file is free space of its pages, where a change means nothing.
     assert!(noticed * 5 > count, "{noticed} of {count} were noticed");
+}
+
+#[test]
+fn a_damaged_event_does_not_hide_the_others_in_the_feed() {
+    let (file, ..) = used();
+    let conn = rusqlite::Connection::open(file.path()).unwrap();
+    // The events of run-0 are packed.
+    let damage = "UPDATE packs SET body = zeroblob(9) WHERE stream =
+        (SELECT id FROM streams WHERE name = 'run-0');
+      UPDATE events SET content = X'7B' WHERE seq = 2 AND stream =
+        (SELECT id FROM streams WHERE name = 'run-1');";
+    conn.execute_batch(damage).unwrap();
+    let events = block_on(file.open().feed(Position(0), usize::MAX)).unwrap();
+    assert_eq!(events.len() as u64, STREAMS * 8);
+    for event in events {
+        let is_damaged =
+            event.stream.as_str() == "run-0" || event.stream.as_str() == "run-1" && event.seq == 2;
+        assert_eq!(event.content.is_none(), is_damaged, "{event:?}");
+    }
 }
 
 #[test]

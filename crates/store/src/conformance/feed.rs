@@ -29,7 +29,7 @@ pub(super) async fn events_come_in_commit_order(mut w: World<'_>) {
         stream: two.id().clone(),
         tenant: two.header.tenant().clone(),
         seq: 0,
-        content: b"c".to_vec(),
+        content: Some(b"c".to_vec()),
     };
     assert_eq!(events[2], wanted);
     assert_eq!((events[1].position, events[3].position), (first, third));

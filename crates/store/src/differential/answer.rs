@@ -108,7 +108,10 @@ pub(super) fn feed(events: Vec<FeedEvent>) -> String {
     {
         line(
             &mut text,
-            format!("{tenant} {stream}.{seq} {}", bytes(&content)),
+            format!(
+                "{tenant} {stream}.{seq} {:?}",
+                content.as_deref().map(bytes)
+            ),
         );
     }
     text

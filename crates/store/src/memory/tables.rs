@@ -244,7 +244,7 @@ impl Tables {
                     stream: stream.clone(),
                     tenant: found.tenant().clone(),
                     seq: *seq,
-                    content: self.content(found.tenant(), &row.bytes)?,
+                    content: StoreError::unless_damaged(self.content(found.tenant(), &row.bytes))?,
                 })
             })
             .collect()

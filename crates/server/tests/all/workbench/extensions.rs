@@ -71,7 +71,8 @@ async fn stored(host: &Host) -> usize {
         after = last.position;
         bytes += events
             .iter()
-            .map(|event| event.content.len())
+            .filter_map(|event| event.content.as_ref())
+            .map(Vec::len)
             .sum::<usize>();
     }
 }
