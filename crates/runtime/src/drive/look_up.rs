@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use super::Driver;
-use crate::models::estimate::UNPRICED;
 
 /// Problems of a child's inputs quoted in its node's error.
 const NAMED: usize = 3;
@@ -77,7 +76,7 @@ impl Driver {
         let problems = self.ports.models.check_prices(plan, &settings, None);
         let what = &problems.first()?.message;
         let text = format!("no run of {workflow} can be created: {what}");
-        Some(NodeError::new(UNPRICED, text).fatal())
+        Some(NodeError::new("budget_model_unpriced", text).fatal())
     }
 }
 

@@ -81,13 +81,10 @@ fn amounts(provider: &Provider, models: [&str; 2], tokens: &Tokens) -> Amounts {
     amounts
 }
 
-/// The error code of a model without a price under a cost limit.
-pub(crate) const UNPRICED: &str = "budget_model_unpriced";
-
 /// The error of a call under a cost limit whose price is unknown.
 pub(crate) fn unpriced(provider: &str, model: &str) -> NodeError {
     let text = format!("{}; nothing was sent", no_price(provider, model));
-    NodeError::new(UNPRICED, text).fatal()
+    NodeError::new("budget_model_unpriced", text).fatal()
 }
 
 /// Why a run with a cost limit may not call a model.
