@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::answering::wait_for;
 use crate::serving::{Serving, call, lab};
 use crate::support::*;
 
