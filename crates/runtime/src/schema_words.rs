@@ -87,7 +87,7 @@ fn lost_reference(schema: &Value, part: &Value, path: &str) -> Option<(String, S
             }
         }),
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| {
-            lost_reference(schema, item, &pointer(path, &index.to_string()))
+            lost_reference(schema, item, &pointer(path, index.to_string()))
         }),
         _ => None,
     }

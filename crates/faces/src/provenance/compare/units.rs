@@ -99,6 +99,9 @@ pub(super) fn units(normal: &str) -> Vec<Unit> {
     reader.units
 }
 
+/// The headings and indentations around a fence.
+type Around = (Vec<(usize, String)>, Vec<usize>);
+
 #[derive(Default)]
 struct Reader {
     units: Vec<Unit>,
@@ -108,7 +111,7 @@ struct Reader {
     /// An open fence: its closing sign, its language, its content.
     code: Option<(&'static str, String, String)>,
     /// An open fence with prose, and the headings and indentations before it.
-    prose: Option<(ProseFence, Vec<(usize, String)>, Vec<usize>)>,
+    prose: Option<(ProseFence, Around)>,
     /// An open item of a list.
     item: Option<(ItemKind, usize, String)>,
     /// The indentations of the open lists.
@@ -140,8 +143,8 @@ impl Reader {
         }
         if let (None, Some(fence)) = (&self.prose, ProseFence::open(bare)) {
             self.end_paragraph();
-            let headings = self.headings.clone();
-            self.prose = Some((fence, headings, std::mem::take(&mut self.indents)));
+            let around = (self.headings.clone(), std::mem::take(&mut self.indents));
+            self.prose = Some((fence, around));
             // Its ends are units, so that no unit leaves it.
             self.push(Kind::Code("markdown".to_owned()), "```markdown".to_owned());
             self.headings.push((0, "```markdown".to_owned()));
@@ -220,8 +223,8 @@ impl Reader {
 
     fn end_prose(&mut self) {
         self.end_paragraph();
-        if let Some((_, headings, indents)) = self.prose.take() {
-            (self.headings, self.indents) = (headings, indents);
+        if let Some((_, around)) = self.prose.take() {
+            (self.headings, self.indents) = around;
             self.push(Kind::Code("markdown".to_owned()), "```".to_owned());
         }
     }
