@@ -1775,7 +1775,6 @@ export interface components {
         RunOrder: {
             /** @description part of the protocol, not provided here: 501 unless it is null */
             agentId?: string | null;
-            /** @description part of the protocol, not provided here: 501 unless it is null */
             callbackUrl?: string | null;
             configurable?: Record<string, unknown> | null;
             /** @description part of the protocol, not provided here: 501 unless it is null */
@@ -1998,11 +1997,16 @@ export interface components {
             blocked_on?: "user" | "system" | null;
             fence: number;
             reason?: string | null;
+        } | {
+            /** @constant */
+            blocked_on?: unknown;
+        } | {
+            reason: string;
         };
         TaskOutput: {
             chunk: string;
             fence: number;
-            seq?: number;
+            seq?: number | null;
             /** @enum {unknown} */
             stream: "stdout" | "stderr";
         };
@@ -2036,8 +2040,8 @@ export interface components {
         };
         TaskTake: {
             key?: string | null;
-            max?: number;
-            wait_ms?: number;
+            max?: number | null;
+            wait_ms?: number | null;
             worker: string;
         };
         TokenOrder: {

@@ -191,7 +191,7 @@ fn a_server_forks_for_the_command_line() {
         .with(2)
         .says("fork_beyond_log");
     for way in [&store, &way] {
-        let nowhere = way.call(&lab, &["runs", "fork", &run]).with(2);
+        let nowhere = way.call(&lab, &["runs", "fork", &run, "--detach"]).with(2);
         nowhere.says("ended with event").says("--at 0 starts again");
     }
 }

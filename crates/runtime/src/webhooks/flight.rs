@@ -153,7 +153,7 @@ mod tests {
         let outcomes = flight.collect().expect("results");
         assert_eq!(outcomes, [known, deferred(second.clone()), deferred(third)]);
         assert!(flight.has(&"run-a".into()) && !flight.has_new());
-        go.send(()).expect("it goes on");
+        go.send(()).expect("the delivery waits");
         flight.land().await;
         assert!(flight.has_landed() && flight.has(&"run-a".into()));
         let outcomes = flight.collect().expect("results");

@@ -236,24 +236,21 @@ fn check_errors(template: &Template, loops: &[Loop<'_>], problems: &mut Problems
                 &template.nodes[*of].kind,
                 Kind::Work(named) if named.on_fail == OnFail::Skip
             );
-            let of_loop = loops.iter().find(|known| known.back.first == *of);
+            if loops.iter().any(|known| known.back.first == *of) {
+                continue;
+            }
             let id = &template.nodes[*of].id;
-            let what = match of_loop {
-                // A failure of the last round skips the node.
-                Some(known) if is_skipped && !known.nodes.contains(&index) => format!(
-                    "{{{id}.error}} has no value after the loop if its last round fails, because \
-                     {id} has `on_fail: skip`; use {{{id}.output}}, or `on_fail: abort`"
-                ),
-                Some(_) => continue,
-                None if is_skipped => format!(
+            let what = if is_skipped {
+                format!(
                     "{{{id}.error}} has no value: {id} has `on_fail: skip`, and the error of a \
                      skipped node is only in the session's state; use {{{id}.status}}"
-                ),
-                None => format!(
+                )
+            } else {
+                format!(
                     "{{{id}.error}} has no value: after a node fails, no node that refers to it \
                      runs. Only the first node of a loop has an error (an edge with `max_rounds` \
                      leads back to it)"
-                ),
+                )
             };
             let at = format!("/nodes/{index}/args_template");
             problems.add(at, ProblemCode::UnknownReference, what);

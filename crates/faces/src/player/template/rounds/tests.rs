@@ -106,8 +106,7 @@ fn the_error_of_a_skipped_node_is_refused() {
     };
     let plain = problems("end", "code").unwrap_err();
     assert!(plain.contains("the error of a skipped node"), "{plain}");
-    let after = problems("end", "test").unwrap_err();
-    assert!(after.contains("if its last round fails"), "{after}");
+    assert!(problems("end", "test").is_ok());
     assert!(problems("fix", "test").is_ok());
 }
 
