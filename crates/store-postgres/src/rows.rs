@@ -303,7 +303,3 @@ pub(crate) async fn sweep(db: &Db, clock: &Clock) -> Result<bool, StoreError> {
     let row = db.row(SWEEP, &params).await?;
     Ok(column::<i64>(&row, "removed")? >= STEP_ROWS)
 }
-
-#[cfg(test)]
-#[path = "../tests/unit/rows.rs"]
-mod tests;

@@ -88,7 +88,11 @@ impl Flight {
         let waiting: Vec<_> = all.filter(|delivery| delivery.are_waiting).collect();
         let waits = |item: &Item| waiting.iter().any(|delivery| delivery.run == item.run_id);
         outcomes.retain(|outcome| outcome.sent != Sent::Deferred || !waits(&outcome.item));
-        for delivery in self.runs.values_mut().filter(|delivery| !delivery.are_waiting) {
+        for delivery in self
+            .runs
+            .values_mut()
+            .filter(|delivery| !delivery.are_waiting)
+        {
             delivery.are_waiting = true;
             for item in &delivery.items {
                 if !outcomes.iter().any(|known| known.item == *item) {

@@ -375,7 +375,7 @@ fn tools_are_checked_where_the_workflow_is_registered() {
     check(json!([changed("name", json!("a b"))]), "/tools/0/name");
     check(
         json!([changed("parameters", json!({ "type": 7 }))]),
-        "/tools/0/parameters",
+        "/tools/0/parameters/type",
     );
     let bad = json!({ "argv": ["${x}"] });
     check(json!([changed("process", bad)]), "/tools/0/process/argv/0");
