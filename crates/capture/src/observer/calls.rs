@@ -9,7 +9,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use rustix::net::AddressFamily;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use seccomp_notify::{Answer, Listener};
 
 use super::flows::Flows;
@@ -118,8 +118,11 @@ impl<'a> Calls<'a> {
         let made = match Requested::from_arguments(family, kind, protocol) {
             Requested::Datagrams(family) => self.datagrams(family),
             Requested::Unix => self.stand_ins.unix(),
-            // As on a kernel without it: programs then use TCP.
-            Requested::Multipath => return Answer::Error(libc::EPROTONOSUPPORT),
+            // One path, as with a server that knows only TCP. Its connections are answered as others.
+            Requested::Multipath(family) => {
+                socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                    .map_err(io::Error::from)
+            }
             Requested::OfTheKernel => return Answer::Error(libc::EPERM),
             Requested::Raw => {
                 self.refuse("raw socket");

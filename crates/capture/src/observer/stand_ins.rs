@@ -25,8 +25,8 @@ pub(super) enum Requested {
     Datagrams(AddressFamily),
     /// A Unix socket.
     Unix,
-    /// For TCP over several paths.
-    Multipath,
+    /// For TCP over several paths, of a family.
+    Multipath(AddressFamily),
     /// One that reaches the kernel only. The C library asks by one for the addresses of this machine.
     OfTheKernel,
     /// For packets of other protocols.
@@ -47,7 +47,12 @@ impl Requested {
             (libc::AF_INET6, SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => {
                 Self::Datagrams(AddressFamily::INET6)
             }
-            (libc::AF_INET | libc::AF_INET6, SOCK_STREAM, libc::IPPROTO_MPTCP) => Self::Multipath,
+            (libc::AF_INET, SOCK_STREAM, libc::IPPROTO_MPTCP) => {
+                Self::Multipath(AddressFamily::INET)
+            }
+            (libc::AF_INET6, SOCK_STREAM, libc::IPPROTO_MPTCP) => {
+                Self::Multipath(AddressFamily::INET6)
+            }
             (libc::AF_NETLINK | libc::AF_ALG, ..) => Self::OfTheKernel,
             (libc::AF_PACKET, ..)
             | (libc::AF_INET | libc::AF_INET6, SOCK_RAW, _)

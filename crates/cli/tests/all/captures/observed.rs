@@ -98,7 +98,7 @@ fn swallowed_errors_of_an_isolated_python_are_named() {
         attempt(lambda: make(s.AF_UNIX).connect('/run/model.sock'))\n\
         attempt(lambda: make(s.AF_UNIX, s.SOCK_DGRAM).sendto(b'x', '\\0model'))\n\
         attempt(lambda: make(s.AF_INET, s.SOCK_RAW, 1))\n\
-        attempt(lambda: make(s.AF_INET, s.SOCK_STREAM, 262))\n\
+        attempt(lambda: make(s.AF_INET, s.SOCK_STREAM, 262).connect(('127.0.0.1', 13)))\n\
         attempt(lambda: make(40, s.SOCK_STREAM))\n\
         attempt(lambda: s.socketpair(s.AF_UNIX, s.SOCK_DGRAM))\n\
         attempt(lambda: s.gethostbyname('models.invalid'))\n";
@@ -106,6 +106,7 @@ fn swallowed_errors_of_an_isolated_python_are_named() {
     let names = [
         "10.0.0.7:9",
         "127.0.0.1:11",
+        "127.0.0.1:13",
         "127.0.0.1:9",
         "UDP 127.0.0.1:10",
         "UDP 127.0.0.1:11",
