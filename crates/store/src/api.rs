@@ -173,9 +173,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Events after position `after` in commit order, at most `limit`. Never returns an event whose
     /// position is below one already returned. A damaged event does not hide the others: it comes
-    /// without its content. Purged events are left out; their positions are
-    /// never used again. The first position is greater than `Position(0)`, and positions may have
-    /// gaps.
+    /// without its content. Purged events are left out; their positions are never used again. The
+    /// first position is greater than `Position(0)`, and positions may have gaps.
     async fn feed(&self, after: Position, limit: usize) -> Result<Vec<FeedEvent>, StoreError>;
 
     /// A position that no visible event is above, and that every later event is above.
@@ -200,8 +199,9 @@ pub trait Store: Send + Sync + 'static {
     /// references) and leaves a tombstone. Its id is never free again. Its keys become free, except
     /// those with a digest and an expiry: those belong to no stream from then on and answer
     /// repeated requests until they expire. Blobs are erased with their last reference, except those
-    /// put again since, which wait for a batch. Messages of other streams to it stay. `Conflict::Held` while a live
-    /// lease is on it; `Missing` if unknown. A second purge returns the first tombstone.
+    /// put again since, which wait for a batch. Messages of other streams to it stay.
+    /// `Conflict::Held` while a live lease is on it; `Missing` if unknown. A second purge returns
+    /// the first tombstone.
     async fn purge(&self, stream: &StreamId, reason: &str) -> Result<Tombstone, StoreError>;
 
     /// The tombstone of a purged stream.

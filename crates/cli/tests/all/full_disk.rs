@@ -47,6 +47,14 @@ impl Player {
         Pid::from_child(&self.child)
     }
 
+    #[track_caller]
+    fn ends_after_two_interrupts(mut self) {
+        kill_process(self.pid(), Signal::INT).unwrap();
+        self.wait_for("interrupted:");
+        kill_process(self.pid(), Signal::INT).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(130));
+    }
+
     /// Waits until the disk is full, and removes the file that fills it.
     #[track_caller]
     fn make_room(&mut self) {
@@ -88,11 +96,7 @@ fn a_full_disk_is_said_and_two_interrupts_end_the_player() {
         return;
     };
     player.wait_for("the disk is full");
-    kill_process(player.pid(), Signal::INT).unwrap();
-    player.wait_for("interrupted:");
-    kill_process(player.pid(), Signal::INT).unwrap();
-    let code = player.child.wait().unwrap().code();
-    assert_eq!(code, Some(130));
+    player.ends_after_two_interrupts();
 }
 
 #[test]
@@ -137,10 +141,7 @@ fn a_run_without_space_says_so_and_two_interrupts_end_it() {
         return;
     };
     player.wait_for("the run cannot be saved: the disk is full");
-    kill_process(player.pid(), Signal::INT).unwrap();
-    player.wait_for("interrupted:");
-    kill_process(player.pid(), Signal::INT).unwrap();
-    assert_eq!(player.child.wait().unwrap().code(), Some(130));
+    player.ends_after_two_interrupts();
 }
 
 #[test]

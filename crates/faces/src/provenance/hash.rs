@@ -1,8 +1,7 @@
 //! Hashes: SHA-256, written `sha256:` and 64 lowercase hex digits.
 //!
-//! Texts are hashed as their bytes, values as their canonical JSON (RFC 8785,
-//! with all digits of integers beyond 2^53), so that a text as a
-//! value hashes with its quotes.
+//! Texts are hashed as their bytes, values as their canonical JSON (RFC 8785, with all digits of
+//! integers beyond 2^53), so that a text as a value hashes with its quotes.
 
 use kernel::digest::Digest;
 use kernel::json::canonical;

@@ -21,10 +21,10 @@ use crate::signature::{PublicKey, Signature, Signed, SigningKey};
 const MAX_NAME: u64 = 4096;
 
 impl Folder {
-    /// Records an attempt with its number and a signature by the key, if there is one, and updates the snapshot's `replay_status` if the
-    /// attempt finished. The record is durable first. While both are written the lock file contains
-    /// the name of the snapshot: the next attempt completes an update that was interrupted between
-    /// the two.
+    /// Records an attempt with its number and, if there is a key, a signature; and updates the
+    /// snapshot's `replay_status` if the attempt finished. The record is durable first. While both
+    /// are written the lock file contains the name of the snapshot: the next attempt completes an
+    /// update that was interrupted between the two.
     ///
     /// # Errors
     /// When the files cannot be read or written, or the record was changed.
@@ -99,8 +99,8 @@ impl Folder {
     }
 
     /// The keys that signed the record of replays of a snapshot, with findings about missing and
-    /// foreign signatures. The signer of the snapshot and `trusted` keys are not foreign; without
-    /// both none is.
+    /// foreign signatures. A key is foreign if `trusted`, which has the signer of the snapshot, is
+    /// not empty and does not contain it.
     ///
     /// # Errors
     /// When a file cannot be read.

@@ -42,7 +42,7 @@ impl Engine {
     }
 }
 
-/// Does the same once for every run of the store: what this engine has may be what another lacked.
+/// As [`retry`], once for every run of the store: this engine may have what another one lacked.
 pub(super) async fn retry_all(engine: Engine) {
     if let Err(error) = retry_each(&engine).await {
         tracing::warn!(%error, "runs that wait for a provider or a secret were not tried again");

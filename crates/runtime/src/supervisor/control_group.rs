@@ -12,10 +12,10 @@ use rustix::process::getuid;
 const NAME: &str = "runwright-";
 /// Processes above the limit that fit into the group, so that the supervisor sees the limit passed.
 const ROOM: u64 = 8;
-/// The controllers of version 1 for processes.
-const FIRST: &str = "/sys/fs/cgroup/pids";
-/// The groups of version 2.
-const SECOND: &str = "/sys/fs/cgroup";
+/// The control groups of version 1 that limit processes.
+const VERSION_1: &str = "/sys/fs/cgroup/pids";
+/// The control groups of version 2.
+const VERSION_2: &str = "/sys/fs/cgroup";
 /// The file of version 2 that takes a thread into a group.
 const THREADS: &str = "cgroup.threads";
 
@@ -75,10 +75,11 @@ impl ControlGroup {
             Some(path.trim_start_matches('/').to_owned())
         };
         let counts = |controllers: &str| controllers.split(',').any(|one| one == "pids");
-        let first = path(counts)
-            .and_then(|path| Self::below(&Path::new(FIRST).join(path), "tasks", processes).ok());
+        let first = path(counts).and_then(|path| {
+            Self::below(&Path::new(VERSION_1).join(path), "tasks", processes).ok()
+        });
         first.or_else(|| {
-            let parent = Path::new(SECOND).join(path(str::is_empty)?);
+            let parent = Path::new(VERSION_2).join(path(str::is_empty)?);
             Self::below(&parent, THREADS, processes).ok()
         })
     }

@@ -24,7 +24,7 @@ opens the destination. At the end every row of both stores is compared, and ever
 checked against its hash chain.
 
 The files next to a store in a folder are not part of it: keyring.json, secrets, attempts and
-snapshots. Commands and servers of the copy need the same ones, through --data.")]
+snapshots. Copy them to the data folder of the new store.")]
 pub(crate) struct Args {
     /// The folder or the database URL of the store
     #[arg(long, value_name = "STORE")]
@@ -77,8 +77,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<Exit, Failure> 
     data.done()?;
     if let Some(folder) = from.folder() {
         talk::say(format!(
-            "{} the copy needs keyring.json and secrets of {}; name that folder, or a copy of it, \
-             with --data",
+            "{} copy keyring.json and secrets from {} to the data folder of the new store",
             style::dim("next:"),
             folder.display()
         ));
